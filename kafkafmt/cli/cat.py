@@ -18,6 +18,7 @@ from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
 from ..log.reading.partition import OnDamage
+from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Selection
 from ..log.reading.selection import select_partitions
 from ..text import encode_json, plain
@@ -93,6 +94,7 @@ def cat(
         raise click.UsageError("-f never ends: with it, -o can only be FROM:")
     found = find(paths, replicas)
     selection = Selection(*offsets, isolation=isolation, control=control, below_log_start=below_log_start)
+    limits = ReadLimits(max_batch_bytes)
     choice = choose_range(found, topics, numbers, internal, group, selection)
     if choice.damaged and on_error == "fail":
         return EXIT_DAMAGE
@@ -104,7 +106,7 @@ def cat(
     def make(directory: PartitionDir, at_first: bool) -> Follower:
         selected = choice.selection if at_first else replace(choice.selection, start=None)
         names = paths_to_follow(directory, paths)
-        follower = Follower(directory, names, selected, max_batch_bytes=max_batch_bytes, tell=tell)
+        follower = Follower(directory, names, selected, limits, tell=tell)
         if selected.committed:
             printer.damaged = _report_undecided(follower.log) or printer.damaged
         return follower
@@ -116,7 +118,7 @@ def cat(
         if follow:
             _follow(Followers(choice.partitions, make, rescan, tell), printer)
         else:
-            _print(choice, printer, max_batch_bytes, limit)
+            _print(choice, printer, limits, limit)
     except DamagedLogError as error:
         sys.stdout.flush()
         tell(error.message)
@@ -124,10 +126,10 @@ def cat(
     return EXIT_DAMAGE if printer.damaged else 0
 
 
-def _print(choice: Choice, printer: _Printer, max_batch_bytes: int, limit: int | None) -> None:
+def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | None) -> None:
     """Print the selected records of all partitions. If there are none, explain why."""
     for directory in choice.partitions:
-        log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+        log = PartitionLog(directory, limits, tell=tell)
         if printer.left == 0:
             break
         interval = choice.selection.resolve(log)

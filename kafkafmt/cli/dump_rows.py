@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..log.auditing import dump
-from ..log.auditing.dump import Item
+from ..log.auditing import dump_items as items
+from ..log.auditing.dump_items import Item
 
 Row = dict[str, Any]
 TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
@@ -20,7 +20,7 @@ def row_of(item: Item) -> Row:
     return ROWS[type(item)](item)
 
 
-def _batch(b: dump.DumpedBatch) -> Row:
+def _batch(b: items.DumpedBatch) -> Row:
     row: Row = {
         "type": "batch",
         "position": b.position,
@@ -49,7 +49,7 @@ def _batch(b: dump.DumpedBatch) -> Row:
     }
 
 
-def _record(r: dump.DumpedRecord) -> Row:
+def _record(r: items.DumpedRecord) -> Row:
     row: Row = {
         "type": "record",
         "offset": r.offset,
@@ -66,7 +66,7 @@ def _record(r: dump.DumpedRecord) -> Row:
     return row if r.control is None else row | {"control": r.control}
 
 
-def _producer(p: dump.DumpedProducer) -> Row:
+def _producer(p: items.DumpedProducer) -> Row:
     row: Row = {
         "type": "snapshot",
         "producerId": p.producer_id,
@@ -86,7 +86,7 @@ def _producer(p: dump.DumpedProducer) -> Row:
     }
 
 
-def _transaction(t: dump.TransactionIndexEntry) -> Row:
+def _transaction(t: items.TransactionIndexEntry) -> Row:
     return {
         "type": "txnindex",
         "version": t.version,
@@ -97,7 +97,7 @@ def _transaction(t: dump.TransactionIndexEntry) -> Row:
     }
 
 
-def _problem(p: dump.Problem) -> Row:
+def _problem(p: items.Problem) -> Row:
     row = {"type": p.kind, "file": p.file, "error": p.code, "message": p.message}
     return row | {"position": p.position, "length": p.length}
 
@@ -108,15 +108,15 @@ def _named(kind: str) -> Callable[[Any], Row]:
 
 
 ROWS: dict[type[Any], Callable[[Any], Row]] = {
-    dump.DumpedBatch: _batch,
-    dump.DumpedRecord: _record,
-    dump.OffsetIndexEntry: _named("index"),
-    dump.TimeIndexEntry: _named("timeindex"),
-    dump.TransactionIndexEntry: _transaction,
-    dump.DumpedProducer: _producer,
-    dump.Problem: _problem,
-    dump.OffsetGap: _named("gap"),
-    dump.InvalidBytes: _named("rest"),
-    dump.EmptyIndex: _named("empty"),
-    dump.SaneIndex: _named("sane"),
+    items.DumpedBatch: _batch,
+    items.DumpedRecord: _record,
+    items.OffsetIndexEntry: _named("index"),
+    items.TimeIndexEntry: _named("timeindex"),
+    items.TransactionIndexEntry: _transaction,
+    items.DumpedProducer: _producer,
+    items.Problem: _problem,
+    items.OffsetGap: _named("gap"),
+    items.InvalidBytes: _named("rest"),
+    items.EmptyIndex: _named("empty"),
+    items.SaneIndex: _named("sane"),
 }

@@ -11,6 +11,7 @@ import click
 
 from ..constants import NO_TIMESTAMP
 from ..log import PartitionLog
+from ..log.reading.read_limits import ReadLimits
 from ..log.reading.seek import EARLIEST, LATEST, MAX_TIMESTAMP, Position
 from ..log.reading.seek import seek as seek_in
 from ..text import encode_json
@@ -99,7 +100,7 @@ def seek(
     if not offsets and not times:
         raise click.UsageError("give an --offset or a --timestamp")
     chosen = choose(find(paths, replicas), (escape(topic),), [partition])
-    log = PartitionLog(chosen[0], max_batch_bytes=max_batch_bytes, tell=tell)
+    log = PartitionLog(chosen[0], ReadLimits(max_batch_bytes), tell=tell)
     waiting: dict[str, Iterator[Any]] = {"offset": iter(offsets), "timestamp": iter(times)}
     for name in ctx.meta[ORDER]:
         question = next(waiting[name])

@@ -12,7 +12,8 @@ from .partitioner import Partitioner
 from .reader import Chunk, RecordReader, iter_tables
 from .rules import KAFKA_ERRORS
 from .stream import read_chunks, read_records
-from .validate import LogValidator, Validated, validate_and_assign_offsets
+from .validate import LogValidator, validate_and_assign_offsets
+from .validated import Validated
 
 __all__ = [
     "KAFKA_ERRORS",

@@ -39,7 +39,7 @@ TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
 """Number of bytes to scan before decoding them. They are then still in the CPU cache."""
 
-OnError = Callable[[Any, KafkaFormatError], None]
+OnBatchError = Callable[[Any, KafkaFormatError], None]
 """Function that is called with the table row of a corrupted batch, and with the error."""
 
 
@@ -125,7 +125,7 @@ class RecordReader:
         # The decompressor does not exist if all data was uncompressed.
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
-    def read(self, buffer: Buffer, table: BatchTable, on_error: OnError | None = None) -> Iterator[Chunk]:
+    def read(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None = None) -> Iterator[Chunk]:
         """Decode the records of a table of batches, in order.
 
         Parameters
@@ -134,7 +134,7 @@ class RecordReader:
             The buffer to which the positions in `table` refer.
         table : BatchTable
             The batches.
-        on_error : callable, optional
+        on_batch_error : callable, optional
             Function that is called with the row and the error of each corrupted batch. Such a batch
             is skipped completely. All records before it have already been yielded. By default, the
             error is raised.
@@ -147,7 +147,7 @@ class RecordReader:
         Raises
         ------
         KafkaFormatError
-            A batch is corrupted or exceeds a limit, and `on_error` is not given. The error's
+            A batch is corrupted or exceeds a limit, and `on_batch_error` is not given. The error's
             `position` is its position in the buffer, or the position of the batch if the batch is
             compressed.
         """
@@ -164,24 +164,24 @@ class RecordReader:
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
-            yield from self._read_possible(buffer, table[begin:at], on_error)
-            _fail(table[at], offset_range_error(table[at]), on_error)
+            yield from self._read_possible(buffer, table[begin:at], on_batch_error)
+            _fail(table[at], offset_range_error(table[at]), on_batch_error)
             begin = at + 1
-        yield from self._read_possible(buffer, table[begin:], on_error)
+        yield from self._read_possible(buffer, table[begin:], on_batch_error)
 
-    def _read_possible(self, buffer: Buffer, table: BatchTable, on_error: OnError | None) -> Iterator[Chunk]:
+    def _read_possible(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None) -> Iterator[Chunk]:
         """Yield the records of batches whose offsets are possible."""
         if not int(np.bitwise_or.reduce(table["attributes"])) & CODEC_MASK:
-            yield from self._decode(buffer, table, table, on_error)
+            yield from self._decode(buffer, table, table, on_batch_error)
             return
         compressed = (table["attributes"] & CODEC_MASK) != 0
         borders = [0, *(np.flatnonzero(compressed[1:] != compressed[:-1]) + 1).tolist(), len(table)]
         for start, end in itertools.pairwise(borders):
             batches = table[start:end]
             if compressed[start]:
-                yield from self._read_compressed(buffer, batches, on_error)
+                yield from self._read_compressed(buffer, batches, on_batch_error)
             else:
-                yield from self._decode(buffer, batches, batches, on_error)
+                yield from self._decode(buffer, batches, batches, on_batch_error)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
         """Yield the records of the plain batches that begin at `start`, without a table of batches.
@@ -206,7 +206,9 @@ class RecordReader:
             if not columns_were_full:
                 return position
 
-    def _read_compressed(self, buffer: Buffer, table: BatchTable, on_error: OnError | None) -> Iterator[Chunk]:
+    def _read_compressed(
+        self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None
+    ) -> Iterator[Chunk]:
         """Yield the records of compressed batches."""
         view, arena = byte_view(buffer), self._arena
         decompress = self._decompressor.decompress
@@ -233,15 +235,15 @@ class RecordReader:
                 decompressed.append(i)
                 placed.append((at, size))
             if decompressed and (failure is not None or arena.filled >= ARENA_BYTES):
-                yield from self._decode_arena(table[decompressed], placed, on_error)
+                yield from self._decode_arena(table[decompressed], placed, on_batch_error)
                 decompressed, placed = [], []
             if failure is not None:
-                _fail(table[i], failure, on_error)
+                _fail(table[i], failure, on_batch_error)
         if decompressed:
-            yield from self._decode_arena(table[decompressed], placed, on_error)
+            yield from self._decode_arena(table[decompressed], placed, on_batch_error)
 
     def _decode_arena(
-        self, table: BatchTable, placed: list[tuple[int, int]], on_error: OnError | None
+        self, table: BatchTable, placed: list[tuple[int, int]], on_batch_error: OnBatchError | None
     ) -> Iterator[Chunk]:
         """Yield the records of batches that were decompressed into the arena, and empty the arena.
 
@@ -250,11 +252,11 @@ class RecordReader:
         moved = table.copy()
         moved["payload_position"], moved["payload_size"] = zip(*placed, strict=True)
         arena = self._arena
-        yield from self._decode(arena.view[: arena.filled], moved, table, on_error)
+        yield from self._decode(arena.view[: arena.filled], moved, table, on_batch_error)
         arena.filled = 0
 
     def _decode(
-        self, source: Buffer, table: BatchTable, original: BatchTable, on_error: OnError | None
+        self, source: Buffer, table: BatchTable, original: BatchTable, on_batch_error: OnBatchError | None
     ) -> Iterator[Chunk]:
         """Yield the records of batches whose uncompressed records are in `source`.
 
@@ -276,7 +278,7 @@ class RecordReader:
             if not columns.collects:
                 columns.clear()
             if error is not None:
-                _fail(original[at], error, on_error, moved=table is not original)
+                _fail(original[at], error, on_batch_error, moved=table is not original)
 
 
 def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
@@ -298,8 +300,8 @@ def offset_range_error(row: Any) -> StructureError:
     )
 
 
-def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bool = True) -> None:
-    """Add the base offset and end of a batch to an error, then raise it or pass it to `on_error`.
+def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None, moved: bool = True) -> None:
+    """Add the base offset and end of a batch to an error, and raise it or call `on_batch_error`.
 
     If `moved` is True, the error's position does not refer to the caller's buffer, and is replaced
     with the position of the batch.
@@ -308,9 +310,9 @@ def _fail(row: Any, error: KafkaFormatError, on_error: OnError | None, moved: bo
         error.position = int(row["position"])
     error.base_offset = int(row["base_offset"])
     error.resume = int(row["position"]) + int(row["size"])
-    if on_error is None:
+    if on_batch_error is None:
         raise error
-    on_error(row, error)
+    on_batch_error(row, error)
 
 
 def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> Iterator[BatchTable]:

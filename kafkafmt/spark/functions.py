@@ -33,6 +33,7 @@ from ..arrow import ArrowBuilder, schema_of
 from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ..errors import KafkaFormatError
 from ..log import Damage, DamagedLogError, PartitionLog, discover
+from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Selection
 from ..records import Chunk, RecordReader
 from ..records.damage import DamageScanner
@@ -448,7 +449,7 @@ def _read_path(
         if not directory.readable:
             continue
         try:
-            log = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=say)
+            log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
         except OSError as error:  # raised if the directory cannot be listed
             fault(error)
             continue

@@ -54,6 +54,7 @@ class Log:
     ) -> None:
         self._paths = [os.fspath(path) for path in paths]
         self._replicas = replicas
+        self._max_batch_bytes = max_batch_bytes
         self.discovery = found = discover(self._paths, replicas)
         self.messages: list[str] = found.messages
         self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
@@ -172,14 +173,13 @@ class Log:
         def make(directory: PartitionDir, at_first: bool) -> Follower:
             model = known.get(directory.key)
             if model is None:
-                limit = next((p.log.max_batch_bytes for p in self._partitions), DEFAULT_MAX_BATCH_BYTES)
-                model = known[directory.key] = Partition(directory, limit, tell=self.messages.append)
+                model = known[directory.key] = Partition(directory, self._max_batch_bytes, tell=self.messages.append)
             model.damaged = []
             return Follower(
                 directory,
                 paths_to_follow(directory, self._paths),
                 selection if at_first else replace(selection, start=None),
-                max_batch_bytes=model.log.max_batch_bytes,
+                model.log.limits,
                 tell=self.messages.append,
             )
 

@@ -14,6 +14,7 @@ from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers
 from ..log.reading.lookups import find_max_timestamp
 from ..log.reading.partition import OnDamage
+from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import OffsetBound, Time, offset_bound
 from ..log.reading.seek import Position, seek
 from ..log.reading.sendfile import HasFileno, Sent, send
@@ -46,7 +47,7 @@ class Partition:
         mapped: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.log: PartitionLog = PartitionLog(directory, max_batch_bytes=max_batch_bytes, mapped=mapped, tell=tell)
+        self.log: PartitionLog = PartitionLog(directory, ReadLimits(max_batch_bytes, mapped=mapped), tell=tell)
         self.damaged: list[Damage] = []
 
     def __repr__(self) -> str:
@@ -220,7 +221,7 @@ class Partition:
             self.log.directory,
             [self.log.directory.path],
             selection,
-            max_batch_bytes=self.log.max_batch_bytes,
+            self.log.limits,
             tell=on_message or self.log.tell,
         )
         followers = Followers([self.log.directory], lambda _, __: follower)

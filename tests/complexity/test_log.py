@@ -18,7 +18,8 @@ from selecting import COMMITTED
 
 import kafkafmt
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.auditing.dump import LogDump, index_items
+from kafkafmt.log.auditing.dump_batches import LogDump
+from kafkafmt.log.auditing.dump_indexes import index_items
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading.follow import Follower
 

@@ -18,6 +18,7 @@ from pyspark import cloudpickle
 from standalone import standalone_cluster
 
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
+from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.delivered import check_missing, plan_in_task
 from kafkafmt.spark.export.parquet import Manifest, TaskSettings, write_split
@@ -25,7 +26,7 @@ from kafkafmt.spark.source.splits import Split, alone
 
 GOLDEN = case("segments")
 TOPIC = "segments-time"
-LIMITS = (1 << 27, 1 << 23)
+LIMITS = ReadLimits(1 << 27, 1 << 23)
 cloudpickle.register_pickle_by_value(blind)  # type: ignore[no-untyped-call]  # Spark's workers do not find the module
 
 
@@ -46,7 +47,7 @@ def test_planning_task_raises_if_it_sees_another_directory(folder: Path, view: s
     tasks = in_tasks(folder)
     VIEWS[view](folder)
     with pytest.raises(UnavailableSegmentError, match=r"on host"):
-        [plan_in_task(task, *LIMITS) for task in tasks]
+        [plan_in_task(task, LIMITS) for task in tasks]
 
 
 def test_driver_raises_if_it_still_sees_a_segment_missing_in_a_task(folder: Path) -> None:
@@ -60,7 +61,7 @@ def test_planning_task_reports_what_retention_removed(folder: Path) -> None:
     messages: list[str] = []
     log = PartitionLog(discover([folder.parent]).partitions[0], tell=messages.append)
     segments_of(folder)[0].unlink()
-    host = plan_in_task(tasks[0], *LIMITS)
+    host = plan_in_task(tasks[0], LIMITS)
     assert isinstance(host, str)
     check_missing(log, tasks[0].segments[0], host)
     assert "retention" in messages[0]

@@ -17,6 +17,7 @@ from reports import verify_partition
 
 from kafkafmt import OutputExistsError, OutputPlaceError
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
+from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.record_selection import OffsetBound
 from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.layout import escape
@@ -81,7 +82,7 @@ def test_batch_above_the_size_limit_is_found_by_the_tasks(
     golden = case(name)
     topic = topic if (golden.roots[0] / f"{topic}-0").is_dir() else min(t for t, _, _ in golden.expected())
     root, limit = golden.partition_dir(topic, 0), 600
-    entry = verify_partition(PartitionLog(discover([root]).partitions[0], max_batch_bytes=limit))
+    entry = verify_partition(PartitionLog(discover([root]).partitions[0], ReadLimits(limit)))
     assert entry["damaged"]
     report, out = run_export([root], max_batch_bytes=limit, split_bytes=split_bytes)
     assert not report["ok"]

@@ -11,10 +11,12 @@ from typing import Any
 from reports import verify_partition
 
 import kafkafmt
-from kafkafmt.log.auditing import dump
+from kafkafmt.log.auditing import dump_indexes
+from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.format.names import base_offset_of
 from kafkafmt.log.reading.discovery import NoLogError
 from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.record_selection import Selection
 
 from . import directories
@@ -182,12 +184,12 @@ def _dump(path: Path) -> Any:
         else 0
     )
     if path.suffix == ".log":
-        return dump.LogDump(path, base, deep=True, max_batch_bytes=LIMIT).items()
+        return LogDump(path, base, deep=True, max_batch_bytes=LIMIT).items()
     if path.suffix in (".index", ".timeindex"):
-        return itertools.chain(dump.index_items(path, base), dump.index_sanity(path, base))
+        return itertools.chain(dump_indexes.index_items(path, base), dump_indexes.index_sanity(path, base))
     if path.suffix == ".txnindex":
-        return dump.transaction_items(path)
-    return dump.snapshot_items(path) if path.suffix == ".snapshot" else None
+        return dump_indexes.transaction_items(path)
+    return dump_indexes.snapshot_items(path) if path.suffix == ".snapshot" else None
 
 
 @target("salvage", directory_case, quick=25)
@@ -273,9 +275,7 @@ def follow(case: Case) -> Any:
         messages: list[str] = []
         isolation = "read_committed" if case.params["committed"] else "read_uncommitted"
         directory = log.partitions[0].log.directory
-        follower = Follower(
-            directory, [root], Selection(isolation=isolation), max_batch_bytes=LIMIT, tell=messages.append
-        )
+        follower = Follower(directory, [root], Selection(isolation=isolation), ReadLimits(LIMIT), tell=messages.append)
         damage: list[Any] = []
         delivered = drained(follower.records(damage.append))[0]
         for stop in [*stops[1:], stops[-1], stops[-1]]:

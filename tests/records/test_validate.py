@@ -25,7 +25,7 @@ from kafkafmt import (
 )
 from kafkafmt.errors import ChecksumError, KafkaFormatError, StructureError, TruncatedError
 from kafkafmt.records import KAFKA_ERRORS, iter_tables
-from kafkafmt.records.validate import Validated
+from kafkafmt.records.validated import Validated
 from kafkafmt.types import BATCH_DTYPE, Buffer
 
 NOW = 1_700_000_000_000

@@ -12,6 +12,7 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
+from ..reading.read_limits import ReadLimits
 from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
 from .verify import count_from
@@ -200,20 +201,20 @@ def describe(
     Every batch header is read, and every CRC is checked. The only records that are decoded are
     those in the batch that contains the log start offset.
     """
-    limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
+    limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
     chosen = run.choose(run.find(paths, replicas), topics, partitions, every_state=True)
     run.begin(sum(s.size for d in chosen for s in d.segments))
     rows = []
     for directory in chosen:
         with run.reading(directory):
-            rows.append(describe_partition(_opened(directory, limit, run)))
+            rows.append(describe_partition(_opened(directory, limits, run)))
         run.advance(sum(s.size for s in directory.segments))
     return Summary(tuple(rows), tuple(run.unreadable), tuple(run.messages))
 
 
-def _opened(directory: PartitionDir, max_batch_bytes: int, run: Run) -> PartitionLog:
-    return PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=run.tell)
+def _opened(directory: PartitionDir, limits: ReadLimits, run: Run) -> PartitionLog:
+    return PartitionLog(directory, limits, tell=run.tell)
 
 
 def describe_partition(log: PartitionLog) -> PartitionSummary:

@@ -14,6 +14,7 @@ from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ..format import files
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
+from ..reading.read_limits import ReadLimits
 from ..writing.mounting import metadata_logs, strays
 from .open_transactions import OpenTransaction, abort_transactions, find_open_transactions
 from .reports import (
@@ -214,7 +215,7 @@ def salvage(
     `paths`. No copied or rebuilt file gets a permission that its source lacks. If a path contains
     Kafka's metadata log, that log is always copied, even if it is not selected.
     """
-    limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
+    limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     given = paths_of(paths)
     run, bounds = Run(progress, on_message), Bounds(given)
     run.threads(threads)
@@ -224,7 +225,7 @@ def salvage(
     roots = list(dict.fromkeys(d.path.parent for d in chosen))
     chosen = [d for d in chosen if _is_usable(d, bounds, run)]
     target = output_directory(output, chosen)
-    logs = list(_opened(chosen, limit, run))
+    logs = list(_opened(chosen, limits, run))
     _note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
     total = 2 * sum(s.size for log in logs for s in log.segments)
     filled = Output(target, files.narrowed(0o777, *roots))
@@ -293,11 +294,11 @@ def _is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
     return False
 
 
-def _opened(chosen: Iterable[PartitionDir], max_batch_bytes: int, run: Run) -> Iterator[PartitionLog]:
+def _opened(chosen: Iterable[PartitionDir], limits: ReadLimits, run: Run) -> Iterator[PartitionLog]:
     """Yield the log of each partition whose directory can be listed; report the others."""
     for directory in chosen:
         with run.reading(directory):
-            yield PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=run.tell)
+            yield PartitionLog(directory, limits, tell=run.tell)
 
 
 def _note_links(left_out: Iterable[LeftOut], run: Run, directory: PartitionDir | None) -> None:

@@ -22,6 +22,7 @@ from ..reading.partition import OnDamage, PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
+from ..reading.read_limits import ReadLimits
 from .audit import PartitionAudit
 from .reports import PartitionReport, VerifyReport
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
@@ -97,14 +98,14 @@ def verify(
     Damage is data that cannot be read. A finding is any other problem, such as a wrong index entry,
     a missing segment or an incomplete last batch. Nothing is written.
     """
-    limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
+    limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)
     chosen = run.choose(run.find(paths, replicas), topics, partitions)
     run.begin(sum(s.size for d in chosen for s in d.segments))
 
     def check(directory: PartitionDir) -> PartitionReport | None:
         with run.reading(directory):
-            log = PartitionLog(directory, max_batch_bytes=limit, tell=run.tell)
+            log = PartitionLog(directory, limits, tell=run.tell)
             return verify_partition(log, shallow, run.advance)
         return None
 

@@ -21,13 +21,14 @@ from pathlib import Path
 import numpy as np
 
 from ..._backend import core
-from ...constants import BATCH_HEADER_SIZE, DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET
+from ...constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...types import BatchTable, Buffer, last_offset, last_offsets
 from ..format.files import FileView
 from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
 from .partition_dir import PartitionDir, SegmentFile
+from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .record_selection import EVERYTHING, Selection
 from .segment_walker import FIRST_READ, Walker
 from .transactions import TransactionWalk, settle_hidden
@@ -47,8 +48,8 @@ class Follower:
     selection : Selection, optional
         Which records to deliver. By default, all data records from the log start offset onwards.
         `Selection.end` has no effect.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression.
+    limits : ReadLimits, optional
+        How the segments are read. They are never memory-mapped, because they are being written.
     tell : callable, optional
         Called with messages for the user.
 
@@ -65,18 +66,18 @@ class Follower:
         directory: PartitionDir,
         paths: Collection[Path],
         selection: Selection = EVERYTHING,
+        limits: ReadLimits = DEFAULT_LIMITS,
         *,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.name: str = f"{directory.topic}-{directory.partition}"
         self.gone: bool = False
         self._paths = paths
         self._selection = selection
-        self._max_batch_bytes = max_batch_bytes
+        self._limits = replace(limits, mapped=False)
         self._tell = tell
         self._stamp: Stamp = ()
-        self.log: PartitionLog = PartitionLog(directory, max_batch_bytes=max_batch_bytes, tell=tell)
+        self.log: PartitionLog = PartitionLog(directory, self._limits, tell=tell)
         self._begin()
         self._interval = selection.resolve(self.log)
         self.next: int = max(self._low, self._interval.low)
@@ -171,7 +172,7 @@ class Follower:
     def _fresh_log(self) -> PartitionLog:
         for directory in discover(self._paths).partitions:
             if directory.key == self.log.directory.key:
-                return PartitionLog(directory, max_batch_bytes=self._max_batch_bytes, tell=self._tell)
+                return PartitionLog(directory, self._limits, tell=self._tell)
         raise NoLogError(self.name)
 
     def _shrunk(self) -> bool:
@@ -191,7 +192,7 @@ class Follower:
         error: KafkaFormatError | None = None
         try:
             with FileView(segment.path) as view:
-                walker = Walker(view, self._end, self._max_batch_bytes, first_read=FIRST_READ)
+                walker = Walker(view, self._end, self._limits.max_batch_bytes, first_read=FIRST_READ)
                 for start, buffer, rows, error in walker.tables(self._position, view.size):
                     rising = self._rising(rows)
                     if len(rows[:rising]):

@@ -9,7 +9,6 @@ Damage inside a batch whose CRC matches is found later, when its records are dec
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,7 +20,6 @@ import numpy as np
 
 from ...constants import (
     BATCH_HEADER_SIZE,
-    DEFAULT_MAX_BATCH_BYTES,
     ENTRY_OVERHEAD,
     LENGTH_AT,
     MAGIC_END,
@@ -36,6 +34,7 @@ from .models import Damage, Finding
 from .neighbours import Neighbours
 from .partition_dir import SegmentFile
 from .parts import Bad, Parts, Run
+from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_stats import Stats
 from .segment_walker import See, Walker
 
@@ -81,31 +80,21 @@ class SegmentPlan:
         return self.extents[-1].last_offset + 1 if self.extents else None
 
 
-def plan_segment(
-    segment: SegmentFile,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    run_bytes: int = sys.maxsize,
-    mapped: bool = False,
-    see: See | None = None,
-) -> SegmentPlan:
+def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see: See | None = None) -> SegmentPlan:
     """Walk a segment, check every CRC, and decide which batches are delivered.
 
     Parameters
     ----------
     segment : SegmentFile
         The segment.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression.
-    run_bytes : int, optional
-        Extents are cut at about this size, in bytes. By default they are not cut.
-    mapped : bool, default False
-        Memory-map the file instead of reading it.
+    limits : ReadLimits, optional
+        How the segment is read.
     see : callable, optional
         Called with all valid batches, in file order, before the plan is made.
     """
     lower = segment.base_offset or 0
-    with FileView(segment.path, mapped) as view:
-        walker = Walker(view, lower, max_batch_bytes, run_bytes)
+    with FileView(segment.path, limits.mapped) as view:
+        walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes)
         parts = walker.walk(see=see)
         stats = walker.stats
         if not in_order(parts, lower, segment.next_base):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...constants import DEFAULT_MAX_BATCH_BYTES, MIN_OFFSET, NO_END
+from ...constants import MIN_OFFSET, NO_END
 from ...errors import StructureError
 from ...types import IntArray
 from ..format import files
@@ -26,6 +25,7 @@ from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
 from .plan import SegmentPlan, plan_segment
 from .ranges import reach, sound_runs
+from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_walker import FIRST_READ, See, Walker
 
 Tell = Callable[[str], None]
@@ -40,13 +40,8 @@ class PlannedLog:
     ----------
     directory : PartitionDir
         The partition directory. If it could not be listed, its `error` is raised.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression.
-    run_bytes : int, optional
-        Extents are cut at about this size, in bytes. By default they are not cut.
-    mapped : bool, default False
-        Memory-map the files instead of reading them. If a broker truncates a mapped file, the
-        process is killed (SIGBUS).
+    limits : ReadLimits, optional
+        How the segments are read.
     tell : callable, optional
         Called with messages that are not about damage. An example is that retention has removed a
         file.
@@ -72,19 +67,15 @@ class PlannedLog:
     def __init__(
         self,
         directory: PartitionDir,
+        limits: ReadLimits = DEFAULT_LIMITS,
         *,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        run_bytes: int = sys.maxsize,
-        mapped: bool = False,
         tell: Tell | None = None,
         on_missing: Callable[[SegmentFile], None] | None = None,
     ) -> None:
         if directory.error is not None:
             raise directory.error
         self.directory = directory
-        self.max_batch_bytes = max_batch_bytes
-        self.run_bytes = run_bytes
-        self.mapped = mapped
+        self.limits = limits
         self.tell: Tell = tell or (lambda _: None)
         self._on_missing = on_missing or (lambda _: None)
         self._adopted: set[str] = set()
@@ -108,6 +99,16 @@ class PlannedLog:
     def partition(self) -> int:
         """Number of the partition."""
         return self.directory.partition
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """Largest size of one batch, in bytes after decompression."""
+        return self.limits.max_batch_bytes
+
+    @property
+    def mapped(self) -> bool:
+        """Whether segments are memory-mapped."""
+        return self.limits.mapped
 
     @property
     def segments(self) -> list[SegmentFile]:
@@ -151,7 +152,7 @@ class PlannedLog:
         if plan is None:
             self.stamps[segment.name] = files.stamp(segment.path)
             try:
-                plan = plan_segment(segment, self.max_batch_bytes, self.run_bytes, self.mapped, see)
+                plan = plan_segment(segment, self.limits, see)
             except FileNotFoundError:
                 self.skip_missing(segment)
                 plan = SegmentPlan(segment, 0, [], [], [])
@@ -251,7 +252,7 @@ class PlannedLog:
         try:
             with self.view(segment, self.mapped) as view:
                 compacted = self.directory.cleaned
-                walker = Walker(view, base, self.max_batch_bytes, self.run_bytes, FIRST_READ)
+                walker = Walker(view, base, self.max_batch_bytes, self.limits.run_bytes, FIRST_READ)
                 position = position_before(segment, view, start, exactly=compacted)
                 if position == 0 and start > base:
                     found = reach(view, start, 0, view.size, base - 1, gaps=compacted)

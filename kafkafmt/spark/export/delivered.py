@@ -13,12 +13,13 @@ from ...constants import MAX_OFFSET
 from ...log import PartitionDir, PartitionLog, SegmentFile
 from ...log.reading.missing import check_retention, unavailable
 from ...log.reading.plan import SegmentPlan, plan_segment
+from ...log.reading.read_limits import ReadLimits
 from ..hosts import host_name, with_host
 from ..source.splits import Split
 from .parquet import Manifest
 
 
-def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) -> SegmentPlan | str:
+def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
     """Return the plan of the only segment in `directory`.
 
     If the segment file is missing on this host because retention may have removed it, return the
@@ -30,7 +31,7 @@ def plan_in_task(directory: PartitionDir, max_batch_bytes: int, run_bytes: int) 
     (segment,) = directory.segments
     try:
         try:
-            plan = plan_segment(segment, max_batch_bytes, run_bytes)
+            plan = plan_segment(segment, limits)
         except FileNotFoundError:
             check_retention(directory, segment)
             return host_name()

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from ...log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.plan import SegmentPlan
+from ...log.reading.read_limits import ReadLimits
 from ...log.reading.transactions import TransactionInDoubtError
 from ...text import json_encoder
 from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits, make_splits, may_hold
@@ -228,16 +229,16 @@ class Export:
 
         Only indexes, and a few batches that they name, are read.
         """
-        options, works = self.options, []
-        limits: dict[str, Any] = {"max_batch_bytes": options.max_batch_bytes, "run_bytes": self._run_bytes}
+        works = []
         for directory in self.chosen:
-            log = PartitionLog(directory, **limits, tell=self._report_message)
-            works.append(_Work(log, options.selection.resolve(log)))
+            log = PartitionLog(directory, self._limits, tell=self._report_message)
+            works.append(_Work(log, self.options.selection.resolve(log)))
         return works
 
     @property
-    def _run_bytes(self) -> int:
-        return min(RUN_BYTES, self.options.split_bytes or RUN_BYTES)
+    def _limits(self) -> ReadLimits:
+        run_bytes = min(RUN_BYTES, self.options.split_bytes or RUN_BYTES)
+        return ReadLimits(self.options.max_batch_bytes, run_bytes=run_bytes)
 
     def _export_splits(self, context: Any, works: list[_Work], write: WriteSplit, show: Progress) -> None:
         """Export all splits, and plan the segments for which this is necessary."""
@@ -280,12 +281,12 @@ class Export:
 
     def _plan(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
         """Plan segments in a Spark job."""
-        limit, run_bytes = self.options.max_batch_bytes, self._run_bytes
+        limits = self._limits
         items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted)]
         total = sum(_size(d) for _, d in items)
 
         def walk(item: tuple[int, PartitionDir]) -> tuple[int, SegmentPlan | str]:
-            return item[0], plan_in_task(item[1], limit, run_bytes)
+            return item[0], plan_in_task(item[1], limits)
 
         def progress(done: JobProgress) -> bool:
             show("planning", done.bytes, total)
@@ -335,7 +336,7 @@ class Export:
             self.staging.layout.attempts,
             options.compression,
             options.compression_level,
-            options.max_batch_bytes,
+            self._limits,
             stop_at_damage=options.on_error == "fail",
         )
         total = sum(s.bytes for s in splits)

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...arrow import SCHEMA, ArrowBuilder, schema_of
-from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...log import Damage, PartitionLog, SegmentFile
 from ...log.reading.plan import SegmentPlan
+from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
 from ...log.reading.single_pass import UnconfirmedError
 from ..hosts import host_name
 from ..source.splits import Split
@@ -44,7 +44,7 @@ class TaskSettings:
     """Directory in which the tasks write their files."""
     compression: str = "zstd"
     level: int | None = None
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    limits: ReadLimits = DEFAULT_LIMITS
     stop_at_damage: bool = False
     """If True, a task that finds damage stops at once and leaves no file."""
 
@@ -172,7 +172,7 @@ def _batches(
         for chunk in piece.chunks(
             builder.columns,
             on_damage=note_damage,
-            max_batch_bytes=settings.max_batch_bytes,
+            limits=settings.limits,
             on_missing=note_missing,
             on_end=note_end,
             confirmed_only=piece.plan is None,
@@ -190,7 +190,7 @@ def _unconfirmed_after(split: Split, name: str, settings: TaskSettings) -> Itera
     names = [piece.segment.name for piece in split.pieces]
     for piece in split.pieces[names.index(name) + 1 :]:
         try:
-            piece.check(settings.max_batch_bytes)
+            piece.check(settings.limits)
         except UnconfirmedError as error:
             yield error.segment
 

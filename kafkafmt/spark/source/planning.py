@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from ...log import Damage, Discovery, DuplicatePartitionError, PartitionDir, PartitionLog, discover
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.partition_dir import SegmentFile
+from ...log.reading.read_limits import ReadLimits
 from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import Doubt
 from ..option_text import OptionError
@@ -112,7 +113,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         A path cannot be read. The subclass `NoLogError` is raised if a path contains no log.
     """
     selected = [
-        _Selected(PartitionLog(p, max_batch_bytes=options.max_batch_bytes, tell=tell))
+        _Selected(PartitionLog(p, limits_of(options), tell=tell))
         for p in options.select(discovered(options, tell).partitions)
     ]
     keys = {s.key for s in selected}
@@ -195,9 +196,9 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
     return found
 
 
-def run_bytes_of(options: Options) -> int:
-    """Return the maximum size, in bytes, of the extents that are combined into splits."""
-    return max(options.split_bytes // RUNS_A_SPLIT, 1)
+def limits_of(options: Options) -> ReadLimits:
+    """Return how the segments are read. A split can combine several extents."""
+    return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 
 
 def _resolve(s: _Selected, options: Options) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import InputPartition
 
 from ...arrow import ArrowBuilder, schema_of
 from ...log import Damage, DamagedLogError, PartitionDir
+from ...log.reading.read_limits import ReadLimits
 from ...log.reading.transactions import TransactionInDoubtError
 from ...text import plain
 from .options import Options
@@ -72,7 +73,7 @@ def read_task(
 def _batches(
     task: Task, options: Options, names: list[str], tell: Callable[[str], None]
 ) -> Generator[pa.RecordBatch, None, None]:
-    schema, limit = schema_of(names), options.max_batch_bytes
+    schema, limits = schema_of(names), ReadLimits(options.max_batch_bytes)
     for split in task.splits:
         builder, limit_rows = ArrowBuilder(split.topic, split.partition, schema), FIRST_ROWS
         for piece in split.pieces:
@@ -82,7 +83,7 @@ def _batches(
                     warn(directory, damage)
 
             on_damage = None if options.mode == "FAILFAST" else note_damage
-            for chunk in piece.chunks(builder.columns, on_damage=on_damage, max_batch_bytes=limit, tell=tell):
+            for chunk in piece.chunks(builder.columns, on_damage=on_damage, limits=limits, tell=tell):
                 yield from builder.add(chunk)
                 if builder.rows >= limit_rows:
                     limit_rows *= GROWTH

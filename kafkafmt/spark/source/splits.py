@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile
 from ...log.reading.index_ranges import Stretch, border_near, stretch_of
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
+from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
 from ...log.reading.transactions import Transactions
 from ...records import Chunk
 from ...types import RecordColumns
@@ -75,7 +75,7 @@ class Piece:
         columns: RecordColumns,
         *,
         on_damage: Callable[[Damage], None] | None = None,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        limits: ReadLimits = DEFAULT_LIMITS,
         tell: Callable[[str], None] | None = None,
         on_missing: Callable[[SegmentFile], None] | None = None,
         on_end: Callable[[PartitionLog], None] | None = None,
@@ -88,8 +88,8 @@ class Piece:
         columns : RecordColumns
         on_damage : callable, optional
             Called with damage inside batches. By default, the damage is raised as an error.
-        max_batch_bytes : int
-            Largest size of one batch, in bytes after decompression.
+        limits : ReadLimits, optional
+            How the segment is read.
         tell : callable, optional
             Called with a message if retention removed the segment file after it was planned.
         on_missing : callable, optional
@@ -108,7 +108,7 @@ class Piece:
         UnconfirmedError
             `confirmed_only` is True, and the stretch cannot be read in one pass.
         """
-        log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes, tell=tell, on_missing=on_missing)
+        log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
         log.confirmed_only = confirmed_only
         if self.plan is not None:
             log.adopt(self.plan)
@@ -123,10 +123,10 @@ class Piece:
         if on_end is not None:
             on_end(log)
 
-    def check(self, max_batch_bytes: int) -> None:
+    def check(self, limits: ReadLimits) -> None:
         """Raise UnconfirmedError if the stretch cannot be read in one pass. No record is decoded."""
         if self.plan is None:
-            log = PartitionLog(self.directory, max_batch_bytes=max_batch_bytes)
+            log = PartitionLog(self.directory, limits)
             log.confirmed_only = True
             if self.stretch is not None:
                 log.restrict(self.segment, self.stretch)

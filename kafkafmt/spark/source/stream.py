@@ -30,7 +30,7 @@ from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import TransactionWalk
 from ..option_text import OptionError
 from .options import LATEST, Bound, Key, Options
-from .planning import DataLossError, Plan, discovered, pack, run_bytes_of, start_of
+from .planning import DataLossError, Plan, discovered, limits_of, pack, start_of
 from .reading import as_partitions, read_task, say
 from .splits import make_splits
 
@@ -157,8 +157,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if options.fail_on_data_loss or not begin:
                 raise
             chosen = []
-        size = run_bytes_of(options)
-        logs = [PartitionLog(p, max_batch_bytes=options.max_batch_bytes, run_bytes=size, tell=tell) for p in chosen]
+        logs = [PartitionLog(p, limits_of(options), tell=tell) for p in chosen]
         return {(log.topic, log.partition): log for log in logs}
 
     def _start(self, log: PartitionLog, bound: Bound) -> int:

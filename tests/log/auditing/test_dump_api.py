@@ -9,12 +9,12 @@ from building import batch, record
 from golden_cases import case
 
 import kafkafmt
-from kafkafmt.log.auditing import dump
+from kafkafmt.log.auditing import dump_items
 
 
-def kinds(path: Path, **options: object) -> dict[str, list[dump.Item]]:
+def kinds(path: Path, **options: object) -> dict[str, list[dump_items.Item]]:
     """Return the items of all files, by the name of their class."""
-    found: dict[str, list[dump.Item]] = {}
+    found: dict[str, list[dump_items.Item]] = {}
     for file in kafkafmt.dump(path, **options):  # type: ignore[arg-type]
         for item in file:
             found.setdefault(type(item).__name__, []).append(item)
@@ -32,7 +32,7 @@ def test_directory_yields_items_of_all_kinds() -> None:
         "TransactionIndexEntry",
     } <= found.keys()
     assert "DumpedProducer" in found
-    records = [r for r in found["DumpedRecord"] if isinstance(r, dump.DumpedRecord)]
+    records = [r for r in found["DumpedRecord"] if isinstance(r, dump_items.DumpedRecord)]
     log = kafkafmt.open(folder)["tx", 0]
     assert [(r.offset, r.key, r.value) for r in records] == [
         (r.offset, r.key, r.value) for r in log.records(control=True)
@@ -47,8 +47,8 @@ def test_damage_is_an_item_and_reading_continues(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(b"".join(batches))
     items = list(next(kafkafmt.dump(path)))
-    assert [i.is_valid for i in items if isinstance(i, dump.DumpedBatch)] == [True, False, True]
-    (problem,) = [i for i in items if isinstance(i, dump.Problem)]
+    assert [i.is_valid for i in items if isinstance(i, dump_items.DumpedBatch)] == [True, False, True]
+    (problem,) = [i for i in items if isinstance(i, dump_items.Problem)]
     assert (problem.kind, problem.code, problem.position) == ("damage", "corrupt_checksum", len(batches[0]))
 
 
@@ -57,10 +57,10 @@ def test_index_can_be_checked_alone_or_with_its_log(tmp_path: Path) -> None:
     (tmp_path / f"{0:020}.log").write_bytes(batch([record(0)]))
     path.write_bytes(b"\0\0\0\5\0\0\0\7")
     (entry, problem) = next(kafkafmt.dump(path))
-    assert entry == dump.OffsetIndexEntry(5, 7)
-    assert isinstance(problem, dump.Problem)
+    assert entry == dump_items.OffsetIndexEntry(5, 7)
+    assert isinstance(problem, dump_items.Problem)
     assert list(next(kafkafmt.dump(path, indexes="findings"))) == [problem]
-    assert list(next(kafkafmt.dump(path, indexes="sanity"))) == [dump.SaneIndex(path)]
+    assert list(next(kafkafmt.dump(path, indexes="sanity"))) == [dump_items.SaneIndex(path)]
 
 
 def test_wrong_arguments_and_unknown_files_raise(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from reports import verify_partition
 
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading import segment_walker
+from kafkafmt.log.reading.read_limits import ReadLimits
 
 PER_BATCH = 5
 
@@ -389,7 +390,7 @@ def test_batch_that_decompresses_past_the_limit_is_damage(tmp_path: Path) -> Non
     parts[2] = batch([], base_offset=10, last_offset_delta=4, count=5, codec=4, payload=raw)
     path = tmp_path / "t-0"
     write(tmp_path, (0, b"".join(parts)))
-    log = PartitionLog(discover([path]).partitions[0], max_batch_bytes=1 << 20)
+    log = PartitionLog(discover([path]).partitions[0], ReadLimits(1 << 20))
     assert offsets(log) == without(2)
     assert verify_partition(log)["damaged"][0]["error"] == "too_large"
 

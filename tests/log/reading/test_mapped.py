@@ -11,6 +11,7 @@ from building import batch, record
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading.read_limits import ReadLimits
 
 BATCHES = [batch([record(0, value=b"x" * 300)], base_offset=i) for i in range(100)]
 
@@ -20,7 +21,7 @@ def planned(tmp_path: Path) -> PartitionLog:
     """Return a mapped log whose only segment has been planned."""
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(BATCHES))
-    log = PartitionLog(discover([tmp_path]).partitions[0], mapped=True)
+    log = PartitionLog(discover([tmp_path]).partitions[0], ReadLimits(mapped=True))
     assert log.next_offset == 100
     return log
 

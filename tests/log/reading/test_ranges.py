@@ -22,6 +22,7 @@ from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading.lookups import find_offset, find_timestamp
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 from kafkafmt.log.reading.partition import OnDamage
+from kafkafmt.log.reading.read_limits import ReadLimits
 
 N = 2000
 
@@ -123,7 +124,7 @@ def test_end_offset_for_epoch_is_the_start_of_the_next_epoch() -> None:
 @pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
 def test_mapped_files_are_read_with_the_same_result(case: Case) -> None:
     for directory in discover(case.roots).partitions:
-        read, mapped = (PartitionLog(directory, mapped=m) for m in (False, True))
+        read, mapped = (PartitionLog(directory, ReadLimits(mapped=m)) for m in (False, True))
         assert list(read.records(on_damage=lambda _: None)) == list(mapped.records(on_damage=lambda _: None))
         for segment in directory.segments:
             assert read.plan(segment) == mapped.plan(segment)

@@ -1,0 +1,223 @@
+"""Read the batches and records of one `.log` or `.checkpoint` file, with the damage between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import (
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CODEC_NAMES,
+    CONTROL_BIT,
+    DEFAULT_MAX_BATCH_BYTES,
+    DELETE_HORIZON_BIT,
+    ENTRY_OVERHEAD,
+    LEGACY_CRC_AT,
+    LENGTH_AT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_END,
+    MAGIC_V0,
+    MAGIC_V2,
+    MIN_LEGACY_LENGTH,
+    TRANSACTIONAL_BIT,
+)
+from ...errors import KafkaFormatError
+from ...records import RecordReader, decode_control_record
+from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
+from ..format.files import FileView
+from ..format.snapshots import sequence_after
+from ..reading.discovery import NoLogError, discover
+from ..reading.partition import PartitionLog
+from ..reading.read_limits import ReadLimits
+from ..reading.segment_walker import Walker
+from .dump_items import DumpedBatch, DumpedRecord, InvalidBytes, Item, OffsetGap, Problem
+
+
+class LogDump:
+    """Reads the items of a `.log` or `.checkpoint` file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    base_offset : int
+        The base offset in the file name.
+    deep : bool
+        Also yield records.
+    max_bytes : int or None
+        Read only this many bytes from the start of the file.
+    max_batch_bytes : int
+        Largest size of one batch, in bytes after decompression.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        base_offset: int,
+        deep: bool = False,
+        max_bytes: int | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.deep = deep
+        self.max_bytes = max_bytes
+        self.max_batch_bytes = max_batch_bytes
+        self._reader = RecordReader(max_batch_bytes=max_batch_bytes, capacity=1024)
+        self._last: int | None = None
+
+    def items(self) -> Iterator[Item]:
+        """Yield the batches and records in file order, and then the problems."""
+        bad: list[Problem] = []
+        rising = True
+        with FileView(self.path) as view:
+            whole = view.size
+            view.size = whole if self.max_bytes is None else min(whole, self.max_bytes)
+            cut = view.size < whole
+            walker = Walker(view, self.base_offset, self.max_batch_bytes)
+            position, expected = 0, self.base_offset
+            while position < view.size:
+                error: KafkaFormatError | None = None
+                for start, buffer, rows, error in walker.tables(position, view.size):  # noqa: B007 (used after the loop)
+                    for i in range(len(rows)):
+                        yield from self._batch(start, buffer, rows[i : i + 1], True)
+                    if len(rows):
+                        lasts = np.concatenate(([expected - 1], last_offsets(rows)))
+                        rising = rising and bool((lasts[1:] > lasts[:-1]).all())
+                        position, expected = start + int(rows[-1]["position"] + rows[-1]["size"]), int(lasts[-1]) + 1
+                if error is None or (cut and error.code == "truncated"):
+                    break
+                end, _ = walker.search.resume(position, expected)
+                bad.append(self._damage(error.code, error.message, position, end - position))
+                yield from self._bad(view, position, end)
+                position = end
+        if bad or not rising:
+            yield from self._judged(bad)
+
+    def _judged(self, bad: list[Problem]) -> list[Problem]:
+        """Return the problems that the plan of the segment reports.
+
+        Unlike `bad`, the result includes offsets that contradict each other. An unfinished tail or
+        a repeated batch is a finding in the result, not damage.
+        """
+        if self.path.suffix != ".log":
+            return bad
+        try:
+            log = PartitionLog(discover([self.path]).partitions[0], ReadLimits(self.max_batch_bytes))
+        except NoLogError:
+            # The file is not named like a segment and contains no valid batch.
+            return bad
+        plan = log.plan(log.segments[0])
+        near = [d for d in plan.damaged if self.max_bytes is None or d.position < self.max_bytes]
+        damaged = [self._damage(d.code, f"{d.message}; {d.lost}", d.position, d.length) for d in near]
+        return damaged + [Problem("finding", self.path.name, f.code, f.message) for f in plan.findings]
+
+    def _damage(self, error: str, message: str, position: int, length: int) -> Problem:
+        return Problem("damage", self.path.name, error, message, position, length)
+
+    def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
+        """Yield items for a range of bytes that contains no valid batch, if possible.
+
+        If the header and the size in it fit the file, the batch is yielded, marked as invalid.
+        If they exceed it and the range is at the end of the file, an `InvalidBytes` is yielded.
+        """
+        head = view.read(position, BATCH_HEADER_SIZE)
+        size = (
+            int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
+            if len(head) >= MAGIC_END
+            else 0
+        )
+        if len(head) < MAGIC_END or size > view.size - position:
+            if end == view.size and self.max_bytes is None:
+                yield InvalidBytes(self.path.name, end - position)
+        elif MIN_LEGACY_LENGTH + ENTRY_OVERHEAD <= size <= self.max_batch_bytes:
+            data, table = view.read(position, size), np.zeros(1, BATCH_DTYPE)
+            if core.scan_batches(data, table, check_crc=False).count:
+                yield from self._batch(position, data, table, False, position + size == end)
+
+    def _batch(self, start: int, buffer: Buffer, row: BatchTable, valid: bool, deep: bool = True) -> Iterator[Item]:
+        item = batch_item(row[0], start, valid)
+        yield item
+        if not (self.deep and deep):
+            return
+        errors: list[KafkaFormatError] = []
+        number, crcs = 0, [item.crc]
+        for source, columns in self._reader.read(buffer, row, lambda _, error: errors.append(error)):
+            if item.magic < MAGIC_V2 and item.codec != "none" and number == 0:
+                crcs = _inner_crcs(source)
+            for record in core.make_records(source, columns):
+                yield from self._gap(record.offset)
+                yield _record_item(record, item, crcs[min(number, len(crcs) - 1)])
+                number += 1
+        if valid:
+            for error in errors:
+                yield self._damage(error.code, error.message, item.position, item.size)
+
+    def _gap(self, offset: int) -> Iterator[Item]:
+        if self._last is not None and offset != self._last + 1:
+            yield OffsetGap(self.path.name, self._last, offset)
+        self._last = offset
+
+
+def batch_item(row: Any, start: int, valid: bool) -> DumpedBatch:
+    """Return the item for a row of a batch table whose buffer starts at file position `start`."""
+    attributes, magic, sequence = int(row["attributes"]), int(row["magic"]), int(row["base_sequence"])
+    codec = attributes & CODEC_MASK
+    common = (
+        start + int(row["position"]),
+        int(row["size"]),
+        magic,
+        CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})",
+        int(row["crc"]),
+        valid,
+        -1 if magic == MAGIC_V0 else int(bool(attributes & LOG_APPEND_TIME_BIT)),
+        int(row["max_timestamp"]),
+        int(row["base_offset"]) + int(row["last_offset_delta"]),
+    )
+    if magic < MAGIC_V2:
+        return DumpedBatch(*common)
+    return DumpedBatch(
+        *common,
+        base_offset=int(row["base_offset"]),
+        record_count=int(row["count"]),
+        base_sequence=sequence,
+        last_sequence=-1 if sequence < 0 else sequence_after(sequence, int(row["last_offset_delta"])),
+        producer_id=int(row["producer_id"]),
+        producer_epoch=int(row["producer_epoch"]),
+        leader_epoch=int(row["leader_epoch"]),
+        is_transactional=bool(attributes & TRANSACTIONAL_BIT),
+        is_control=bool(attributes & CONTROL_BIT),
+        delete_horizon=int(row["base_timestamp"]) if attributes & DELETE_HORIZON_BIT else None,
+    )
+
+
+def _record_item(record: Any, batch: DumpedBatch, crc: int) -> DumpedRecord:
+    common = (record.offset, record.timestamp_type, record.timestamp, record.key, record.value)
+    base, first = batch.base_sequence, batch.base_offset
+    if base is None or first is None:
+        return DumpedRecord(*common, is_valid=batch.is_valid, crc=crc)
+    sequence = -1 if base < 0 else sequence_after(base, record.offset - first)
+    control: Any = None
+    if batch.is_control:
+        try:
+            control = decode_control_record(record.key, record.value)
+        except KafkaFormatError as error:
+            control = error
+    return DumpedRecord(*common, sequence=sequence, headers=record.headers, control=control)
+
+
+def _inner_crcs(source: Any) -> list[int]:
+    """Return the CRC of each message in the message set of a wrapper message.
+
+    These CRCs were checked when the wrapper message was decoded.
+    """
+    crcs, at, data = [], 0, memoryview(source)
+    while at < len(data):
+        crcs.append(int.from_bytes(data[at + LEGACY_CRC_AT : at + LEGACY_CRC_AT + 4], "big"))
+        at += ENTRY_OVERHEAD + int.from_bytes(data[at + LENGTH_AT : at + ENTRY_OVERHEAD], "big")
+    return crcs

@@ -1,0 +1,300 @@
+"""Validate batches of any kind, report all errors, and rebuild batches if necessary.
+
+`LogValidator` uses this slow path for data that its fast path cannot handle.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._backend import core
+from ..constants import (
+    CODEC_NONE,
+    CONTROL_BIT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_V0,
+    MAGIC_V2,
+    MAX_OFFSET,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+)
+from ..errors import InvalidError, OffsetOverflowError, StructureError, TooLargeError
+from ..types import BatchTable, Buffer, byte_view, view_of
+from .assign import codecs_of, scan_all, set_timestamp
+from .builder import BatchBuilder
+from .columns import decoded
+from .reader import RecordReader
+from .renumber import with_increasing_deltas
+from .rules import Records, Rules
+from .validated import Validated
+
+REASONS = (None, "codec", "format", "inner_offsets")
+_READ_BATCHES = 64
+"""Number of batches to read at a time.
+
+It is small, so that the data is still in the CPU cache after it has been scanned.
+"""
+
+
+@dataclass(frozen=True)
+class ValidatorSettings:
+    """The settings of a `LogValidator`, after they were checked."""
+
+    rules: Rules
+    codec: int | None
+    """Id of the topic's codec. None keeps the codec of each batch."""
+    level: int | None
+    magic: int
+    create_time: bool
+    """Whether ``message.timestamp.type`` of the topic is CreateTime."""
+    client: bool
+    """Whether a client appends the data."""
+    leader_epoch: int
+    check_records: bool
+    max_batch_bytes: int
+
+
+class _Groups(NamedTuple):
+    """Groups of rows in the table of batches, with one array element per group.
+
+    A group is a single batch, a single wrapper message, or a sequence of adjacent uncompressed
+    messages. A group that is rebuilt becomes one batch.
+    """
+
+    start: np.ndarray
+    """First row of the group."""
+    stop: np.ndarray
+    """Row after the last row of the group."""
+    first: np.ndarray
+    """Index of the first record of the group."""
+    end: np.ndarray
+    """Index after the last record of the group."""
+    codec: np.ndarray
+    """Id of the group's codec in the result."""
+    reason: np.ndarray
+    """Reason why the group is rebuilt, as an index into REASONS; 0 if it is not rebuilt."""
+    offset: np.ndarray
+    """Offset that is assigned to the first record of the group."""
+
+
+class SlowPath:
+    """Validates batches of any kind with the settings of a `LogValidator`."""
+
+    def __init__(self, settings: ValidatorSettings) -> None:
+        self._settings = settings
+
+    def validate(self, buffer: Buffer, next_offset: int, now: int) -> Validated:
+        """Validate batches of any kind, report all errors, and rebuild batches if necessary."""
+        table = scan_all(buffer)
+        self._settings.rules.check_batches(table)
+        seen = self._read(buffer, table)
+        self._settings.rules.check_records(table, seen, now)
+        groups = self._groups(table, seen, next_offset)
+        to_rebuild = np.flatnonzero(groups.reason).tolist()
+        rebuilt = {i: self._build(buffer, table, groups, i, now) for i in to_rebuild}
+        target = bytearray(buffer) if rebuilt else buffer
+        latest = self._write(target, table, groups, seen, now)
+        if rebuilt:
+            target = _joined(target, table, groups, rebuilt)
+        end_offset = int(groups.offset[-1] + self._spans(table, groups)[-1])
+        return Validated(
+            target, REASONS[int(groups.reason.max())], int(seen.ends[-1]), next_offset, end_offset, *latest
+        )
+
+    def validate_renumbered(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
+        """Renumber the offset deltas of a client's v2 batch, and validate the batch again.
+
+        Return None if the batch is not rebuilt for another codec or format, or if it is still
+        invalid. A broker that rebuilds a batch assigns new offsets without reading the deltas, so
+        it accepts wrong deltas.
+        """
+        table = scan_all(buffer)
+        stays = self._settings.magic == MAGIC_V2 and self._settings.codec in (None, int(codecs_of(table)[0]))
+        if not self._settings.client or len(table) > 1 or table["magic"][0] != MAGIC_V2 or stays:
+            return None
+        batch = with_increasing_deltas(byte_view(buffer), self._settings.max_batch_bytes)
+        if batch is None:
+            return None
+        try:
+            return self.validate(batch, next_offset, now)
+        except StructureError:
+            return None
+
+    def _read(self, buffer: Buffer, table: BatchTable) -> Records:
+        """Return those fields of the records that the rules check.
+
+        Decoding the records also checks their structure.
+        """
+        counts = table["count"].astype(np.int64)
+        empty = np.zeros(0, np.int64)
+        if not self._settings.check_records and (table["magic"] == MAGIC_V2).all():
+            return Records(empty, empty, empty.astype(bool), np.cumsum(counts))
+        parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        reader = RecordReader(max_batch_bytes=self._settings.max_batch_bytes, check_offsets=False)
+        wrapper = counts < 0
+        if wrapper.any():
+            borders = np.flatnonzero(wrapper | np.concatenate(([True], wrapper[:-1]))).tolist()
+        else:
+            borders = list(range(0, len(table), _READ_BATCHES))
+        for start, stop in itertools.pairwise([*borders, len(table)]):
+            before = len(parts)
+            for _, columns in reader.read(buffer, table[start:stop]):
+                assert columns.offset is not None
+                assert columns.timestamp is not None
+                assert columns.key_length is not None
+                n = columns.rows
+                parts.append((columns.offset[:n].copy(), columns.timestamp[:n].copy(), columns.key_length[:n] < 0))
+            if wrapper[start]:
+                counts[start] = sum(len(part[0]) for part in parts[before:])
+        offsets, timestamps, null_keys = map(
+            np.concatenate, zip((empty, empty, empty.astype(bool)), *parts, strict=True)
+        )
+        return Records(offsets, timestamps, null_keys, np.cumsum(counts))
+
+    def _groups(self, table: BatchTable, seen: Records, next_offset: int) -> _Groups:
+        """Divide the rows into groups, decide which ones are rebuilt, and assign their offsets."""
+        plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
+        begins = ~plain
+        begins[0] = True
+        begins[1:] |= ~plain[:-1]
+        start = np.flatnonzero(begins)
+        stop = np.append(start[1:], len(table))
+        first, end = np.concatenate(([0], seen.ends))[start], seen.ends[stop - 1]
+        magic, source = table["magic"][start], codecs_of(table)[start]
+        codec = source if self._settings.codec is None else np.full(len(start), self._settings.codec, source.dtype)
+        compressed = (source != CODEC_NONE) | (codec != CODEC_NONE)
+        reason = np.where(compressed & (source != codec), 1, 0)
+        reason[
+            (reason == 0) & ((magic != self._settings.magic) | (compressed & (self._settings.magic == MAGIC_V0)))
+        ] = 2
+        # Control batches are not compressed, and a batch without records has nothing to compress.
+        control = compressed & (source == CODEC_NONE) & ((table["attributes"][start] & CONTROL_BIT) != 0)
+        reason[control | ((end == first) & (magic == self._settings.magic))] = 0
+        # Inner offsets must have no gaps, except in v2 batches that do not come from a client.
+        without_gaps = compressed & (reason == 0) & (self._settings.client | (magic != MAGIC_V2))
+        for i in np.flatnonzero(without_gaps).tolist() if len(seen.offsets) else ():
+            offsets = seen.offsets[first[i] : end[i]]
+            if (offsets != np.arange(len(offsets)) + (0 if self._settings.client else offsets[0])).any():
+                reason[i] = 3
+        groups = _Groups(start, stop, first, end, codec, reason, np.zeros(len(start), np.int64))
+        spans = self._spans(table, groups)
+        if int(spans.sum()) > MAX_OFFSET - next_offset:
+            raise OffsetOverflowError(next_offset)
+        groups.offset[:] = next_offset + np.cumsum(spans) - spans
+        return groups
+
+    def _spans(self, table: BatchTable, groups: _Groups) -> np.ndarray:
+        """Return the number of offsets that each group takes up.
+
+        A v2 batch that is not rebuilt keeps the gaps between its offsets.
+        """
+        stays = (table["magic"][groups.start] == MAGIC_V2) & (groups.reason == 0)
+        spans: np.ndarray = np.where(
+            stays, table["last_offset_delta"][groups.start].astype(np.int64) + 1, groups.end - groups.first
+        )
+        return spans
+
+    def _build(self, buffer: Buffer, table: BatchTable, groups: _Groups, i: int, now: int) -> bytes:
+        """Rebuild a group as one batch in the topic's codec and format."""
+        row = table[groups.start[i]]
+        where = int(row["position"]), int(row["base_offset"])
+        try:
+            return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
+        except InvalidError as error:  # the builder's position refers to the new batch
+            error.position, error.base_offset = where
+            raise
+
+    def _builder(self, row: Any, groups: _Groups, i: int, now: int) -> BatchBuilder:
+        return BatchBuilder(
+            magic=self._settings.magic,
+            codec=int(groups.codec[i]),
+            level=self._settings.level if groups.codec[i] == self._settings.codec else None,
+            base_offset=int(groups.offset[i]),
+            producer_id=int(row["producer_id"]),
+            producer_epoch=int(row["producer_epoch"]),
+            base_sequence=int(row["base_sequence"]),
+            transactional=bool(row["attributes"] & TRANSACTIONAL_BIT),
+            control=bool(row["attributes"] & CONTROL_BIT) and row["magic"] == MAGIC_V2,
+            leader_epoch=self._settings.leader_epoch,
+            log_append_time=None if self._settings.create_time or self._settings.magic == MAGIC_V0 else now,
+        )
+
+    def _append_all(self, builder: BatchBuilder, buffer: Buffer, table: BatchTable) -> bytes:
+        reader = RecordReader(max_batch_bytes=self._settings.max_batch_bytes, check_offsets=False)
+        for source, columns in reader.read(buffer, table):
+            given = decoded(source, columns)._replace(offsets=None)
+            assert given.timestamps is not None
+            # Timestamps below -1 are rejected even if the new format has no timestamps.
+            if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():
+                raise InvalidError("a record's timestamp is negative, and not -1", code="timestamp")
+            if self._settings.magic == MAGIC_V0:
+                given = given._replace(timestamps=None)
+            if builder.append_columns(given) < given.rows:
+                raise TooLargeError("the rebuilt batch would exceed the largest batch size", int(table["position"][0]))
+        return builder.finish()
+
+    def _write(self, buffer: Buffer, table: BatchTable, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
+        """Write offsets and timestamps into the batches that are not rebuilt.
+
+        Return the largest timestamp of all batches, and the offset of the record with this
+        timestamp.
+        """
+        counts = np.diff(seen.ends, prepend=0)
+        latest = table["max_timestamp"].copy()
+        if len(seen.timestamps):
+            filled = np.flatnonzero(counts)
+            latest[filled] = np.maximum(
+                np.maximum.reduceat(seen.timestamps, (seen.ends - counts)[filled]), NO_TIMESTAMP
+            )
+        sizes = groups.stop - groups.start
+        assigned = np.repeat(groups.offset, sizes) + seen.ends - counts - np.repeat(groups.first, sizes)
+        best, best_offset = self._latest(table, groups, seen, assigned, latest, now)
+        stays = np.repeat(groups.reason == 0, sizes)
+        rows = table[stays]
+        rows["base_offset"] = np.where(rows["count"] < 0, assigned[stays] + counts[stays] - 1, assigned[stays])
+        rows["leader_epoch"] = self._settings.leader_epoch
+        core.write_offsets(buffer, rows)
+        timestamps = latest[stays] if self._settings.create_time else np.full(len(rows), now)
+        bit = 0 if self._settings.create_time else LOG_APPEND_TIME_BIT
+        changes = ((rows["attributes"] & LOG_APPEND_TIME_BIT) != bit) | (rows["max_timestamp"] != timestamps)
+        view = byte_view(buffer)
+        for i in np.flatnonzero(changes & (rows["magic"] > MAGIC_V0)).tolist():
+            set_timestamp(view, rows[i], not self._settings.create_time, int(timestamps[i]))
+        return best, best_offset
+
+    def _latest(
+        self, table: BatchTable, groups: _Groups, seen: Records, assigned: np.ndarray, latest: np.ndarray, now: int
+    ) -> tuple[int, int]:
+        """Return the largest timestamp, and the offset of the first record that has it.
+
+        Either number is -1 if it does not exist or is unknown.
+        """
+        if not self._settings.create_time and (self._settings.magic > MAGIC_V0 or groups.reason.any()):
+            return now, int(assigned[0])
+        if self._settings.magic == MAGIC_V0:
+            return NO_TIMESTAMP, -1
+        best = int(latest.max())
+        found = seen.timestamps == best
+        # No record has this timestamp if it is from an empty batch, or if records were not checked.
+        if best == NO_TIMESTAMP or not found.any():
+            return best, -1
+        i = int(np.argmax(found))
+        row = int(np.searchsorted(seen.ends, i, "right"))
+        group = int(np.searchsorted(groups.start, row, "right")) - 1
+        if table["magic"][row] == MAGIC_V2 and groups.reason[group] == 0:
+            delta = (int(seen.offsets[i]) - int(table["base_offset"][row])) % 2**64  # decoded offsets wrap at 64 bits
+            return best, int(assigned[row]) + delta
+        return best, int(groups.offset[group] + i - groups.first[group])
+
+
+def _joined(buffer: Buffer, table: BatchTable, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
+    """Join all groups in order. Rebuilt groups are in `parts`, the others in the buffer."""
+    view, out = view_of(buffer), bytearray()
+    for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
+        last = table[stop - 1]
+        out += parts[i] if i in parts else view[int(table["position"][start]) : int(last["position"] + last["size"])]
+    return out
