@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...types import BATCH_DTYPE, BatchTable, IntArray, last_offsets
-from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, corrupted_message
+from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, bad_of, problem_message
 from .segment_stats import Stats
 
 TABLE_ROWS = 8192
@@ -64,12 +65,15 @@ class PartBuilder:
         if n and (n + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
-    def damage(self, bad: Bad) -> None:
+    def damage(self, bad: Bad, row: int | None = None) -> None:
         """Add a damaged span. If many damaged spans directly precede it, merge it into the last of
         them.
+
+        `row` is the number of waiting batches before the span; by default, all of them.
         """
         bads = self._bads
-        follows = self._follows(self._count, bad.position)
+        row = self._count if row is None else row
+        follows = self._follows(row, bad.position)
         self._consecutive = self._consecutive + 1 if follows else 1
         if (
             not follows
@@ -77,10 +81,10 @@ class PartBuilder:
             or bad.records is not None
             or bads.records[-1] != UNKNOWN_COUNT
         ):
-            self._add_bad(bad)
+            self._add_bad(bad, row)
         elif self._consecutive == SINGLE_SPANS + 1 or bad.end - bads.position[-1] > MERGED_BYTES:
             self._merged, self._first_message = 1, bad.message
-            self._add_bad(bad)
+            self._add_bad(bad, row)
         else:
             self._merge(1, bad.end)
 
@@ -88,8 +92,8 @@ class PartBuilder:
         """Return whether a damaged span ends at `position`, with no batch after it."""
         return bool(self._bad_rows) and self._bad_rows[-1] == row and self._bads.end[-1] == position
 
-    def _add_bad(self, bad: Bad) -> None:
-        self._bad_rows.append(self._count)
+    def _add_bad(self, bad: Bad, row: int) -> None:
+        self._bad_rows.append(row)
         self._bads.add(bad.position, bad.end, bad.code, bad.message, bad.records)
 
     def _merge(self, n: int, end: int) -> None:
@@ -125,27 +129,47 @@ class PartBuilder:
         at = spans[:, 2] + n
         borders = np.flatnonzero(np.diff(at, prepend=-1, append=-1))
         longest = int(np.diff(borders).max())
-        before = self._consecutive if self._follows(int(at[0]), int(spans[0, 0])) else 0
-        if before + longest <= SINGLE_SPANS:
-            self._bads.add_corrupted(spans)
-            self._bad_rows += at.tolist()
-            self._consecutive = len(spans) - int(borders[-2]) + (before if len(borders) == 2 else 0)
+        if not self._follows(int(at[0]), int(spans[0, 0])):
+            self._consecutive = 0
+        if self._consecutive + longest <= SINGLE_SPANS:
+            self._add_single(spans, at)
+            if len(borders) > 2:
+                self._consecutive = len(spans) - int(borders[-2])
         else:
-            for a, b in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
-                self._add_consecutive(spans[a:b], int(at[a]), before)
-                before = 0
+            self._add_long(spans, at, borders)
         self.limit()
 
-    def _add_consecutive(self, spans: IntArray, row: int, before: int) -> None:
-        """Add damaged batches that directly follow each other. `before` is the number of damaged
-        spans that directly precede them.
+    def _add_single(self, spans: IntArray, rows: IntArray) -> None:
+        """Add damaged spans without merging them."""
+        self._bads.add_spans(spans)
+        self._bad_rows += rows.tolist()
+        self._consecutive += len(spans)
+
+    def _add_long(self, spans: IntArray, rows: IntArray, borders: IntArray) -> None:
+        """Add damaged spans, of which so many directly follow each other that they may be merged.
+
+        `borders` contains the indexes between which the spans directly follow each other.
         """
+        known = spans[:, 7] != UNKNOWN_COUNT
+        corrupted = ~known & (spans[:, 3] >= 0)
+        kinds = np.flatnonzero((np.diff(known) != 0) | (np.diff(corrupted) != 0)) + 1
+        for a, b in itertools.pairwise(np.union1d(borders, kinds).tolist()):
+            if a and rows[a] != rows[a - 1]:
+                self._consecutive = 0
+            if known[a]:
+                self._add_single(spans[a:b], rows[a:b])
+            elif corrupted[a]:
+                self._add_consecutive(spans[a:b], int(rows[a]))
+            else:
+                for columns in spans[a:b].tolist():
+                    self.damage(bad_of(*columns), int(rows[a]))
+
+    def _add_consecutive(self, spans: IntArray, row: int) -> None:
+        """Add damaged batches that directly follow each other, and whose CRCs do not match."""
         n, bads = len(spans), self._bads
-        i = max(min(SINGLE_SPANS - before, n), 0)
+        i = max(min(SINGLE_SPANS - self._consecutive, n), 0)
         if i:
-            bads.add_corrupted(spans[:i])
-            self._bad_rows += [row] * i
-        self._consecutive = before + i
+            self._add_single(spans[:i], np.full(i, row))
         far = np.flatnonzero(spans[:, 6])
         while i < n:
             known = bads.records[-1] != UNKNOWN_COUNT
@@ -155,10 +179,10 @@ class PartBuilder:
                 begin = int(far[k - 1]) + 1 if k else 0
                 if not spans[i, 6] and (i - begin) % CRC_INTERVAL >= SINGLE_SPANS:
                     head[0, 3] = CRC_UNKNOWN
-                bads.add_corrupted(head)
+                bads.add_spans(head)
                 self._bad_rows.append(row)
                 if not known:
-                    self._merged, self._first_message = 1, corrupted_message(*head[0, 3:6].tolist())
+                    self._merged, self._first_message = 1, problem_message(*head[0, 3:6].tolist())
                 merged = 1
             else:
                 merged = max(int(np.searchsorted(spans[:, 1], bads.position[-1] + MERGED_BYTES, "right")) - i, 1)

@@ -47,6 +47,7 @@ BUFFER_BYTES.
 """
 GROWTH = 4
 SPAN_ROWS = 8192
+SPAN_COLUMNS = 8
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
 """File position of a buffer, the buffer, a table of the valid batches in it, and the error after
 the last batch.
@@ -95,7 +96,7 @@ class Walker:
         """File position of the buffer, and the number of bytes in it that were read from the file.
         """
         self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-        self._spans = np.empty((SPAN_ROWS, 7), np.int64)
+        self._spans = np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
         self._before_read: Callable[[], None] = lambda: None
         """Called before the buffer is refilled."""
 
@@ -303,7 +304,16 @@ class Walker:
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
         n, m, end, expected, last, error = core.scan_damaged(
-            self._buffer, self._table, self._spans, start, stop, self.size - at, expected, last
+            self._buffer,
+            self._table,
+            self._spans,
+            start,
+            stop,
+            self.size - at,
+            expected,
+            last,
+            at,
+            self.search.window(),
         )
         spans = self._spans[:m]
         spans[:, :2] += at
