@@ -27,6 +27,7 @@ from ...constants import (
     MAGIC_END,
     MAGIC_V2,
     MAX_OFFSET,
+    MIN_LEGACY_LENGTH,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.wrappers import WrapperReader
@@ -46,6 +47,7 @@ FIRST_READ = 32 << 10
 BUFFER_BYTES.
 """
 GROWTH = 4
+SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 SPAN_ROWS = 8192
 SPAN_COLUMNS = 8
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
@@ -95,7 +97,8 @@ class Walker:
         self._buffer_at = self._buffered = 0
         """File position of the buffer, and the number of bytes in it that were read from the file.
         """
-        self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
+        # a large table for each of many small segments would take most of the time
+        self._table = np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
         self._spans = np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
         self._before_read: Callable[[], None] = lambda: None
         """Called before the buffer is refilled."""
@@ -262,7 +265,7 @@ class Walker:
                     self.search.note(rows)
                 pending.add_scan(rows, spans, at)
                 scanned_to = position
-                if len(rows) == TABLE_ROWS or len(spans) == SPAN_ROWS:
+                if len(rows) == len(self._table) or len(spans) == SPAN_ROWS:
                     continue
             if error is None:
                 for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
