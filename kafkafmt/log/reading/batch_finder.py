@@ -102,10 +102,16 @@ class BatchFinder:
             i += self._first
 
     def _search_ahead(self, start: int) -> None:
-        """Search the window at `start`, which nothing was searched for, to its end."""
+        """Search the window at `start`, which nothing was searched for.
+
+        Its last bytes are omitted: of batches that end after the window, only those whose offsets
+        are in reach would be found.
+        """
+        window = self._scanned
+        self._around(window, start, BATCH_HEADER_SIZE)
         self._from = self._to = start
         self._first = self._n_found = 0
-        self._scan_on(self.size)
+        self._scan_on(self.size if window.end == self.size else max(window.end - OVERLAP, start))
 
     def _index_of(self, position: int) -> int:
         """Return the index in `_found` of the first position at or after `position`."""
