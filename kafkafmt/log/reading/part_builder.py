@@ -264,7 +264,7 @@ def columns_of(
     firsts : array of int64
         The first offset of each batch.
     cut_at : array of int64
-        A run begins at each batch whose first offset is one of these.
+        A run begins at each batch whose first offset is one of these. The offsets are sorted.
     cut_before : array of int64
         A run begins at each of these rows.
     """
@@ -272,7 +272,8 @@ def columns_of(
     cut = np.empty(len(rows) + 1, bool)
     cut[1:-1] = firsts[1:] != last[:-1] + 1 if cut_gaps else firsts[1:] <= last[:-1]
     if len(cut_at):
-        cut[1:-1] |= np.isin(firsts[1:], cut_at)
+        at = np.minimum(np.searchsorted(cut_at, firsts[1:]), len(cut_at) - 1)
+        cut[1:-1] |= cut_at[at] == firsts[1:]
     cut[cut_before] = True
     cut[0] = True
     starts = np.flatnonzero(cut[:-1])
