@@ -64,7 +64,7 @@ class BatchFinder:
         self.bytes_scanned: int = 0
         self._scanned, self._looked = Window(), Window()
         self._from = self._to = self._lowest = 0
-        self._found = np.empty(ROWS, np.int64)
+        self._found = np.empty(0, np.int64)
         self._n_found = 0
         self._first = 0
         """Index in `_found` of the first position at or after `_from`."""

@@ -29,17 +29,20 @@ NOWHERE = np.empty(0, np.int64)
 
 
 class PartBuilder:
-    """Builds parts from the valid batches and damaged spans of a walk, many batches at a time."""
+    """Builds parts from the valid batches and damaged spans of a walk, many batches at a time.
 
-    def __init__(self, stats: Stats, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
+    `rows` is the largest number of batches that wait to be turned into parts.
+    """
+
+    def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
         self.stats = stats
         self.run_bytes = run_bytes
         self.cut_gaps = cut_gaps
         self.cut_at: set[int] = cut_at or set()
         self._cut_at = np.array(sorted(o for o in self.cut_at if o <= MAX_OFFSET), np.int64)
         self._count = 0
-        self._rows = np.empty(TABLE_ROWS, BATCH_DTYPE)
-        self._firsts = np.empty(TABLE_ROWS, np.int64)
+        self._rows = np.empty(rows, BATCH_DTYPE)
+        self._firsts = np.empty(rows, np.int64)
         self._bads = BadColumns.empty()
         """Damaged spans that were added since the last call of `_take`."""
         self._bad_rows: list[int] = []
@@ -62,7 +65,7 @@ class PartBuilder:
         batches have reached the size of a run.
         """
         n = self._count
-        if n and (n + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.run_bytes):
+        if n and (n + len(rows) > len(self._rows) or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
     def damage(self, bad: Bad, row: int | None = None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -99,9 +100,12 @@ class Walker:
         """
         # a large table for each of many small segments would take most of the time
         self._table = np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
-        self._spans = np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
         self._before_read: Callable[[], None] = lambda: None
         """Called before the buffer is refilled."""
+
+    @cached_property
+    def _spans(self) -> IntArray:
+        return np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
         """Yield tables of the valid batches from the file position `position` to `end`, or to the
@@ -245,7 +249,8 @@ class Walker:
         """
         self.stats = Stats()
         self.search.among_plain = None
-        pending, seen = PartBuilder(self.stats, self.run_bytes, cut_gaps, cut_at), _Seen(see)
+        capacity = len(self._table)
+        pending, seen = PartBuilder(self.stats, capacity, self.run_bytes, cut_gaps, cut_at), _Seen(see, capacity)
         self._before_read = seen.show
         position, expected = 0, self.base_offset
         last: int | None = self.base_offset - 1
@@ -369,9 +374,9 @@ class _Seen:
     together if possible.
     """
 
-    def __init__(self, see: See | None) -> None:
+    def __init__(self, see: See | None, rows: int) -> None:
         self._see = see
-        self._rows = np.empty(TABLE_ROWS if see else 0, BATCH_DTYPE)
+        self._rows = np.empty(rows if see else 0, BATCH_DTYPE)
         self._count = 0
         self._start = 0
         self._buffer: Buffer | None = None
@@ -379,7 +384,9 @@ class _Seen:
     def add(self, start: int, buffer: Buffer, rows: BatchTable) -> None:
         if self._see is None:
             return
-        if self._count and (self._count + len(rows) > TABLE_ROWS or start != self._start or buffer is not self._buffer):
+        if self._count and (
+            self._count + len(rows) > len(self._rows) or start != self._start or buffer is not self._buffer
+        ):
             self.show()
         n, self._start, self._buffer = self._count, start, buffer
         self._rows[n : n + len(rows)].view(np.uint8)[:] = rows.view(np.uint8)
