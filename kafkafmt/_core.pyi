@@ -24,7 +24,18 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from .errors import KafkaFormatError
-from .types import BatchTable, Buffer, ByteArray, HeaderSpans, IntArray, LengthArray, RecordColumns, Scan, Spans
+from .types import (
+    BatchTable,
+    Buffer,
+    ByteArray,
+    HeaderSpans,
+    IntArray,
+    LengthArray,
+    RecordColumns,
+    Scan,
+    SearchWindow,
+    Spans,
+)
 
 BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=True)
 """Type of a record's key, value and header values: bytes, unless views were requested."""
@@ -259,18 +270,32 @@ def scan_damaged(
     file_end: int | None = None,
     expected: int = 0,
     last: int | None = None,
+    origin: int = 0,
+    window: SearchWindow | None = None,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
-    """Scan valid batches, and use the length field to skip batches whose CRC does not match.
+    """Scan valid batches, and skip damaged ones.
 
     Parameters
     ----------
     table : array of BATCH_DTYPE
         Gets one row per valid batch.
-    spans : int64 array of shape (n, 7)
-        Gets one row per skipped batch. The row contains the position and the end of the batch, the
-        number of valid batches before it, its magic, its computed CRC and its stored CRC. The last
-        item is 1 if the batch contains a plausible header whose length field leads beyond the end
-        of the file, otherwise 0.
+    spans : int64 array of shape (n, 8)
+        Gets one row per skipped span. The columns are:
+
+        - position and end of the span
+        - number of valid batches before it
+        - problem: the magic of a batch whose CRC does not match, or a negative number
+        - actual: its computed CRC
+        - stored: its stored CRC
+        - 1 if `window` was used, or if the span contains a plausible header whose length field
+          leads beyond the end of the file; otherwise 0
+        - number of data records. -1 if the CRC of the batch does not match, whatever its length is,
+          or if its header does not state a possible number
+
+        If the CRC is not the problem, the column `problem` is -2 for an impossible length field, -3
+        for an unknown magic, and -4 for a batch that would end after the file. `actual` is the
+        length field, the magic, or the number of bytes up to the end of the file. `stored` is 0, or
+        the size of the batch that would end after the file.
     start, end : int, optional
         Range of the buffer to scan. By default, the whole buffer.
     file_end : int, optional
@@ -282,6 +307,11 @@ def scan_damaged(
     last : int, optional
         Last offset of the valid batch directly before `start`. None if there is damage before
         `start`.
+    origin : int, default 0
+        File position at which the buffer begins. Used only with `window`.
+    window : SearchWindow, optional
+        Bytes of the file that were searched for valid batches. If it is None, only batches whose
+        length field can be trusted are skipped.
 
     Returns
     -------
@@ -305,6 +335,9 @@ def scan_damaged(
     - There is no valid batch between the two headers. There is also no plausible header between
       them that has an offset in this range and whose batch ends after the second header. Batches
       that would end after `file_end` are ignored.
+
+    Other damaged batches in the range that was searched are skipped up to the position that
+    `resume_after` returns, unless this position is after `end`.
 
     The scan ends before the first of these batches:
 
@@ -385,9 +418,9 @@ def resume_after(
     None is returned instead if the case is not a common one, or if more of the file has to be
     searched. A case is not common if one of these conditions is met:
 
-    - The damaged batch's length field leads to a possible header or to the end of the file.
-    - A batch of magic 0 or 1 is involved.
-    - A batch that was found may be inside another one.
+    - The damaged batch's length field leads to the end of the file, or to a possible header that a
+      batch that was found spans.
+    - A batch that was found may be inside another one, or inside a wrapper message.
     - The decision depends on bytes that are not in the buffer.
 
     Notes

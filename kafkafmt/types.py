@@ -86,6 +86,34 @@ def last_offset(batch: np.void) -> int:
     return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
 
 
+class SearchWindow(NamedTuple):
+    """Bytes of a file that were searched for valid batches. All positions are file positions.
+
+    Attributes
+    ----------
+    buffer : bytes-like
+        The bytes.
+    position : int
+        Position of the first byte.
+    found : int64 array
+        Positions of the valid batches that begin from `searched_from` to `searched_to`, in
+        ascending order.
+    searched_from, searched_to : int
+        The range that was searched. Batches that begin in it were found.
+    file_end, zero_tail : int
+        Position at which the file ends, and position at which the zero bytes at the end of the file
+        begin.
+    """
+
+    buffer: Buffer
+    position: int
+    found: IntArray
+    searched_from: int
+    searched_to: int
+    file_end: int
+    zero_tail: int
+
+
 class Scan(NamedTuple):
     """Result of a shallow scan of batches.
 

@@ -195,8 +195,9 @@ cdef inline bint continues_log(const uint8_t* p, int64_t expected) noexcept nogi
     return not p[LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - min_length(p[MAGIC_AT])
 
 
-cdef inline bint may_begin(const uint8_t* p, const uint8_t* following, Py_ssize_t file_left, int64_t expected, bint* beyond) noexcept nogil:
-    """Return whether the plausible header at `p` begins a batch of the log.
+cdef inline int may_begin(Prefixes* prefixes, const uint8_t* p, const uint8_t* following, Py_ssize_t file_left, int64_t expected,
+                          bint* beyond) noexcept nogil:
+    """Return whether the plausible header at `p` begins a batch of the log, or -1 if memory is missing.
 
     That is a valid batch that ends by `following`, or one that continues the log and ends later.
 
@@ -208,14 +209,18 @@ cdef inline bint may_begin(const uint8_t* p, const uint8_t* following, Py_ssize_
             return False
         beyond[0] = beyond[0] or int32_at(p + LENGTH_AT) > file_left - ENTRY_OVERHEAD
         return int32_at(p + LENGTH_AT) <= file_left - ENTRY_OVERHEAD
-    return actual_crc(p, int32_at(p + LENGTH_AT)) == stored_crc(p)
+    cdef uint32_t crc = 0
+    if span_crc(prefixes, crc_kind(p), crc_start(p), p + ENTRY_OVERHEAD + int32_at(p + LENGTH_AT), &crc):
+        return -1
+    return crc == stored_crc(p)
 
 
-cdef const uint8_t* after_corrupted(const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, int64_t expected,
-                                    bint* beyond) noexcept nogil:
+cdef const uint8_t* after_corrupted(Prefixes* prefixes, const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, int64_t expected,
+                                    bint* beyond, int* failed) noexcept nogil:
     """Return the end of a batch whose CRC does not match, or NULL if its length is not trusted."""
     cdef const uint8_t* following
     cdef const uint8_t* q
+    cdef int begins
     beyond[0] = False
     if stop - p < BATCH_HEADER_SIZE or not continues_log(p, expected) or int32_at(p + LENGTH_AT) > stop - p - ENTRY_OVERHEAD:
         return NULL
@@ -224,65 +229,13 @@ cdef const uint8_t* after_corrupted(const uint8_t* p, const uint8_t* stop, Py_ss
         return NULL
     q = p + 1
     while q < following:
-        if q[MAGIC_AT] <= MAGIC_V2 and header_plausible(q, stop - q) and may_begin(q, following, file_left - (q - p), expected, beyond):
-            return NULL
+        if q[MAGIC_AT] <= MAGIC_V2 and header_plausible(q, stop - q):
+            begins = may_begin(prefixes, q, following, file_left - (q - p), expected, beyond)
+            if begins:
+                failed[0] = begins < 0
+                return NULL
         q += 1
     return following
-
-
-def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expected=0, last=None):
-    cdef Source source = Source(buffer)
-    cdef Arrays arrays = Arrays()
-    cdef Py_ssize_t first, stop_at, n = 0, n_spans = 0, taken, capacity = len(table), span_capacity = len(spans)
-    first, stop_at = bounds(source, start, end)
-    cdef Batch* rows = <Batch*>required(arrays.take(table, capacity, sizeof(Batch)))
-    cdef int64_t* span = <int64_t*>required(arrays.take(spans, 7 * span_capacity, 8))
-    cdef Py_ssize_t file_size = source.size if file_end is None else natural(file_end)
-    cdef const uint8_t* p = source.data + first
-    cdef const uint8_t* stop = source.data + stop_at
-    cdef const uint8_t* following
-    cdef Batch* row
-    cdef int64_t lowest = expected, before
-    cdef bint known = last is not None, beyond = False
-    cdef int64_t previous = last if known else 0
-    cdef uint32_t crc = 0
-    cdef int status = SCAN_FULL
-    with nogil:
-        while n < capacity and n_spans < span_capacity:
-            row = &rows[n]
-            status = scan_headers(source.data, &p, stop, row, 1, &taken, True, &crc)
-            if taken:
-                status = SCAN_FULL
-                if (row.count < 0 and row.magic < MAGIC_V2) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
-                    p = source.data + row.position
-                    status = SCAN_END
-                    break
-                before = previous if known else lowest - 1
-                previous = row.base_offset + row.last_offset_delta
-                lowest = (previous if row.base_offset == before + 1 else min(before, previous)) + 1
-                known = True
-                n += 1
-                continue
-            if status != SCAN_CRC:
-                break
-            following = after_corrupted(p, stop, file_size - (p - source.data), lowest, &beyond)
-            if following == NULL:
-                break
-            span[0] = p - source.data
-            span[1] = following - source.data
-            span[2] = n
-            span[3] = p[MAGIC_AT]
-            span[4] = crc
-            span[5] = stored_crc(p)
-            span[6] = beyond
-            span += 7
-            n_spans += 1
-            known = False
-            p = following
-            status = SCAN_FULL
-    at = p - source.data
-    error = None if status <= SCAN_FULL else scan_error(status, source, at, stop_at, crc)
-    return n, n_spans, at, lowest, previous if known else None, error
 
 
 def scan_extents(buffer, table, extents):
@@ -358,13 +311,12 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 
 cdef enum:
-    CHAIN_REACH = 1 << 16       # same limits as LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS in log/reading/search.py
+    CHAIN_REACH = 1 << 16       # same limits as LONG_CHAIN and LARGEST_WINDOW in log/reading/search.py
     LATER_REACH = 1 << 20
-    LATER_FINDS = 16
-
-
-cdef inline uint32_t stored_crc_v2(const uint8_t* p) noexcept nogil:
-    return <uint32_t>int32_at(p + CRC_AT)
+    LATER_FINDS = 16            # this one and the next two have the same name there
+    SPANNING_FINDS = 256
+    OWN_CRC_FINDS = 64
+    WRAPPED_MESSAGES = 0xFFFF
 
 
 cdef struct FoundBatches:       # positions in the file of the valid batches in [position, scanned_to)
@@ -372,32 +324,43 @@ cdef struct FoundBatches:       # positions in the file of the valid batches in 
     Py_ssize_t count
 
 
-cdef bint batch_found_at(FoundBatches* candidates, int64_t position) noexcept nogil:
-    """Return whether a valid batch was found at `position`."""
+cdef inline int64_t last_offset_at(const uint8_t* p) noexcept nogil:
+    """Return the last offset of the valid batch or message at `p`."""
+    return int64_at(p) + (max(int32_at(p + LAST_OFFSET_DELTA_AT), 0) if p[MAGIC_AT] == MAGIC_V2 else 0)
+
+
+cdef Py_ssize_t index_after(FoundBatches* candidates, int64_t position) noexcept nogil:
+    """Return the index of the first candidate after `position`."""
     cdef Py_ssize_t low = 0, high = candidates.count, middle
     while low < high:
         middle = (low + high) >> 1
-        if candidates.at[middle] < position:
+        if candidates.at[middle] <= position:
             low = middle + 1
         else:
             high = middle
-    return low < candidates.count and candidates.at[low] == position
+    return low
+
+
+cdef bint batch_found_at(FoundBatches* candidates, int64_t position) noexcept nogil:
+    """Return whether a valid batch was found at `position`."""
+    cdef Py_ssize_t i = index_after(candidates, position - 1)
+    return i < candidates.count and candidates.at[i] == position
 
 
 cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
-                          int64_t reach, const int64_t* lengths, int64_t* last) noexcept nogil:
+                          int64_t file_end, int64_t expected, int64_t reach, const int64_t* lengths, int64_t* last) noexcept nogil:
     """Return the end of the successive batches from candidate `i` on, and store their last offset.
 
-    The chain may end once it has `reach` bytes. Return -1 if it contains another format, if it may
-    continue where nothing was searched or where the search finds nothing, or if the size of a part
-    of it is one of the six `lengths`.
+    The chain may end once it has `reach` bytes. Return -1 if it may continue where nothing was
+    searched or where the search finds nothing, or if the size of a part of it is one of the six
+    `lengths`.
     """
     cdef int64_t start = candidates.at[i] - origin, p = start
     cdef int k
     while True:
-        if data[p + MAGIC_AT] != MAGIC_V2 or int64_at(data + p) > INT64_MAX - (<int64_t>1 << 31):
+        if int64_at(data + p) > INT64_MAX - (<int64_t>1 << 31):
             return -1
-        last[0] = int64_at(data + p) + max(int32_at(data + p + LAST_OFFSET_DELTA_AT), 0)
+        last[0] = last_offset_at(data + p)
         p += ENTRY_OVERHEAD + <int64_t>int32_at(data + p + LENGTH_AT)
         if p + BATCH_HEADER_SIZE > size or p + origin >= scanned_to:
             return -1
@@ -410,86 +373,113 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
             i += 1
         if i == candidates.count or candidates.at[i] != p + origin:
             break
-    if data[p + MAGIC_AT] <= MAGIC_V2 and int32_at(data + p + LENGTH_AT) >= min_length(data[p + MAGIC_AT]):
-        if int32_at(data + p + LENGTH_AT) > size - p - ENTRY_OVERHEAD or actual_crc(data + p, int32_at(data + p + LENGTH_AT)) == stored_crc(data + p):
-            return -1           # the scan of the log continues here, but the search does not
+    if data[p + MAGIC_AT] > MAGIC_V2 or int32_at(data + p + LENGTH_AT) < min_length(data[p + MAGIC_AT]):
+        return p
+    if int32_at(data + p + LENGTH_AT) > file_end - origin - p - ENTRY_OVERHEAD:
+        return p
+    if in_reach(int64_at(data + p), expected) and header_plausible(data + p, size - p):
+        return p                # the search would have found it
+    if int32_at(data + p + LENGTH_AT) > size - p - ENTRY_OVERHEAD or actual_crc(data + p, int32_at(data + p + LENGTH_AT)) == stored_crc(data + p):
+        return -1               # the scan of the log continues here, but the search does not
     return p
 
 
 cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t position, int64_t scanned_to,
                          int64_t file_end, int64_t zero_tail, int64_t expected, bint* own) noexcept nogil:
     """Return the position for `resume_after`, or -1."""
-    cdef int64_t bad = position - origin, end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained
+    cdef int64_t bad = position - origin, end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained, stop = -1
     cdef int64_t lengths[6]
     cdef const uint8_t* p
     cdef const uint8_t* q
-    cdef uint32_t crc = 0
+    cdef uint32_t crc = 0, stored
     cdef Py_ssize_t i, k, n
-    cdef bint head_continues
+    cdef bint head_continues, plain
+    cdef int kind
     own[0] = False
-    if bad < 0 or bad + BATCH_HEADER_SIZE > size or data[bad + MAGIC_AT] < MAGIC_V2 or expected < 0:
+    if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
         return -1
     p = data + bad
     first_offset = int64_at(p)
-    next_offset = first_offset + 1
-    head_continues = False
-    if p[MAGIC_AT] == MAGIC_V2:
-        if first_offset > INT64_MAX - (<int64_t>1 << 32):
-            return -1
-        next_offset += max(int32_at(p + LAST_OFFSET_DELTA_AT), 0)
-        head_continues = first_offset == expected and header_is_dense(p)
+    if first_offset > INT64_MAX - (<int64_t>1 << 32):
+        return -1
+    next_offset = last_offset_at(p) + 1
+    head_continues = first_offset == expected and (header_is_dense(p) if p[MAGIC_AT] == MAGIC_V2 else p[MAGIC_AT] < MAGIC_V2)
+    plain = p[MAGIC_AT] < MAGIC_V2 and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
+    kind = KIND_CRC32 if p[MAGIC_AT] < MAGIC_V2 else KIND_CRC32C
+    stored = <uint32_t>int32_at(p + (LEGACY_CRC_AT if p[MAGIC_AT] < MAGIC_V2 else CRC_AT))
     if first_offset >= expected and int32_at(p + LENGTH_AT) >= MIN_LEGACY_LENGTH:
         end = bad + ENTRY_OVERHEAD + <int64_t>int32_at(p + LENGTH_AT)
-        if end + origin == file_end or (end + origin < file_end and (
-                end + BATCH_HEADER_SIZE > size or end + origin >= zero_tail or continues_log(data + end, expected))):
+        if end + origin == file_end or (end + origin < file_end and (end + BATCH_HEADER_SIZE > size or end + origin >= zero_tail)):
             return -1
-        if end + origin < file_end and may_follow(data + end, expected) and (end + origin >= scanned_to or batch_found_at(candidates, end + origin)):
-            return -1
-    summed = bad + CRC_START
-    i = 0
-    while i < candidates.count and candidates.at[i] <= position:
-        i += 1
+        if end + origin < file_end and may_follow(data + end, expected):
+            if end + origin >= scanned_to:
+                return -1
+            if continues_log(data + end, expected) or batch_found_at(candidates, end + origin):
+                stop = end          # the length field may be right
+    summed = bad + (MAGIC_AT if p[MAGIC_AT] < MAGIC_V2 else CRC_START)
+    i = index_after(candidates, position)
+    if stop >= 0:
+        k = index_after(candidates, stop + origin - 1)
+        n = k - SPANNING_FINDS if k - i > SPANNING_FINDS else i
+        for n in range(n, k):
+            at = candidates.at[n] - origin
+            if at + BATCH_HEADER_SIZE > size or at + ENTRY_OVERHEAD + <int64_t>int32_at(data + at + LENGTH_AT) > stop:
+                return -1
+        for n in range(i, k if k - i < OWN_CRC_FINDS else i + OWN_CRC_FINDS):
+            at = candidates.at[n] - origin
+            if at >= summed:
+                crc = crc_update(kind, crc, data + summed, at - summed)
+                summed = at
+                if crc == stored:
+                    own[0] = True
+                    return at + origin
+        own[0] = crc_update(kind, crc, data + summed, stop - summed) == stored
+        return stop + origin
     while i < candidates.count:
         candidate = candidates.at[i] - origin
         if candidate + BATCH_HEADER_SIZE > size:
             return -1
         q = data + candidate
         if candidate >= summed:
-            crc = crc32c_update(crc, data + summed, candidate - summed)
+            crc = crc_update(kind, crc, data + summed, candidate - summed)
             summed = candidate
-            if crc == stored_crc_v2(p):
+            if crc == stored:
                 own[0] = True
                 return candidate + origin
         if candidate < covered:
             i += 1
             continue
         end = candidate + ENTRY_OVERHEAD + <int64_t>int32_at(q + LENGTH_AT)
-        if q[MAGIC_AT] != MAGIC_V2 or candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
+        if candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return -1
+        if q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and p[MAGIC_AT] != MAGIC_V2 and not plain:
+            return -1           # it may be inside a wrapper message
         lengths[5] = <uint32_t>int32_at(q - 4)
         chained = lengths[5]
         for k in range(5):
             lengths[k] = varint_before(q, k + 1)
             chained = max(chained, lengths[k])
-        if chained >= end - candidate and chain_end(data, size, candidates, i, origin, scanned_to, chained, lengths, &last) < 0:
+        if chained >= end - candidate and chain_end(data, size, candidates, i, origin, scanned_to, file_end, expected, chained, lengths, &last) < 0:
             return -1
         if head_continues and expected <= int64_at(q) < next_offset:
             return -1
-        if int64_at(q) < expected and head_continues:
+        if int64_at(q) < expected and (head_continues or (q[MAGIC_AT] < MAGIC_V2 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK)):
             covered = end
             i += 1
             continue
-        last = int64_at(q) + max(int32_at(q + LAST_OFFSET_DELTA_AT), 0)
+        last = last_offset_at(q)
         at = end
         if head_continues and int64_at(q) != next_offset:
             for k in range(6):
                 lengths[k] = -1
-            at = chain_end(data, size, candidates, i, origin, scanned_to, CHAIN_REACH, lengths, &last)
+            at = chain_end(data, size, candidates, i, origin, scanned_to, file_end, expected, CHAIN_REACH, lengths, &last)
             if at < 0:
                 return -1
         if at + origin >= scanned_to or at + origin >= zero_tail:
             return -1
-        if at - candidate > CHAIN_REACH or continues_log(data + at, last + 1) or int64_at(data + at) == last + 1:
+        if at - candidate > CHAIN_REACH or continues_log(data + at, last + 1):
+            break
+        if int64_at(data + at) > last and int64_at(data + at) - last - 1 <= (0 if q[MAGIC_AT] == MAGIC_V2 else WRAPPED_MESSAGES):
             break
         if at == end and batch_found_at(candidates, at + origin):
             break
@@ -522,3 +512,125 @@ def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tai
     with nogil:
         result = resume_from(source.data, source.size, start, &candidates, at, to, end, zeros, lowest, &own)
     return None if result < 0 else (result, own)
+
+
+# The scan of damaged data skips batches by their length fields (after_corrupted), and searches a
+# window for the end of other damaged spans (resume_from).
+
+cdef enum:
+    LENGTH_PROBLEM = -2         # as in log/reading/parts.py
+    MAGIC_PROBLEM = -3
+    END_PROBLEM = -4
+    SPAN_COLUMNS = 8
+    FAILED_BYTES = 1 << 20      # of batches whose CRC does not match; then CRCs are derived from prefixes
+
+
+cdef inline int64_t records_of(const uint8_t* p) noexcept nogil:
+    """Return the number of data records that a header states, or -1 if it states none or an impossible one."""
+    if p[MAGIC_AT] < MAGIC_V2:
+        return -1 if p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
+    cdef int32_t count = int32_at(p + COUNT_AT)
+    if not 0 <= count <= <int64_t>int32_at(p + LAST_OFFSET_DELTA_AT) + 1:
+        return -1
+    return 0 if int16_at(p + ATTRIBUTES_AT) & CONTROL_BIT else count
+
+
+cdef inline int describe_problem(int64_t* span, int status, const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, uint32_t crc) noexcept nogil:
+    """Store what is wrong with the batch at `p`. Return False if the caller must examine it."""
+    if status == SCAN_CRC:
+        span[3], span[4], span[5] = p[MAGIC_AT], crc, stored_crc(p)
+    elif status == SCAN_LENGTH:
+        span[3], span[4], span[5] = LENGTH_PROBLEM, int32_at(p + LENGTH_AT), 0
+    elif status == SCAN_MAGIC:
+        span[3], span[4], span[5] = MAGIC_PROBLEM, <int8_t>p[MAGIC_AT], 0
+    elif status == SCAN_END and stop - p >= MAGIC_END and int32_at(p + LENGTH_AT) > file_left - ENTRY_OVERHEAD:
+        span[3], span[4], span[5] = END_PROBLEM, file_left, <int64_t>int32_at(p + LENGTH_AT) + ENTRY_OVERHEAD
+    else:
+        return False
+    return True
+
+
+def scan_damaged(buffer, table, spans, start=0, end=None, file_end=None, expected=0, last=None, origin=0, window=None):
+    cdef Source source = Source(buffer), searched = None
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t first, stop_at, n = 0, n_spans = 0, taken, capacity = len(table), span_capacity = len(spans)
+    first, stop_at = bounds(source, start, end)
+    cdef Batch* rows = <Batch*>required(arrays.take(table, capacity, sizeof(Batch)))
+    cdef int64_t* span = <int64_t*>required(arrays.take(spans, SPAN_COLUMNS * span_capacity, 8))
+    cdef Py_ssize_t file_size = source.size if file_end is None else natural(file_end)
+    cdef const uint8_t* p = source.data + first
+    cdef const uint8_t* stop = source.data + stop_at
+    cdef const uint8_t* following
+    cdef Batch* row
+    cdef int64_t lowest = expected, before, buffer_at = origin, window_at = 0, searched_from = 0, searched_to = 0, searched_end = 0, zero_tail = 0, at, failed_bytes = 0
+    cdef FoundBatches candidates = FoundBatches(NULL, 0)
+    cdef Prefixes prefixes = Prefixes(p, stop, [NULL, NULL], [0, 0])
+    cdef bint known = last is not None, beyond = False, own = False, derive
+    cdef int64_t previous = last if known else 0
+    cdef uint32_t crc = 0
+    cdef int status = SCAN_FULL, failed = 0
+    if window is not None:
+        searched = Source(window.buffer)
+        candidates.count = len(window.found)
+        candidates.at = <const int64_t*>required(arrays.take(window.found, candidates.count, 8, False))
+        window_at, searched_from, searched_to = window.position, window.searched_from, window.searched_to
+        searched_end, zero_tail = window.file_end, window.zero_tail
+    with nogil:
+        while n < capacity and n_spans < span_capacity:
+            row = &rows[n]
+            derive = failed_bytes > FAILED_BYTES
+            status = scan_headers(source.data, &p, stop, row, 1, &taken, not derive, &crc)
+            if taken and derive:
+                failed = span_crc(&prefixes, crc_kind(source.data + row.position), crc_start(source.data + row.position), p, &crc)
+                if failed:
+                    break
+                if crc != row.crc:
+                    p, taken, status = source.data + row.position, 0, SCAN_CRC
+            if taken:
+                status = SCAN_FULL
+                if (row.count < 0 and row.magic < MAGIC_V2) or row.last_offset_delta < 0 or row.base_offset >= INT64_MAX - row.last_offset_delta:
+                    p = source.data + row.position
+                    status = SCAN_END
+                    break
+                before = previous if known else lowest - 1
+                previous = row.base_offset + row.last_offset_delta
+                lowest = (previous if row.base_offset == before + 1 else min(before, previous)) + 1
+                known = True
+                n += 1
+                continue
+            if not describe_problem(span, status, p, stop, file_size - (p - source.data), crc):
+                break
+            following = NULL
+            if status == SCAN_CRC:
+                failed_bytes += int32_at(p + LENGTH_AT)
+                following = after_corrupted(&prefixes, p, stop, file_size - (p - source.data), lowest, &beyond, &failed)
+                if failed:
+                    break
+            if following == NULL:
+                at = buffer_at + (p - source.data)
+                if not searched_from <= at < searched_to:
+                    break
+                at = resume_from(searched.data, searched.size, window_at, &candidates, at, searched_to, searched_end, zero_tail, lowest, &own)
+                if at < 0 or at - buffer_at > stop_at:
+                    break
+                following = source.data + (at - buffer_at)
+                beyond = True
+                span[7] = records_of(p) if own else -1
+            else:
+                span[7] = -1
+            span[0] = p - source.data
+            span[1] = following - source.data
+            span[2] = n
+            span[6] = beyond
+            span += SPAN_COLUMNS
+            n_spans += 1
+            failed_bytes -= following - p
+            known = False
+            p = following
+            status = SCAN_FULL
+        free_prefixes(&prefixes)
+    if failed:
+        raise MemoryError
+    position = p - source.data
+    error = None if status <= SCAN_FULL else scan_error(status, source, position, stop_at, crc)
+    return n, n_spans, position, lowest, previous if known else None, error

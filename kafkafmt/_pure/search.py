@@ -16,6 +16,7 @@ from ..constants import (
     CODEC_LZ4,
     CODEC_MASK,
     CODEC_NAMES,
+    CONTROL_BIT,
     CRC_AT,
     CRC_START,
     ENTRY_OVERHEAD,
@@ -25,6 +26,8 @@ from ..constants import (
     LEGACY_KEY_AT,
     LENGTH_AT,
     MAGIC_AT,
+    MAGIC_END,
+    MAGIC_V1,
     MAGIC_V2,
     MAX_BATCH_LENGTH,
     MAX_OFFSET,
@@ -32,9 +35,9 @@ from ..constants import (
     MIN_LEGACY_LENGTH,
     MIN_LENGTHS,
 )
-from ..errors import ChecksumError, KafkaFormatError
-from ..types import BatchTable, Buffer, IntArray, last_offsets
-from .batch import HEADER, INT32, INT64, UINT32, checksums, scan_batches
+from ..errors import ChecksumError, KafkaFormatError, StructureError, UnsupportedError
+from ..types import BatchTable, Buffer, IntArray, SearchWindow, last_offsets
+from .batch import HEADER, INT8_OF, INT32, INT64, UINT32, checksums, scan_batches
 from .crc import crc32, crc32c
 from .varint import check_range, view_of
 
@@ -233,7 +236,9 @@ def possible(view: memoryview, p: int) -> bool:
     return not view[p + LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - MIN_LENGTHS[magic]
 
 
-def may_begin(view: memoryview, p: int, following: int, file_end: int, expected: int) -> tuple[bool, bool]:
+def may_begin(
+    view: memoryview, crcs: PrefixCrcs, p: int, following: int, file_end: int, expected: int
+) -> tuple[bool, bool]:
     """Check whether the plausible header at `p` can be the header of a batch in the log.
 
     Return two bools. The first is True if the batch is valid and ends at or before `following`. It
@@ -246,11 +251,12 @@ def may_begin(view: memoryview, p: int, following: int, file_end: int, expected:
     if not whole(view, p, following):
         continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end
         return continued and not beyond, continued and beyond
-    stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
-    return stored == actual, False
+    return crcs.of_batch(p, batch_end(view, p)) == stored_crc(view, p), False
 
 
-def after_corrupted(view: memoryview, p: int, stop: int, file_end: int, expected: int) -> tuple[int | None, bool]:
+def after_corrupted(
+    view: memoryview, crcs: PrefixCrcs, p: int, stop: int, file_end: int, expected: int
+) -> tuple[int | None, bool]:
     """Check whether the length of a batch can be trusted although its CRC does not match.
 
     Return two values. The first is the end of the batch, or None if its length cannot be trusted.
@@ -263,48 +269,11 @@ def after_corrupted(view: memoryview, p: int, stop: int, file_end: int, expected
     if stop - following < BATCH_HEADER_SIZE or not continues_log(view, following, expected):
         return None, False
     for q in plausible_positions(view, p + 1, following, stop):
-        begins, beyond = may_begin(view, q, following, file_end, expected)
+        begins, beyond = may_begin(view, crcs, q, following, file_end, expected)
         if begins:
             return None, False
         any_beyond |= beyond
     return following, any_beyond
-
-
-def scan_damaged(
-    buffer: Buffer,
-    table: BatchTable,
-    spans: IntArray,
-    start: int = 0,
-    end: int | None = None,
-    file_end: int | None = None,
-    expected: int = 0,
-    last: int | None = None,
-) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
-    view = view_of(buffer)
-    stop = check_range(view, start, end)
-    size = len(view) if file_end is None else file_end
-    p, n, m = start, 0, 0
-    while n < len(table) and m < len(spans):
-        count, at, error = scan_batches(buffer, table[n : n + 1], p, stop)
-        if count:
-            row = table[n]
-            base, delta = int(row["base_offset"]), int(row["last_offset_delta"])
-            if (row["count"] < 0 and row["magic"] < MAGIC_V2) or delta < 0 or base + delta >= MAX_OFFSET:
-                return n, m, p, expected, last, None
-            before = expected - 1 if last is None else last
-            last = base + delta
-            expected = (last if base == before + 1 else min(before, last)) + 1
-            n, p = n + 1, int(row["position"]) + int(row["size"])
-            continue
-        if not isinstance(error, ChecksumError):
-            return n, m, at, expected, last, error
-        following, beyond = after_corrupted(view, p, stop, size, expected)
-        if following is None:
-            return n, m, at, expected, last, error
-        stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
-        spans[m] = p, following, n, view[p + MAGIC_AT], actual, stored, beyond
-        m, p, last = m + 1, following, None
-    return n, m, p, expected, last, None
 
 
 def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
@@ -326,7 +295,13 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
 CHAIN_REACH = 1 << 16
 LATER_REACH = 1 << 20
 LATER_FINDS = 16
-"""LONG_CHAIN, LARGEST_WINDOW and LATER_FINDS in log/reading/search.py are the same limits."""
+SPANNING_FINDS = 256
+OWN_CRC_FINDS = 64
+"""Limits of log/reading/search.py; CHAIN_REACH is LONG_CHAIN there, and LATER_REACH is
+LARGEST_WINDOW.
+"""
+WRAPPED_MESSAGES = 0xFFFF
+"""Largest distance from the end of a message to the offset of a wrapper message after it."""
 HIGHEST = MAX_OFFSET - (1 << 32)
 """Highest offset of a header for which `resume_after` makes a decision."""
 
@@ -357,28 +332,40 @@ def varint_before(view: memoryview, p: int, size: int) -> int:
 
 
 def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
-    """Return the first offset of the v2 batch at `p`, and the offset after its last offset."""
+    """Return the offset of the batch or message at `p`, and the offset after its last offset."""
     (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
-    return first, first + max(delta, 0) + 1
+    return first, first + 1 + (max(delta, 0) if view[p + MAGIC_AT] == MAGIC_V2 else 0)
+
+
+def is_plain(view: memoryview, p: int) -> bool:
+    """Return whether the header at `p` is that of an uncompressed message of format 0 or 1."""
+    return view[p + MAGIC_AT] < MAGIC_V2 and not view[p + LEGACY_ATTRIBUTES_AT] & CODEC_MASK
 
 
 def chain_end(
-    view: memoryview, candidates: list[int], i: int, scanned_to: int, reach: int, lengths: list[int]
+    view: memoryview,
+    candidates: list[int],
+    i: int,
+    scanned_to: int,
+    file_end: int,
+    expected: int,
+    reach: int,
+    lengths: list[int],
 ) -> tuple[int, int] | None:
     """Follow the chain of batches that begins with candidate `i`.
 
     In a chain, batches follow each other without a gap. The chain is followed until it has more
     than `reach` bytes. Return the position at which it ends, and the offset after its last offset.
 
-    Return None if the chain contains another format, or if the number of bytes from its beginning
-    to the end of one of its batches is in `lengths`. Also return None if the next batch of the
-    chain may exist but was not searched for, or is a batch that the search does not find.
+    Return None if the number of bytes from its beginning to the end of one of its batches is in
+    `lengths`. Also return None if the next batch of the chain may exist but was not searched for,
+    or is a batch that the search does not find.
     """
     known, start = set(candidates[i:]), candidates[i]
     p = start
     while True:
         first, next_offset = batch_offsets(view, p)
-        if view[p + MAGIC_AT] != MAGIC_V2 or first > MAX_OFFSET - (1 << 31):
+        if first > MAX_OFFSET - (1 << 31):
             return None
         p = batch_end(view, p)
         if p + BATCH_HEADER_SIZE > len(view) or p >= scanned_to or p - start in lengths:
@@ -388,12 +375,14 @@ def chain_end(
         if p not in known:
             break
     magic, (length,) = view[p + MAGIC_AT], INT32.unpack_from(view, p + LENGTH_AT)
-    if magic <= MAGIC_V2 and length >= MIN_LENGTHS[magic]:
+    possible_batch = magic <= MAGIC_V2 and length >= MIN_LENGTHS[magic] and batch_end(view, p) <= file_end
+    searched = possible_batch and in_reach(view, p, expected) and header_plausible(view, p, len(view))
+    if possible_batch and not searched:  # the search finds no such batch, even if it is valid
         if not whole(view, p, len(view)):
             return None
         stored, actual = checksums(view, p, length)
         if stored == actual:
-            return None  # the scan of the log continues here, but the search does not
+            return None
     return p, next_offset
 
 
@@ -418,52 +407,55 @@ def _resume_after(
     view: memoryview, candidates: list[int], bad: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
 ) -> tuple[int, bool] | None:
     size = len(view)
-    if bad < 0 or bad + BATCH_HEADER_SIZE > size or view[bad + MAGIC_AT] < MAGIC_V2 or expected < 0:
+    if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
         return None
-    (first_offset,), (length,) = INT64.unpack_from(view, bad), INT32.unpack_from(view, bad + LENGTH_AT)
-    next_offset, continued = first_offset + 1, False
-    if view[bad + MAGIC_AT] == MAGIC_V2:
-        if first_offset > HIGHEST:
-            return None
-        _, next_offset = batch_offsets(view, bad)
-        continued = first_offset == expected and header_is_dense(view, bad)
+    magic, (length,) = view[bad + MAGIC_AT], INT32.unpack_from(view, bad + LENGTH_AT)
+    first_offset, next_offset = batch_offsets(view, bad)
+    if first_offset > HIGHEST:
+        return None
+    dense = magic < MAGIC_V2 or (magic == MAGIC_V2 and header_is_dense(view, bad))
+    continued = first_offset == expected and dense
+    own = OwnCrc(view, bad)
     end = bad + ENTRY_OVERHEAD + length
     if first_offset >= expected and length >= MIN_LEGACY_LENGTH and end <= file_end:
-        if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail or continues_log(view, end, expected):
+        if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail:
             return None
-        if may_follow(view, end, expected) and (end >= scanned_to or end in candidates):
-            return None
-    (stored,) = UINT32.unpack_from(view, bad + CRC_AT)
-    summed, crc, covered = bad + CRC_START, 0, 0
+        if may_follow(view, end, expected):
+            if end >= scanned_to:
+                return None
+            if continues_log(view, end, expected) or end in candidates:
+                return _by_length(view, [p for p in candidates if p < end], end, own)
+    covered = 0
     for i, candidate in enumerate(candidates):
         if candidate + BATCH_HEADER_SIZE > size:
             return None
-        if candidate >= summed:
-            crc, summed = crc32c(view, crc, summed, candidate), candidate
-            if crc == stored:
-                return candidate, True
+        if own.matches(candidate):
+            return candidate, True
         if candidate < covered:
             continue
         end = batch_end(view, candidate)
         (first, after) = batch_offsets(view, candidate)
-        if view[candidate + MAGIC_AT] != MAGIC_V2 or candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
+        if candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
             return None
+        plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
+        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and magic != MAGIC_V2 and not is_plain(view, bad):
+            return None  # it may be inside a wrapper message
         lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
             UINT32.unpack_from(view, candidate - 4)[0]
         ]
         if (
             max(lengths) >= end - candidate
-            and chain_end(view, candidates, i, scanned_to, max(lengths), lengths) is None
+            and chain_end(view, candidates, i, scanned_to, file_end, expected, max(lengths), lengths) is None
         ):
             return None
         if continued and expected <= first < next_offset:
             return None
-        if continued and first < expected:
+        if first < expected and (continued or plain):
             covered = end
             continue
         at = end
         if continued and first != next_offset:
-            chain = chain_end(view, candidates, i, scanned_to, CHAIN_REACH, [])
+            chain = chain_end(view, candidates, i, scanned_to, file_end, expected, CHAIN_REACH, [])
             if chain is None:
                 return None
             at, after = chain
@@ -473,7 +465,7 @@ def _resume_after(
         if (
             at - candidate > CHAIN_REACH
             or continues_log(view, at, after)
-            or offset == after
+            or 0 <= offset - after <= (WRAPPED_MESSAGES if legacy else 0)
             or (at == end and at in candidates)
         ):
             return (
@@ -483,6 +475,37 @@ def _resume_after(
             )
         covered = end
     return None
+
+
+class OwnCrc:
+    """Computes the CRC of a damaged batch up to increasing positions."""
+
+    def __init__(self, view: memoryview, p: int) -> None:
+        legacy = view[p + MAGIC_AT] < MAGIC_V2
+        self._view, self._update = view, crc32 if legacy else crc32c
+        (self._stored,) = UINT32.unpack_from(view, p + (LEGACY_CRC_AT if legacy else CRC_AT))
+        self._at, self._crc = p + (MAGIC_AT if legacy else CRC_START), 0
+
+    def matches(self, end: int) -> bool:
+        """Return whether the crc field equals the CRC of the bytes up to `end`."""
+        if end < self._at:
+            return False
+        self._crc, self._at = self._update(self._view, self._crc, self._at, end), end
+        return bool(self._crc == self._stored)
+
+
+def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
+    """Return the end of a damaged batch whose length field leads to a header at `end`.
+
+    `inside` contains the candidates before this header. If the CRC of the damaged batch matches up
+    to one of them, return this candidate. If one of them ends after `end`, return None.
+    """
+    if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
+        return None
+    for p in inside[:OWN_CRC_FINDS]:
+        if own.matches(p):
+            return p, True
+    return end, own.matches(end)
 
 
 def _unless_later(
@@ -495,3 +518,84 @@ def _unless_later(
         return None
     beyond = len(candidates) > i + 1 + len(later)  # the next candidate is out of reach
     return (candidates[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None
+
+
+LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM = -2, -3, -4
+"""Numbers of problems in the column `problem` of `scan_damaged`, as in log/reading/parts.py."""
+
+
+def problem_of(
+    view: memoryview, p: int, stop: int, file_end: int, error: KafkaFormatError | None
+) -> tuple[int, int, int] | None:
+    """Return the columns that describe the error of the batch at `p`, or None if they cannot."""
+    if isinstance(error, ChecksumError):
+        stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
+        return view[p + MAGIC_AT], actual, stored
+    if isinstance(error, StructureError):
+        return LENGTH_PROBLEM, INT32.unpack_from(view, p + LENGTH_AT)[0], 0
+    if isinstance(error, UnsupportedError):
+        return MAGIC_PROBLEM, INT8_OF[view[p + MAGIC_AT]], 0
+    if stop - p >= MAGIC_END and batch_end(view, p) > file_end:
+        return END_PROBLEM, file_end - p, batch_end(view, p) - p
+    return None
+
+
+def records_of(view: memoryview, p: int) -> int:
+    """Return the number of data records in the header at `p`, or -1 if it is missing or impossible."""
+    if view[p + MAGIC_AT] < MAGIC_V2:
+        return 1 if is_plain(view, p) else -1
+    _, _, _, _, _, attributes, last_delta, _, _, _, _, _, count = HEADER.unpack_from(view, p)
+    if not 0 <= count <= last_delta + 1:
+        return -1
+    return 0 if attributes & CONTROL_BIT else int(count)
+
+
+def scan_damaged(
+    buffer: Buffer,
+    table: BatchTable,
+    spans: IntArray,
+    start: int = 0,
+    end: int | None = None,
+    file_end: int | None = None,
+    expected: int = 0,
+    last: int | None = None,
+    origin: int = 0,
+    window: SearchWindow | None = None,
+) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
+    view = view_of(buffer)
+    stop = check_range(view, start, end)
+    size = len(view) if file_end is None else file_end
+    crcs = PrefixCrcs(view, start)
+    p, n, m = start, 0, 0
+    while n < len(table) and m < len(spans):
+        count, at, error = scan_batches(buffer, table[n : n + 1], p, stop)
+        if count:
+            row = table[n]
+            base, delta = int(row["base_offset"]), int(row["last_offset_delta"])
+            if (row["count"] < 0 and row["magic"] < MAGIC_V2) or delta < 0 or base + delta >= MAX_OFFSET:
+                return n, m, p, expected, last, None
+            before = expected - 1 if last is None else last
+            last = base + delta
+            expected = (last if base == before + 1 else min(before, last)) + 1
+            n, p = n + 1, int(row["position"]) + int(row["size"])
+            continue
+        problem = problem_of(view, p, stop, size, error)
+        if problem is None:
+            return n, m, at, expected, last, error
+        following, other, records = None, False, -1
+        if isinstance(error, ChecksumError):
+            following, other = after_corrupted(view, crcs, p, stop, size, expected)
+        if following is None and window is not None and window.searched_from <= origin + p < window.searched_to:
+            found, own = _resume_in(window, origin + p, expected) or (-1, False)
+            if 0 <= found <= origin + stop:
+                following, other, records = found - origin, True, records_of(view, p) if own else -1
+        if following is None:
+            return n, m, at, expected, last, error
+        spans[m] = p, following, n, *problem, other, records
+        m, p, last = m + 1, following, None
+    return n, m, p, expected, last, None
+
+
+def _resume_in(window: SearchWindow, position: int, expected: int) -> tuple[int, bool] | None:
+    buffer, at, found, _, searched_to, file_end, zero_tail = window
+    return resume_after(buffer, found, position, at, searched_to, file_end, zero_tail, expected)

@@ -6,6 +6,7 @@ import random
 import struct
 import zlib
 from types import ModuleType
+from typing import Any
 
 import crc32c
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from building import message, mutate, simple_batch
 
 from kafkafmt import _pure
-from kafkafmt.types import BATCH_DTYPE
+from kafkafmt.types import BATCH_DTYPE, SearchWindow
 
 MANY = 64
 
@@ -28,7 +29,7 @@ def find(
 
 def skip(core: ModuleType, data: bytes, start: int = 0, expected: int = 0, room: int = MANY) -> tuple[list[int], int]:
     """Return the positions of the corrupted batches before the first valid one, and the position after them."""
-    spans = np.empty((room, 7), np.int64)
+    spans = np.empty((room, 8), np.int64)
     _, n, position, *_ = core.scan_damaged(data, np.empty(MANY, BATCH_DTYPE), spans, start, None, None, expected)
     first = spans[:n][spans[:n, 2] == 0]
     return first[:, 0].tolist(), int(first[-1, 1]) if len(first) else position
@@ -172,7 +173,7 @@ def test_scan_damaged_ignores_a_header_that_claims_to_end_after_the_file(core: M
     bad = mutate(simple_batch([fake_header(100_000, 3) + b"v"], 0), 17, b"\xff\xff")
     data = bad + simple_batch([b"v"], 1) + simple_batch([b"w"], 2)
     for file_end, skipped in ((len(data), 1), (200_000, 0)):
-        rows, spans = np.empty(9, BATCH_DTYPE), np.empty((9, 7), np.int64)
+        rows, spans = np.empty(9, BATCH_DTYPE), np.empty((9, 8), np.int64)
         n, m, position, *_ = core.scan_damaged(data, rows, spans, 0, None, file_end, 0)
         assert (n, m, position) == ((2, 1, len(data)) if skipped else (0, 0, 0))
         assert spans[:m, [0, 1, 6]].tolist() == [[0, len(bad), 1]] * skipped
@@ -183,7 +184,7 @@ def test_scan_damaged_reports_valid_and_skipped_batches_in_order(core: ModuleTyp
     for i in (1, 2, 4):
         parts[i] = mutate(parts[i], 65, b"\xff")
     starts = [sum(map(len, parts[:i])) for i in range(8)]
-    rows, spans = np.empty(9, BATCH_DTYPE), np.empty((9, 7), np.int64)
+    rows, spans = np.empty(9, BATCH_DTYPE), np.empty((9, 8), np.int64)
     n, m, position, expected, last, error = core.scan_damaged(b"".join(parts), rows, spans, 0, None, None, 0, -1)
     assert (n, m, position, expected, last, error) == (4, 3, starts[7], 7, 6, None)
     assert rows["base_offset"][:n].tolist() == [0, 3, 5, 6]
@@ -207,29 +208,121 @@ def test_scan_extents_stops_at_an_extent_that_is_not_as_planned(core: ModuleType
         assert core.scan_extents(data, rows, np.array([planned[0], row, planned[2]], np.int64)) == (1, 2)
 
 
+def window_of(core: ModuleType, data: bytes, origin: int = 0, **changes: Any) -> SearchWindow:
+    """Return the whole buffer as a window in which all valid batches were found."""
+    found, beyond = np.empty(400, np.int64), np.empty((400, 2), np.int64)
+    n, _, _ = core.find_batches(data, found, beyond)
+    end = origin + len(data)
+    return SearchWindow(data, origin, found[:n] + origin, origin, end, end, end)._replace(**changes)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_scan_damaged_skips_to_the_next_valid_batch_in_the_window(core: ModuleType, magic: int) -> None:
+    parts = [
+        simple_batch([b"v%d" % i * 9], i) if magic == 2 else message(magic, b"k", b"v%d" % i * 9, offset=i)
+        for i in range(40)
+    ]
+    crc_at, size = (17, len(parts[1])) if magic == 2 else (12, len(parts[1]))
+    damage = {
+        1: (8, struct.pack(">i", 5)),  # an impossible length
+        4: (16, b"\x09"),  # an unknown magic
+        7: (8, struct.pack(">i", 2**30)),  # a length beyond the end of the file
+        10: (8, struct.pack(">i", 2 * size - 9)),  # only the length is wrong
+    }
+    for i, (at, new) in damage.items():
+        parts[i] = mutate(parts[i], at, new)
+    parts[13] = mutate(mutate(parts[13], crc_at, b"\x01\x02\x03\x04"), 8, struct.pack(">i", size - 7))
+    parts[16] = mutate(parts[16], crc_at, b"\x7f\x7f\x7f\x7f")  # skipped by its length
+    starts = np.cumsum([0] + [len(p) for p in parts]).tolist()
+    data = b"".join(parts)
+    rows, spans = np.empty(64, BATCH_DTYPE), np.empty((64, 8), np.int64)
+    window = window_of(core, data, 1000)
+    n, m, position, *_ = core.scan_damaged(data, rows, spans, 0, starts[20], None, 0, -1, 1000, window)
+    assert (n, m, position) == (14, 6, starts[20])
+    expected = [(1, 2, 1), (4, 5, 3), (7, 8, 5), (10, 11, 7), (13, 14, 9), (16, 17, 11)]
+    assert spans[:m, :3].tolist() == [[starts[a], starts[b], before] for a, b, before in expected]
+    assert spans[:3, 3:6].tolist() == [
+        [-2, 5, 0],
+        [-3, 9, 0],
+        [-4, len(data) - starts[7], 2**30 + 12],
+    ]
+    known = [1, 1 if magic == 2 else -1, 1, 1, -1]  # the CRC of a message covers its magic
+    assert spans[:5, 6:].tolist() == [[1, records] for records in known]
+    assert spans[3:m, 3].tolist() == [magic] * 3
+
+
+def test_scan_damaged_does_not_skip_beyond_what_was_searched(core: ModuleType) -> None:
+    parts = [simple_batch([b"v%d" % i * 9], i) for i in range(40)]
+    parts[5] = mutate(parts[5], 8, struct.pack(">i", 5))
+    starts = np.cumsum([0] + [len(p) for p in parts]).tolist()
+    data = b"".join(parts)
+    windows = [
+        None,
+        window_of(core, data, searched_to=starts[5]),
+        window_of(core, data, searched_from=starts[5] + 1),
+    ]
+    for window in windows:
+        rows, spans = np.empty(64, BATCH_DTYPE), np.empty((64, 8), np.int64)
+        n, m, position, *_, error = core.scan_damaged(data, rows, spans, 0, None, None, 0, -1, 0, window)
+        assert (n, m, position) == (5, 0, starts[5])
+        assert error.message == "length field is 5, which no batch can have"
+
+
+def test_scan_damaged_derives_crcs_from_prefixes(core: ModuleType) -> None:
+    """Each header claims a batch that ends with the buffer, and whose CRC would be summed for each."""
+    count = 400
+    data = b"".join(fake_header((count - i) * 61 + 8000, i) if i % 2 else simple_batch([], i) for i in range(count))
+    data += simple_batch([bytes(8000 - 71)], 400) + simple_batch([b"v"], 401) * 40
+    rows, spans = np.empty(900, BATCH_DTYPE), np.empty((900, 8), np.int64)
+    window = window_of(core, data)
+    _, m, *_ = core.scan_damaged(data, rows, spans, 0, None, None, 0, -1, 0, window)
+    assert m == count // 2
+    ends = {int(a): int(a) + 12 + int.from_bytes(data[a + 8 : a + 12], "big") for a in spans[:m, 0]}
+    assert [int(crc) for crc in spans[:m, 4]] == [crc32c.crc32c(data[a + 21 : end]) for a, end in ends.items()]
+
+
+DAMAGE: list[tuple[int, Any]] = [
+    (8, lambda rng, part: struct.pack(">i", rng.choice([rng.randrange(3_000), len(part), 2 * len(part) - 12, 200]))),
+    (8, lambda rng, part: struct.pack(">i", rng.choice([-1, 0, 14, 60_000, 2**20, 2**31 - 1]))),
+    (7, lambda rng, part: bytes([rng.randrange(256)])),
+    (16, lambda rng, part: bytes([rng.choice([0, 1, 2, 3, 255])])),
+    (17, lambda rng, part: bytes([rng.choice([0, 1, 2, 3, 255])])),
+    (0, lambda rng, part: bytes(len(part))),
+]
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_both_cores_scan_damage_and_resume_at_the_same_place(seed: int) -> None:
     native = pytest.importorskip("kafkafmt._core")
     rng = random.Random(seed)
-    parts = [simple_batch([rng.randbytes(rng.choice([1, 40, 900]))] * rng.choice([1, 1, 3]), 3 * i) for i in range(60)]
+    magics = rng.choice([[2], [2], [0], [1], [1, 1, 2], [0, 1, 2]])
+    parts = []
     for i in range(60):
+        value = rng.randbytes(rng.choice([1, 40, 900]))
+        magic = rng.choice(magics)
+        if magic == 2:
+            part = simple_batch([value] * rng.choice([1, 1, 3]), 3 * i)
+        else:
+            part = message(magic, b"k", value, offset=3 * i, attributes=rng.random() < 0.05)
         if rng.random() < 0.5:
-            parts[i] = mutate(parts[i], len(parts[i]) - 1, bytes([parts[i][-1] ^ 1]))
-        if rng.random() < 0.3:
-            parts[i] = mutate(parts[i], 8, struct.pack(">i", rng.choice([rng.randrange(3_000), len(parts[i]), 200])))
-        if rng.random() < 0.1:
-            parts[i] = mutate(parts[i], 7, bytes([rng.randrange(256)]))
+            part = mutate(part, len(part) - 1, bytes([part[-1] ^ 1]))
+        for at, damaged in DAMAGE:
+            if rng.random() < 0.1:
+                part = mutate(part, at, damaged(rng, part))
+        parts.append(part)
     data = b"".join(parts)
     starts = np.cumsum([0] + [len(p) for p in parts]).tolist()
-    found, beyond = np.empty(200, np.int64), np.empty((200, 2), np.int64)
-    n, _, _ = native.find_batches(data, found, beyond)
     for i, at in enumerate(starts[:-1]):
         file_end, expected = rng.choice([len(data), len(data) + 5_000_000]), rng.choice([0, 3 * i, max(3 * i - 3, 0)])
-        outcomes = []
+        window = window_of(native, data, 100, file_end=file_end + 100, zero_tail=file_end + 100)
+        part_of_it = window._replace(searched_to=rng.choice(starts) + 100)
+        outcomes: list[list[Any]] = []
         for each in (native, _pure):
-            rows, spans = np.zeros(70, BATCH_DTYPE), np.zeros((70, 7), np.int64)
-            *counts, error = each.scan_damaged(data, rows, spans, at, None, file_end, expected)
-            outcomes.append((counts, str(error), rows[: counts[0]].tolist(), spans[: counts[1]].tolist()))
+            outcomes.append([])
+            for used in (None, window, part_of_it):
+                rows, spans = np.zeros(70, BATCH_DTYPE), np.zeros((70, 8), np.int64)
+                *counts, error = each.scan_damaged(data, rows, spans, at, None, file_end, expected, None, 100, used)
+                outcomes[-1].append((counts, str(error), rows[: counts[0]].tolist(), spans[: counts[1]].tolist()))
         assert outcomes[0] == outcomes[1]
-        arguments = (data, found[:n] + 100, at + 100, 100, len(data) + 100, file_end + 100, file_end + 100, expected)
+        arguments = (data, window.found, at + 100, 100, len(data) + 100, file_end + 100, file_end + 100, expected)
         assert native.resume_after(*arguments) == _pure.resume_after(*arguments)

@@ -33,6 +33,10 @@ LARGEST_WINDOW = 1 << 20
 """Size of the largest window, in bytes. If a window directly follows the previous one, it is twice
 as large.
 """
+OVERLAP = 1 << 15
+"""Number of bytes of a window that the next window contains too. A damaged batch and the valid
+batches after it should be in the same window.
+"""
 ROWS = 1 << 16
 
 
@@ -41,6 +45,8 @@ class Window:
 
     def __init__(self) -> None:
         self.at = 0
+        self.length = 0
+        """Number of bytes, without those that the previous window contains too."""
         self.data: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
     @property
@@ -59,7 +65,7 @@ class BatchFinder:
         self.bytes_scanned: int = 0
         self._scanned, self._looked = Window(), Window()
         self._from = self._to = self._lowest = 0
-        self._found = np.empty(ROWS, np.int64)
+        self._found = np.empty(0, np.int64)
         self._n_found = 0
         self._first = 0
         """Index in `_found` of the first position at or after `_from`."""
@@ -96,6 +102,18 @@ class BatchFinder:
             self._scan_on(end)
             i += self._first
 
+    def _search_ahead(self, start: int) -> None:
+        """Search the window at `start`, which nothing was searched for.
+
+        Its last bytes are omitted: of batches that end after the window, only those whose offsets
+        are in reach would be found.
+        """
+        window = self._scanned
+        self._around(window, start, BATCH_HEADER_SIZE)
+        self._from = self._to = start
+        self._first = self._n_found = 0
+        self._scan_on(self.size if window.end == self.size else max(window.end - OVERLAP, start))
+
     def _index_of(self, position: int) -> int:
         """Return the index in `_found` of the first position at or after `position`."""
         return self._first + int(np.searchsorted(self._found[self._first : self._n_found], position))
@@ -103,7 +121,8 @@ class BatchFinder:
     def _scan_on(self, end: int) -> None:
         """Continue the scan up to `end` or to the end of the window, whichever comes first."""
         start, window = self._to, self._scanned
-        self._around(window, start, BATCH_HEADER_SIZE)
+        kept = start - max(self._from, start - OVERLAP, window.at) if window.at <= start <= window.end else 0
+        self._around(window, start, BATCH_HEADER_SIZE, kept)
         if start >= window.end:
             self._to = max(end, start)
             return
@@ -146,18 +165,21 @@ class BatchFinder:
             return False
         return OwnCrc(self, head).matches(head.end)
 
-    def _around(self, window: Window, position: int, size: int) -> None:
+    def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
         """Move a window so that it contains at least `size` bytes starting at `position`.
 
-        If the file ends earlier, the window contains all bytes from `position` to the end.
+        If the file ends earlier, the window contains all bytes from `position` to the end. If the
+        window is moved, it also contains the `kept` bytes before `position`.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
         follows = window.at <= position <= window.end
-        length = max(size, min(2 * len(window.data), LARGEST_WINDOW) if follows else FIRST_WINDOW)
-        window.at = max(position - 8, 0)
-        window.data = np.frombuffer(self.view.read(window.at, length + 8), np.uint8)
-        if len(window.data) < min(length + 8, self.size - window.at):
+        length = 8 + max(size, min(2 * window.length, LARGEST_WINDOW) if follows else FIRST_WINDOW)
+        start = max(position - 8, 0)
+        window.at = min(start, max(position - kept, 0))
+        window.data = np.frombuffer(self.view.read(window.at, start + length - window.at), np.uint8)
+        window.length = window.end - start
+        if window.length < min(length, self.size - start):
             self.size = window.end  # the file has been truncated since it was opened
 
     def _bytes(self, position: int, size: int) -> bytes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
 from ...types import BATCH_DTYPE, BatchTable, IntArray, last_offsets
-from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, corrupted_message
+from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, bad_of, problem_message
 from .segment_stats import Stats
 
 TABLE_ROWS = 8192
@@ -28,17 +29,20 @@ NOWHERE = np.empty(0, np.int64)
 
 
 class PartBuilder:
-    """Builds parts from the valid batches and damaged spans of a walk, many batches at a time."""
+    """Builds parts from the valid batches and damaged spans of a walk, many batches at a time.
 
-    def __init__(self, stats: Stats, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
+    `rows` is the largest number of batches that wait to be turned into parts.
+    """
+
+    def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
         self.stats = stats
         self.run_bytes = run_bytes
         self.cut_gaps = cut_gaps
         self.cut_at: set[int] = cut_at or set()
         self._cut_at = np.array(sorted(o for o in self.cut_at if o <= MAX_OFFSET), np.int64)
         self._count = 0
-        self._rows = np.empty(TABLE_ROWS, BATCH_DTYPE)
-        self._firsts = np.empty(TABLE_ROWS, np.int64)
+        self._rows = np.empty(rows, BATCH_DTYPE)
+        self._firsts = np.empty(rows, np.int64)
         self._bads = BadColumns.empty()
         """Damaged spans that were added since the last call of `_take`."""
         self._bad_rows: list[int] = []
@@ -63,16 +67,18 @@ class PartBuilder:
         size of a run.
         """
         n = self._count
-        if n and (n + len(rows) > TABLE_ROWS or start - int(self._rows["position"][0]) >= self.run_bytes):
+        if n and (n + len(rows) > len(self._rows) or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
-    def damage(self, bad: Bad) -> None:
+    def damage(self, bad: Bad, row: int | None = None) -> None:
         """Add a damaged span.
 
-        If many damaged spans directly precede it, merge it into the last of them.
+        If many damaged spans directly precede it, merge it into the last of them. `row` is the
+        number of waiting batches before the span; by default, all of them.
         """
         bads = self._bads
-        follows = self._follows(self._count, bad.position)
+        row = self._count if row is None else row
+        follows = self._follows(row, bad.position)
         self._consecutive = self._consecutive + 1 if follows else 1
         if (
             not follows
@@ -80,10 +86,10 @@ class PartBuilder:
             or bad.records is not None
             or bads.records[-1] != UNKNOWN_COUNT
         ):
-            self._add_bad(bad)
+            self._add_bad(bad, row)
         elif self._consecutive == SINGLE_SPANS + 1 or bad.end - bads.position[-1] > MERGED_BYTES:
             self._merged, self._first_message = 1, bad.message
-            self._add_bad(bad)
+            self._add_bad(bad, row)
         else:
             self._merge(1, bad.end)
 
@@ -91,8 +97,8 @@ class PartBuilder:
         """Return whether a damaged span ends at `position`, with no batch after it."""
         return bool(self._bad_rows) and self._bad_rows[-1] == row and self._bads.end[-1] == position
 
-    def _add_bad(self, bad: Bad) -> None:
-        self._bad_rows.append(self._count)
+    def _add_bad(self, bad: Bad, row: int) -> None:
+        self._bad_rows.append(row)
         self._bads.add(bad.position, bad.end, bad.code, bad.message, bad.records)
 
     def _merge(self, n: int, end: int) -> None:
@@ -127,28 +133,47 @@ class PartBuilder:
         at = spans[:, 2] + n
         borders = np.flatnonzero(np.diff(at, prepend=-1, append=-1))
         longest = int(np.diff(borders).max())
-        before = self._consecutive if self._follows(int(at[0]), int(spans[0, 0])) else 0
-        if before + longest <= SINGLE_SPANS:
-            self._bads.add_corrupted(spans)
-            self._bad_rows += at.tolist()
-            self._consecutive = len(spans) - int(borders[-2]) + (before if len(borders) == 2 else 0)
+        if not self._follows(int(at[0]), int(spans[0, 0])):
+            self._consecutive = 0
+        if self._consecutive + longest <= SINGLE_SPANS:
+            self._add_single(spans, at)
+            if len(borders) > 2:
+                self._consecutive = len(spans) - int(borders[-2])
         else:
-            for a, b in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
-                self._add_consecutive(spans[a:b], int(at[a]), before)
-                before = 0
+            self._add_long(spans, at, borders)
         self.limit()
 
-    def _add_consecutive(self, spans: IntArray, row: int, before: int) -> None:
-        """Add damaged batches that directly follow each other.
+    def _add_single(self, spans: IntArray, rows: IntArray) -> None:
+        """Add damaged spans without merging them."""
+        self._bads.add_spans(spans)
+        self._bad_rows += rows.tolist()
+        self._consecutive += len(spans)
 
-        `before` is the number of damaged spans that directly precede them.
+    def _add_long(self, spans: IntArray, rows: IntArray, borders: IntArray) -> None:
+        """Add damaged spans, of which so many directly follow each other that they may be merged.
+
+        `borders` contains the indexes between which the spans directly follow each other.
         """
+        known = spans[:, 7] != UNKNOWN_COUNT
+        corrupted = ~known & (spans[:, 3] >= 0)
+        kinds = np.flatnonzero((np.diff(known) != 0) | (np.diff(corrupted) != 0)) + 1
+        for a, b in itertools.pairwise(np.union1d(borders, kinds).tolist()):
+            if a and rows[a] != rows[a - 1]:
+                self._consecutive = 0
+            if known[a]:
+                self._add_single(spans[a:b], rows[a:b])
+            elif corrupted[a]:
+                self._add_consecutive(spans[a:b], int(rows[a]))
+            else:
+                for columns in spans[a:b].tolist():
+                    self.damage(bad_of(*columns), int(rows[a]))
+
+    def _add_consecutive(self, spans: IntArray, row: int) -> None:
+        """Add damaged batches that directly follow each other, and whose CRCs do not match."""
         n, bads = len(spans), self._bads
-        i = max(min(SINGLE_SPANS - before, n), 0)
+        i = max(min(SINGLE_SPANS - self._consecutive, n), 0)
         if i:
-            bads.add_corrupted(spans[:i])
-            self._bad_rows += [row] * i
-        self._consecutive = before + i
+            self._add_single(spans[:i], np.full(i, row))
         far = np.flatnonzero(spans[:, 6])
         while i < n:
             known = bads.records[-1] != UNKNOWN_COUNT
@@ -158,10 +183,10 @@ class PartBuilder:
                 begin = int(far[k - 1]) + 1 if k else 0
                 if not spans[i, 6] and (i - begin) % CRC_INTERVAL >= SINGLE_SPANS:
                     head[0, 3] = CRC_UNKNOWN
-                bads.add_corrupted(head)
+                bads.add_spans(head)
                 self._bad_rows.append(row)
                 if not known:
-                    self._merged, self._first_message = 1, corrupted_message(*head[0, 3:6].tolist())
+                    self._merged, self._first_message = 1, problem_message(*head[0, 3:6].tolist())
                 merged = 1
             else:
                 merged = max(int(np.searchsorted(spans[:, 1], bads.position[-1] + MERGED_BYTES, "right")) - i, 1)
@@ -244,7 +269,7 @@ def columns_of(
     firsts : array of int64
         The first offset of each batch.
     cut_at : array of int64
-        A run begins at each batch whose first offset is one of these.
+        A run begins at each batch whose first offset is one of these. The offsets are sorted.
     cut_before : array of int64
         A run begins at each of these rows.
     """
@@ -252,7 +277,8 @@ def columns_of(
     cut = np.empty(len(rows) + 1, bool)
     cut[1:-1] = firsts[1:] != last[:-1] + 1 if cut_gaps else firsts[1:] <= last[:-1]
     if len(cut_at):
-        cut[1:-1] |= np.isin(firsts[1:], cut_at)
+        at = np.minimum(np.searchsorted(cut_at, firsts[1:]), len(cut_at) - 1)
+        cut[1:-1] |= cut_at[at] == firsts[1:]
     cut[cut_before] = True
     cut[0] = True
     starts = np.flatnonzero(cut[:-1])

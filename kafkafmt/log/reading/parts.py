@@ -9,11 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ...constants import MAGIC_V2
-from ...errors import ChecksumError
+from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
 from ...types import IntArray
 
 CRC_UNKNOWN = -1
 """Value of `BadColumns.magic` if the error message cannot contain the CRCs."""
+LENGTH_PROBLEM = -2
+MAGIC_PROBLEM = -3
+END_PROBLEM = -4
+"""Values of `BadColumns.magic` for an impossible length field, an unknown magic, and a batch that
+would end after the file. The cores use the same numbers.
+"""
+PROBLEM_CODES = {
+    LENGTH_PROBLEM: StructureError.code,
+    MAGIC_PROBLEM: UnsupportedError.code,
+    END_PROBLEM: TruncatedError.code,
+}
 UNKNOWN_COUNT = -1
 """Value in a column if a number of records is not known."""
 
@@ -105,9 +116,10 @@ class BadColumns:
         Position and end of each span in bytes, and its number of records, which is -1 if it is not
         known.
     magic, crc, stored : list of int
-        Magic, computed CRC and crc field of each batch whose CRC does not match.
+        Magic, computed CRC and crc field of each batch whose CRC does not match. For other
+        problems, the columns `problem`, `actual` and `stored` of `core.scan_damaged`.
     problems : dict of int to tuple of str
-        Error code and message of each span that has an error other than a wrong CRC, by its row.
+        Error code and message of each span that these columns do not describe, by its row.
     """
 
     position: list[int]
@@ -136,15 +148,15 @@ class BadColumns:
         self.crc.append(0)
         self.stored.append(0)
 
-    def add_corrupted(self, spans: IntArray) -> None:
-        """Append batches whose CRC does not match.
+    def add_spans(self, spans: IntArray) -> None:
+        """Append damaged spans.
 
         `spans` contains rows from `core.scan_damaged`, with file positions.
         """
-        position, end, _, magic, crc, stored, _ = spans.T.tolist()
+        position, end, _, magic, crc, stored, _, records = spans.T.tolist()
         self.position += position
         self.end += end
-        self.records += [UNKNOWN_COUNT] * len(position)
+        self.records += records
         self.magic += magic
         self.crc += crc
         self.stored += stored
@@ -158,23 +170,23 @@ class BadColumns:
 
     def code(self, i: int) -> str:
         """Return the error code for a span, by its index."""
-        return self.problems[i][0] if i in self.problems else ChecksumError.code
+        return self.problems[i][0] if i in self.problems else _code(self.magic[i])
 
     def message(self, i: int) -> str:
         """Return the error message for a span, by its index."""
         problem = self.problems.get(i)
-        return corrupted_message(self.magic[i], self.crc[i], self.stored[i]) if problem is None else problem[1]
+        return problem_message(self.magic[i], self.crc[i], self.stored[i]) if problem is None else problem[1]
 
     def codes(self) -> list[str]:
         """Return the error codes of all spans."""
-        codes = [ChecksumError.code] * len(self)
+        codes = list(map(_code, self.magic)) if min(self.magic, default=0) < 0 else [ChecksumError.code] * len(self)
         for i, (code, _) in self.problems.items():
             codes[i] = code
         return codes
 
     def messages(self) -> list[str]:
         """Return the error messages of all spans."""
-        messages = list(map(corrupted_message, self.magic, self.crc, self.stored))
+        messages = list(map(problem_message, self.magic, self.crc, self.stored))
         for i, (_, message) in self.problems.items():
             messages[i] = message
         return messages
@@ -184,11 +196,27 @@ class BadColumns:
         return [None if n == UNKNOWN_COUNT else n for n in self.records]
 
 
-def corrupted_message(magic: int, crc: int, stored: int) -> str:
-    """Return the error message for a batch whose CRC does not match."""
+def _code(magic: int) -> str:
+    return PROBLEM_CODES.get(magic, ChecksumError.code)
+
+
+def problem_message(magic: int, crc: int, stored: int) -> str:
+    """Return the error message for a row of `BadColumns`."""
+    if magic == LENGTH_PROBLEM:
+        return f"length field is {crc}, which no batch can have"
+    if magic == MAGIC_PROBLEM:
+        return f"magic {crc} is not supported"
+    if magic == END_PROBLEM:
+        return f"the file ends {crc} bytes into a batch of {stored}"
     if magic == CRC_UNKNOWN:
         return "the CRC does not match the crc field"
     return f"{'CRC-32C' if magic == MAGIC_V2 else 'CRC-32'} is {crc:#010x}, the crc field says {stored:#010x}"
+
+
+def bad_of(position: int, end: int, _: int, magic: int, crc: int, stored: int, __: int, records: int) -> Bad:
+    """Return the damaged span for a row from `core.scan_damaged`."""
+    known = None if records == UNKNOWN_COUNT else records
+    return Bad(position, end, _code(magic), problem_message(magic, crc, stored), known)
 
 
 class Parts:

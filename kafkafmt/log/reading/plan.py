@@ -13,8 +13,8 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,11 +33,12 @@ from .conflicts import believable, in_order
 from .models import Damage, Finding
 from .neighbours import Neighbours
 from .partition_dir import SegmentFile
-from .parts import Bad, Parts, Run
+from .parts import Bad, Parts, Run, RunColumns
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_stats import Stats
 from .segment_walker import See, Walker
 
+Object = TypeVar("Object")
 MIN_ZERO_TAIL = 8
 """If a file ends with at least this many zero bytes and the CRC of its last batch is wrong, this
 batch counts as incomplete.
@@ -147,29 +148,25 @@ def _resolve(
     pieces_at: list[int] = []
     moved: list[Run] = []
     if chain is not None:
-        neighbours, around = Neighbours(segment), _Around(extents)
-        for i in np.setdiff1d(np.arange(len(runs)), chosen).tolist():
+        remaining = np.ones(len(runs), bool)
+        remaining[chosen] = False
+        fills, order = _fill_gaps(parts.runs, chosen, np.flatnonzero(remaining), lower)
+        remaining[fills] = False
+        moved = [runs[i] for i in fills.tolist()]
+        found = list(zip(fills.tolist(), _out_of_place(segment.name, moved), strict=True))
+        neighbours, around = Neighbours(segment), _Around([runs[i] for i in order.tolist()])
+        for i in np.flatnonzero(remaining).tolist():
             for piece in [runs[i]] if around.gap_for(runs[i], lower) else _pieces(walker, runs[i]):
                 if _repeats(walker, piece, around) or neighbours.hold(walker, piece):
-                    findings.append(
-                        _finding(
-                            segment.name, "duplicate_batch", piece, "repeats a batch byte for byte; delivered once"
-                        )
-                    )
+                    found.append((i, _duplicate(segment.name, piece)))
                 elif around.gap_for(piece, lower):
                     moved.append(piece)
                     around.insert(piece)
-                    findings.append(
-                        _finding(
-                            segment.name,
-                            "batch_out_of_place",
-                            piece,
-                            "is out of place; delivered where its offsets fit",
-                        )
-                    )
+                    found += [(i, finding) for finding in _out_of_place(segment.name, [piece])]
                 else:
                     pieces.append(piece)
                     pieces_at.append(int(parts.run_at[i]))
+        findings += [finding for _, finding in sorted(found, key=itemgetter(0))]
         extents = around.extents
     moved.sort(key=_FIRST_OFFSET)
     bounds = _Bounds(segment, parts, chosen, moved, lower)
@@ -180,6 +177,36 @@ def _resolve(
         both = damaged + lost
         damaged = [both[i] for i in sorted(range(len(at)), key=at.__getitem__)]
     return SegmentPlan(segment, walker.size, extents, damaged, findings, stats)
+
+
+def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
+    """Find the runs that exactly fill a gap between two accepted runs, or before the first one.
+
+    Return two arrays of indexes: these runs in file order, and the accepted runs together with
+    these runs in offset order. `others` contains the indexes of all runs that are not accepted. Of
+    several runs for one gap, the first fills it. A run is omitted if its offsets overlap those of a
+    remaining run, because the order in which these two are judged matters.
+    """
+    none = np.empty(0, np.int64)
+    if not len(chosen) or not len(others):
+        return none, chosen
+    first, last = runs.first[others], runs.last[others]
+    gap = np.searchsorted(runs.first[chosen], first, "right")
+    start = np.concatenate(([lower], runs.last[chosen] + 1))[gap]
+    after = runs.first[chosen][np.minimum(gap, len(chosen) - 1)]
+    fits = (gap < len(chosen)) & (first == start) & (first <= last) & (last == after - 1)
+    at = np.flatnonzero(fits)
+    at = at[np.unique(gap[at], return_index=True)[1]]
+    rest = np.ones(len(others), bool)
+    rest[at] = False
+    if rest.any():
+        low, high = np.minimum(first, last)[rest], np.maximum(first, last)[rest]
+        by_low = np.argsort(low)
+        highest = np.concatenate(([-1], np.maximum.accumulate(high[by_low])))
+        at = at[highest[np.searchsorted(low[by_low], last[at], "right")] < first[at]]
+    fills = others[np.sort(at)]
+    both = np.concatenate((chosen, fills))
+    return fills, both[np.argsort(runs.first[both], kind="stable")]
 
 
 _FIRST_OFFSET: Callable[[Run], int] = attrgetter("first_offset")
@@ -243,7 +270,9 @@ def _damaged_spans(segment: SegmentFile, parts: Parts, n: int, bounds: _Bounds) 
     position, end = bads.position[:n], bads.end[:n]
     length = (np.array(end) - np.array(position)).tolist()
     records, codes, messages = bads.counts()[:n], bads.codes()[:n], bads.messages()[:n]
-    return _damages(n, [segment.name] * n, position, length, *bounds.of(parts.bad_at[:n]), codes, messages, records)
+    first, last = bounds.of(parts.bad_at[:n])
+    columns = (position, length, first, last, codes, messages, records)
+    return _objects(Damage, _DAMAGE_FIELDS, n, [segment.name] * n, *columns)
 
 
 def _contradicting(segment: SegmentFile, pieces: list[Run], first: list[int], last: list[int | None]) -> list[Damage]:
@@ -264,23 +293,34 @@ def _contradicting(segment: SegmentFile, pieces: list[Run], first: list[int], la
     ]
 
 
-_NEW_DAMAGE: Callable[[type[Damage]], Damage] = object.__new__
-_SET_FIELDS = [getattr(Damage, name).__set__ for name in Damage.__slots__]
+_DAMAGE_FIELDS = [getattr(Damage, name).__set__ for name in Damage.__slots__]
+_FINDING_FIELDS = [getattr(Finding, name).__set__ for name in Finding.__slots__]
 
 
-def _damages(n: int, *columns: Sequence[Any]) -> list[Damage]:
-    """Return `n` Damage objects, given a column of values for each field.
+def _objects(cls: type[Object], set_fields: list[Any], n: int, *columns: Sequence[Any]) -> list[Object]:
+    """Return `n` objects of a frozen class, given a column of values for each field.
 
-    This takes a third of the time that the `__init__` of the frozen class takes.
+    This takes a third of the time that the `__init__` of the class takes.
     """
-    objects = list(map(_NEW_DAMAGE, [Damage] * n))
-    for set_field, values in zip(_SET_FIELDS, columns, strict=True):
+    new: Callable[[type[Object]], Object] = object.__new__
+    objects = list(map(new, [cls] * n))
+    for set_field, values in zip(set_fields, columns, strict=True):
         deque(map(set_field, objects, values), 0)
     return objects
 
 
-def _finding(file: str, error: str, run: Run, what: str) -> Finding:
-    return Finding(file, error, f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}")
+def _out_of_place(file: str, runs: list[Run]) -> list[Finding]:
+    """Return a finding for each run that is delivered out of file order."""
+    what = "is out of place; delivered where its offsets fit"
+    messages = [f"offsets {r.first_offset} to {r.last_offset} at position {r.position}: {what}" for r in runs]
+    n = len(runs)
+    return _objects(Finding, _FINDING_FIELDS, n, [file] * n, ["batch_out_of_place"] * n, messages)
+
+
+def _duplicate(file: str, run: Run) -> Finding:
+    what = "repeats a batch byte for byte; delivered once"
+    message = f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}"
+    return Finding(file, "duplicate_batch", message)
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:

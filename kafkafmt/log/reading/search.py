@@ -30,7 +30,7 @@ from ...constants import (
     MAGIC_V1,
     MAGIC_V2,
 )
-from ...types import BATCH_DTYPE, BatchTable, last_offset
+from ...types import BATCH_DTYPE, BatchTable, SearchWindow, last_offset
 from ..format.files import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
@@ -89,6 +89,8 @@ class Search(BatchFinder):
         `expected` is the lowest offset that the damaged batch can have.
         """
         self._lowest = expected
+        if self._to and 0 <= position - self._to < FIRST_WINDOW:
+            self._search_ahead(position + 1)  # more damage probably follows
         if self._from <= position < self._to and (known := self._resume_in_window(position, expected)):
             return known
         bad = Head(position, self.head(position))
@@ -107,13 +109,20 @@ class Search(BatchFinder):
 
         Otherwise, return None.
         """
-        window = self._scanned
-        self._first += int(np.searchsorted(self._found[self._first : self._n_found], position + 1))
-        found = self._found[self._first : self._n_found]
+        self._first, self._from = self._index_of(position + 1), position + 1
+        data, at, found, _, searched_to, size, zero_tail = self._window()
         known: tuple[int, bool] | None = core.resume_after(
-            window.data, found, position, window.at, self._to, self.size, self.zero_tail(), expected
+            data, found, position, at, searched_to, size, zero_tail, expected
         )
         return known
+
+    def window(self) -> SearchWindow | None:
+        """Return the last window, with the valid batches found in it, or None if nothing was searched."""
+        return self._window() if self._from < self._to else None
+
+    def _window(self) -> SearchWindow:
+        window, found = self._scanned, self._found[self._first : self._n_found]
+        return SearchWindow(window.data, window.at, found, self._from, self._to, self.size, self.zero_tail())
 
     def _is_spanned(self, position: int) -> bool:
         """Return whether a valid batch that begins after the damaged one ends after `position`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ...constants import (
     MAGIC_END,
     MAGIC_V2,
     MAX_OFFSET,
+    MIN_LEGACY_LENGTH,
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.wrappers import WrapperReader
@@ -46,7 +48,9 @@ FIRST_READ = 32 << 10
 BUFFER_BYTES.
 """
 GROWTH = 4
+SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 SPAN_ROWS = 8192
+SPAN_COLUMNS = 8
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
 """File position of a buffer, the buffer, a table of the valid batches in it, and the error after
 the last batch.
@@ -94,10 +98,14 @@ class Walker:
         self._buffer_at = self._buffered = 0
         """File position of the buffer, and the number of bytes in it that were read from the file.
         """
-        self._table = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-        self._spans = np.empty((SPAN_ROWS, 7), np.int64)
+        # a large table for each of many small segments would take most of the time
+        self._table = np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
         self._before_read: Callable[[], None] = lambda: None
         """Called before the buffer is refilled."""
+
+    @cached_property
+    def _spans(self) -> IntArray:
+        return np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
         """Yield tables of the valid batches from the file position `position` to `end`, or to the first damaged batch.
@@ -242,7 +250,8 @@ class Walker:
         """
         self.stats = Stats()
         self.search.among_plain = None
-        pending, seen = PartBuilder(self.stats, self.run_bytes, cut_gaps, cut_at), _Seen(see)
+        capacity = len(self._table)
+        pending, seen = PartBuilder(self.stats, capacity, self.run_bytes, cut_gaps, cut_at), _Seen(see, capacity)
         self._before_read = seen.show
         position, expected = 0, self.base_offset
         last: int | None = self.base_offset - 1
@@ -262,7 +271,7 @@ class Walker:
                     self.search.note(rows)
                 pending.add_scan(rows, spans, at)
                 scanned_to = position
-                if len(rows) == TABLE_ROWS or len(spans) == SPAN_ROWS:
+                if len(rows) == len(self._table) or len(spans) == SPAN_ROWS:
                     continue
             if error is None:
                 for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
@@ -304,7 +313,16 @@ class Walker:
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
         n, m, end, expected, last, error = core.scan_damaged(
-            self._buffer, self._table, self._spans, start, stop, self.size - at, expected, last
+            self._buffer,
+            self._table,
+            self._spans,
+            start,
+            stop,
+            self.size - at,
+            expected,
+            last,
+            at,
+            self.search.window(),
         )
         spans = self._spans[:m]
         spans[:, :2] += at
@@ -360,9 +378,9 @@ class _Seen:
     Batches of one buffer are passed together if possible.
     """
 
-    def __init__(self, see: See | None) -> None:
+    def __init__(self, see: See | None, rows: int) -> None:
         self._see = see
-        self._rows = np.empty(TABLE_ROWS if see else 0, BATCH_DTYPE)
+        self._rows = np.empty(rows if see else 0, BATCH_DTYPE)
         self._count = 0
         self._start = 0
         self._buffer: Buffer | None = None
@@ -370,7 +388,9 @@ class _Seen:
     def add(self, start: int, buffer: Buffer, rows: BatchTable) -> None:
         if self._see is None:
             return
-        if self._count and (self._count + len(rows) > TABLE_ROWS or start != self._start or buffer is not self._buffer):
+        if self._count and (
+            self._count + len(rows) > len(self._rows) or start != self._start or buffer is not self._buffer
+        ):
             self.show()
         n, self._start, self._buffer = self._count, start, buffer
         self._rows[n : n + len(rows)].view(np.uint8)[:] = rows.view(np.uint8)
