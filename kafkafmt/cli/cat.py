@@ -19,11 +19,10 @@ from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
 from ..log.reading.partition import OnDamage
 from ..log.reading.read_limits import ReadLimits
-from ..log.reading.record_selection import Selection
+from ..log.reading.record_selection import OffsetRange, Selection
 from ..log.reading.selection import select_partitions
 from ..text import encode_json, plain
 from .choosing import Choice, choose_range, find
-from .offset_range import OffsetRange
 from .options import (
     bytes_option,
     isolation_option,

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..log.auditing.salvage_output import OutputPlaceError
-from ..log.reading.record_selection import Selection
+from ..log.reading.record_selection import OffsetRange, Selection
 from ..spark.export.api import needed_packages, spark_session
 from ..spark.export.errors import OutputExistsError, SparkError
 from ..spark.export.layout import OutputLayout
 from ..spark.export.options import CODECS, DEFAULT_ZSTD_LEVEL, ON_ERROR, ZSTD_LEVELS, ExportOptions
 from ..text import encode_json, plain
 from .choosing import MissingError, choose_range, find
-from .offset_range import OffsetRange
 from .options import (
     LocalPath,
     isolation_option,

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from ..arguments import to_millis
-from ..log.reading.record_selection import OffsetBound
+from ..log.reading.record_selection import OffsetBound, OffsetRange
 
 ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
-
-
-class OffsetRange(NamedTuple):
-    """A range of offsets from `start` to `end` (exclusive).
-
-    If a bound is None, there is no limit on that side.
-    """
-
-    start: OffsetBound | None = None
-    end: OffsetBound | None = None
 
 
 def parse_time(text: str) -> int:

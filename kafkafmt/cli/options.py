@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ..log.reading.record_selection import OffsetRange
 from ..paths import local_path
-from .offset_range import OffsetRange, parse_offsets
+from .offset_range import parse_offsets
 from .output import BYTES
 
 if TYPE_CHECKING:

@@ -62,6 +62,16 @@ class OffsetBound(NamedTuple):
         return log.next_offset if offset is None else offset
 
 
+class OffsetRange(NamedTuple):
+    """A range of offsets from `start` to `end` (exclusive).
+
+    If a bound is None, there is no limit on that side.
+    """
+
+    start: OffsetBound | None = None
+    end: OffsetBound | None = None
+
+
 def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBound | None:
     """Return the bound that a pair of arguments describes, or None if both arguments are None.
 

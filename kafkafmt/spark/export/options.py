@@ -9,7 +9,7 @@ from typing import Any
 
 from ...arguments import one_of
 from ...constants import DEFAULT_MAX_BATCH_BYTES
-from ...log.reading.record_selection import EVERYTHING, OffsetBound, Selection
+from ...log.reading.record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection
 
 CODECS = ("zstd", "snappy", "lz4", "none")
 ON_ERROR = ("quarantine", "fail")
@@ -66,6 +66,21 @@ class ExportOptions:
         elif not ZSTD_LEVELS[0] <= self.compression_level <= ZSTD_LEVELS[1]:
             lowest, highest = ZSTD_LEVELS
             raise ValueError(f"compression_level is {self.compression_level}; it can be {lowest} to {highest}")
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """The range of offsets that is exported."""
+        return OffsetRange(self.selection.start, self.selection.end)
+
+    @property
+    def isolation(self) -> str:
+        """The isolation level: "read_uncommitted" or "read_committed"."""
+        return self.selection.isolation
+
+    @property
+    def below_log_start(self) -> bool:
+        """Whether records below the log start offset are exported."""
+        return self.selection.below_log_start
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as the dict that is written to `report.json`."""
