@@ -41,8 +41,11 @@ def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
     `holes` is a sorted list of (start, end) file positions.
     """
     start, end = piece
+    first = bisect_left(holes, (start, 0))
+    if start < end and (first == len(holes) or holes[first][0] >= end):
+        return [piece]
     parts = []
-    for i in range(bisect_left(holes, (start, 0)), len(holes)):
+    for i in range(first, len(holes)):
         a, b = holes[i]
         if a >= end:
             break

@@ -179,7 +179,9 @@ class BadColumns:
 
     def codes(self) -> list[str]:
         """Return the error codes of all spans."""
-        codes = list(map(_code, self.magic)) if min(self.magic, default=0) < 0 else [ChecksumError.code] * len(self)
+        codes = [ChecksumError.code] * len(self)
+        if min(self.magic, default=0) < CRC_UNKNOWN:
+            codes = [PROBLEM_CODES.get(magic, ChecksumError.code) for magic in self.magic]
         for i, (code, _) in self.problems.items():
             codes[i] = code
         return codes
