@@ -13,6 +13,7 @@ from ..extras import install_line
 
 _HOMES = {
     "register": "source.data_source",
+    "read": "reader",
     "decode_batches": "functions",
     "read_paths": "functions",
     "decode_partition": "functions",

@@ -461,7 +461,6 @@ def test_bounds_in_the_wrong_order_are_an_error(tmp_path: Path) -> None:
 
 
 HINTED = {
-    "maxRecordsPerPartition": "1000",
     "groupIdPrefix": "spark",
     "kafkaConsumer.pollTimeoutMs": "512",
     "fetchOffset.numRetries": "3",

@@ -38,18 +38,16 @@ NAMES = (
     "subscribe", "subscribePattern", "assign",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
-    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "failOnDataLoss", "minPartitions",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
     "includeHeaders", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
     "path", "paths",
 )  # fmt: skip
 
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 HINTS = (
-    "maxRecordsPerPartition", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-"""Options of Spark's Kafka source that are accepted and ignored, because they tune a connection or
-the number of tasks.
-"""
+"""Options of Spark's Kafka source that are accepted and ignored, because they tune a connection."""
 
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
@@ -113,6 +111,7 @@ class Options:
     max_trigger_delay: float = 900.0
     """Longest delay of a micro-batch, in seconds."""
     min_partitions: int | None = None
+    max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
     """Names of the given options that a batch query ignores, as in Spark's Kafka source."""
@@ -204,6 +203,7 @@ def parse(given: Mapping[str, str]) -> Options:
         min_offsets_per_trigger=least,
         max_trigger_delay=seconds_of(options, "maxTriggerDelay", "15m"),
         min_partitions=_optional(options, "minPartitions", 1),
+        max_records_per_partition=_optional(options, "maxRecordsPerPartition", 1),
         fail_on_data_loss=word_of(options, "failOnDataLoss", ("true", "false")) == "true",
         stream_only=tuple(name for name in STREAM_ONLY if name in options),
         include_headers=flag_of(options, "includeHeaders"),

@@ -125,13 +125,26 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         for s in selected:
             _check_range(s, options, tell)
         size = split_size(options, sum(segment.size for s in selected for segment in s.segments()))
-        cut = list(pool.map(lambda s: cut_splits(s.log, s.segments(), s.interval, size), selected))
+        cut = list(pool.map(lambda s: _cut(s, options, size), selected))
     plan = Plan([], [])
     for s, splits in zip(selected, cut, strict=True):
         if s.interval.committed:
             plan.add_doubts(s.log, s.interval.low, s.interval.high)
-        pack(plan.tasks, splits, size)
+        pack(plan.tasks, splits, size if options.max_records_per_partition is None else 0)
     return plan
+
+
+def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
+    """Return the splits of a partition, each with at most `maxRecordsPerPartition` offsets."""
+    most = options.max_records_per_partition
+    if most is None:
+        return cut_splits(s.log, s.segments(), s.interval, size)
+    high = min(s.interval.high, s.log.next_offset)
+    splits: list[Split] = []
+    for low in range(s.interval.low, high, most):
+        part = _Selected(s.log, replace(s.interval, low=low, high=min(low + most, high)))
+        splits += cut_splits(s.log, part.segments(), part.interval, size)
+    return splits
 
 
 def split_size(options: Options, total: int) -> int:

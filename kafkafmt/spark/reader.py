@@ -1,0 +1,97 @@
+"""Read Kafka logs into a Spark DataFrame with Python arguments instead of options."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ..arguments import millis, one_of, optional_integer
+from ..constants import ISOLATION_LEVELS, READ_UNCOMMITTED
+from .schema import struct_of
+from .source.data_source import register
+from .source.options import ISOLATION_OPTION, MODES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Path = str | os.PathLike[str]
+Time = int | datetime
+
+
+def read(
+    spark: SparkSession,
+    paths: Path | Iterable[Path],
+    *,
+    columns: Iterable[str] | None = None,
+    topics: str | Iterable[str] | None = None,
+    start_time: Time | None = None,
+    end_time: Time | None = None,
+    isolation: str = READ_UNCOMMITTED,
+    mode: str = MODES[0],
+    min_partitions: int | None = None,
+    options: dict[str, str] | None = None,
+) -> DataFrame:
+    """Return the records of Kafka logs as a Spark DataFrame.
+
+    Spark does not tell a Python data source which columns a query uses, nor its filters. Columns
+    and bounds that are given here reach the tasks, so that nothing else is decoded or read.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session. The data source "kafkafmt" is registered in it.
+    paths : path or iterable of paths
+        Log directories, partition directories or `.log` files.
+    columns : iterable of str, optional
+        Names and order of the columns. Other columns are not decoded. By default the columns of
+        Spark's Kafka source.
+    topics : str or iterable of str, optional
+        Names of topics. By default all topics except Kafka's internal topics.
+    start_time, end_time : int or datetime, optional
+        Milliseconds since 1970-01-01 UTC, or a timezone-aware datetime. Read from the first offset
+        whose record has this timestamp or a later one, and up to such an offset (exclusive).
+    isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+        "read_committed" omits aborted records.
+    mode : {"PERMISSIVE", "DROPMALFORMED", "FAILFAST"}, default "PERMISSIVE"
+        "PERMISSIVE" omits damaged spans and logs them, "DROPMALFORMED" omits them, and "FAILFAST"
+        fails.
+    min_partitions : int, optional
+        Approximate least number of tasks.
+    options : dict of str, optional
+        Further options of the data source, such as ``{"startingOffsets": …}``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+
+    Examples
+    --------
+    >>> lengths = kafkafmt.spark.read(spark, "/var/lib/kafka/data", columns=["value"])  # doctest: +SKIP
+    >>> lengths.count()  # doctest: +SKIP
+    6048
+    """
+    register(spark)
+    reader = spark.read.format("kafkafmt").options(**(options or {}))
+    if columns is not None:
+        reader = reader.schema(struct_of(columns))
+    if topics is not None:
+        reader = reader.option("subscribe", topics if isinstance(topics, str) else ",".join(topics))
+    if start_time is not None:
+        reader = reader.option("startingTimestamp", str(millis("start_time", start_time)))
+    if end_time is not None:
+        reader = reader.option("endingTimestamp", str(millis("end_time", end_time)))
+    least = optional_integer("min_partitions", min_partitions, 1)
+    if least is not None:
+        reader = reader.option("minPartitions", str(least))
+    reader = reader.option(ISOLATION_OPTION, one_of("isolation", isolation, ISOLATION_LEVELS))
+    reader = reader.option("mode", one_of("mode", mode, MODES))
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    return reader.option("paths", json.dumps([os.fspath(path) for path in listed])).load()
