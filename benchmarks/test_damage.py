@@ -1,7 +1,9 @@
 """Measure how fast damaged segments are verified, read and salvaged.
 
-Each kind of damage is measured in batches of 1 KiB at three sizes. The table shows whether the time
-grows in proportion to the size. The goal is 50 MB/s on one core for each kind. `-s` prints the figures.
+Each kind of damage is measured in batches of 108, 300 and 1024 bytes, at three sizes of the
+segment. Another benchmark measures partitions of 500, 2000 and 8000 damaged segments of 16 KiB. The
+figures show whether the time grows in proportion to the size. The goal is 50 MB/s on one core for
+each kind. `-s` prints the figures.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import kafkafmt
-from kafkafmt.log import PartitionDir, PartitionLog, discover
+from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing.verify import verify_partition
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
@@ -27,20 +29,23 @@ from building import mutate, simple_batch
 
 MB = 1_000_000
 SIZES = (1 * MB, 8 * MB, 32 * MB)
-BATCH_BYTES = 1024
-VALUES = [random.Random(i).randbytes(BATCH_BYTES - 71) for i in range(16)]
+BATCH_BYTES = (108, 300, 1024)
+SEGMENTS = (500, 2000, 8000)
+SEGMENT_BATCHES = 16
+VALUES = {size: [random.Random(i).randbytes(size - 71) for i in range(16)] for size in BATCH_BYTES}
 
 
-def valid_batch(i: int) -> bytes:
-    return simple_batch([VALUES[i % 16]], i)
+def valid(i: int, size: int) -> bytes:
+    return simple_batch([VALUES[size][i % 16]], i)
 
 
-def corrupted_batch(i: int) -> bytes:
-    return mutate(valid_batch(i), 66, b"\xff\xfe\xfd")
+def corrupted(i: int, size: int) -> bytes:
+    return mutate(valid(i, size), 66, b"\xff\xfe\xfd")
 
 
-def without_length(i: int) -> bytes:
-    return mutate(corrupted_batch(i), 8, struct.pack(">i", 2 * BATCH_BYTES - 9))
+def without_length(i: int, size: int) -> bytes:
+    batch = corrupted(i, size)
+    return mutate(batch, 8, struct.pack(">i", 2 * len(batch) - 9))
 
 
 def fake_header(i: int, count: int) -> bytes:
@@ -48,58 +53,94 @@ def fake_header(i: int, count: int) -> bytes:
     return struct.pack(">qiibIhiqqqhii", i, (count - i) * 61 - 12, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
 
 
-KINDS: dict[str, Callable[[int], bytes]] = {
-    "no damage": lambda size: b"".join(map(valid_batch, range(size // BATCH_BYTES))),
-    "every batch": lambda size: b"".join(map(corrupted_batch, range(size // BATCH_BYTES))),
-    "two of three batches": lambda size: b"".join(
-        corrupted_batch(i) if i % 3 else valid_batch(i) for i in range(size // BATCH_BYTES)
-    ),
-    "two of three, lengths too": lambda size: b"".join(
-        without_length(i) if i % 3 else valid_batch(i) for i in range(size // BATCH_BYTES)
-    ),
-    "neighbour pairs": lambda size: b"".join(
-        corrupted_batch(i) if i % 64 < 2 else valid_batch(i) for i in range(size // BATCH_BYTES)
-    ),
-    "zeroed sectors": lambda size: b"".join(
-        bytes(BATCH_BYTES) if i % 64 == 1 else valid_batch(i) for i in range(size // BATCH_BYTES)
-    ),
+KINDS: dict[str, Callable[[int, int], bytes]] = {
+    "no damage": valid,
+    "every batch": corrupted,
+    "two of three batches": lambda i, size: corrupted(i, size) if i % 3 else valid(i, size),
+    "two of three, lengths too": lambda i, size: without_length(i, size) if i % 3 else valid(i, size),
+    "neighbour pairs": lambda i, size: corrupted(i, size) if i % 64 < 2 else valid(i, size),
+    "zeroed sectors": lambda i, size: bytes(size) if i % 64 == 1 else valid(i, size),
+    "zigzag offsets": lambda i, size: valid(i ^ 1, size),
+}
+"""The batch with a given index and size, for each kind of damage."""
+WHOLE_FILES: dict[str, Callable[[int], bytes]] = {
     "headers up to the end": lambda size: b"".join(fake_header(i, size // 61) for i in range(size // 61)),
-    "zigzag offsets": lambda size: b"".join(valid_batch(i ^ 1) for i in range(size // BATCH_BYTES)),
     "random bytes": lambda size: random.Random(size).randbytes(size),
 }
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[[], object], repeats: int) -> float:
     best = float("inf")
-    for _ in range(3):
+    for _ in range(repeats):
         start = time.process_time()
         work()
         best = min(best, time.process_time() - start)
     return best
 
 
+def measure(folder: Path, size: int, repeats: int = 3) -> tuple[float, float, float]:
+    """Return how many MB of a partition are verified, read and salvaged per second."""
+    directory = discover([folder]).partitions[0]
+    salvaged = folder.parent / "salvaged"
+
+    def verify() -> object:
+        return verify_partition(PartitionLog(directory))
+
+    def read() -> int:
+        return sum(c.columns.rows for c in PartitionLog(directory).chunks(on_damage=lambda _: None))
+
+    def salvage() -> None:
+        shutil.rmtree(salvaged, ignore_errors=True)
+        kafkafmt.salvage(folder, salvaged)
+
+    v, r, s = (size / MB / seconds(work, repeats) for work in (verify, read, salvage))
+    return v, r, s
+
+
+def show(benchmark: pytest.FixtureRequest, name: str, figures: dict[str, tuple[float, float, float]]) -> None:
+    shown = ", ".join(f"{at}: {v:.0f} {r:.0f} {s:.0f}" for at, (v, r, s) in figures.items())
+    print(f"\n{name:40} MB/s verified, read, salvaged, at {shown}")
+    benchmark.extra_info["MB/s"] = figures  # type: ignore[attr-defined]
+
+
+def file_of(kind: str, batch: int, size: int) -> bytes:
+    """Return the content of a file of about `size` bytes, with one kind of damage and one batch size."""
+    return b"".join(KINDS[kind](i, batch) for i in range(size // batch))
+
+
+FILES: dict[str, Callable[[int], bytes]] = {
+    **{f"{kind}, {batch} bytes": partial(file_of, kind, batch) for kind in KINDS for batch in BATCH_BYTES},
+    **WHOLE_FILES,
+}
+"""The content of a file of about a given size, for each benchmark."""
+
+
 @pytest.mark.benchmark(group="damage")
-@pytest.mark.parametrize("kind", KINDS)
-def test_damaged_segment(benchmark: Any, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", FILES)
+def test_damaged_segment(benchmark: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
-    figures = []
+    figures = {}
     for size in SIZES:
-        (folder / f"{0:020}.log").write_bytes(KINDS[kind](size))
-        directory = discover([folder]).partitions[0]
+        (folder / f"{0:020}.log").write_bytes(FILES[kind](size))
+        figures[f"{size // MB} MB"] = measure(folder, size)
+    show(benchmark, kind, figures)
+    log = PartitionLog(discover([folder]).partitions[0])
+    benchmark.pedantic(lambda: verify_partition(log), rounds=3)  # type: ignore[attr-defined]
 
-        def verify(directory: PartitionDir = directory) -> object:
-            return verify_partition(PartitionLog(directory))
 
-        def read(directory: PartitionDir = directory) -> int:
-            return sum(c.columns.rows for c in PartitionLog(directory).chunks(on_damage=lambda _: None))
-
-        def salvage(folder: Path = folder) -> None:
-            shutil.rmtree(tmp_path / "salvaged", ignore_errors=True)
-            kafkafmt.salvage(folder, tmp_path / "salvaged")
-
-        figures.append(tuple(size / MB / seconds(work) for work in (verify, read, salvage)))
-    shown = ", ".join(f"{s // MB} MB: {v:.0f} {r:.0f} {c:.0f}" for s, (v, r, c) in zip(SIZES, figures, strict=True))
-    print(f"\n{kind:28} MB/s verified, read, salvaged, at {shown}")
-    benchmark.extra_info["MB/s"] = figures
-    benchmark.pedantic(verify, rounds=3)
+@pytest.mark.benchmark(group="damage")
+def test_many_damaged_segments(benchmark: pytest.FixtureRequest, tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    figures, size, written = {}, 0, 0
+    for count in SEGMENTS:
+        for first in range(written * SEGMENT_BATCHES, count * SEGMENT_BATCHES, SEGMENT_BATCHES):
+            batches = [valid(i, 1024) for i in range(first, first + SEGMENT_BATCHES)]
+            batches[5] = corrupted(first + 5, 1024)
+            size += (folder / f"{first:020}.log").write_bytes(b"".join(batches))
+        written = count
+        figures[f"{count} segments"] = measure(folder, size, repeats=1)
+    show(benchmark, "segments of 16 KiB", figures)
+    log = PartitionLog(discover([folder]).partitions[0])
+    benchmark.pedantic(lambda: verify_partition(log), rounds=1)  # type: ignore[attr-defined]

@@ -109,7 +109,8 @@ class BatchFinder:
         are in reach would be found.
         """
         window = self._scanned
-        self._around(window, start, BATCH_HEADER_SIZE)
+        if start + BATCH_HEADER_SIZE > window.end:
+            self._around(window, start, min(max(2 * window.length, FIRST_WINDOW), LARGEST_WINDOW))
         self._from = self._to = start
         self._first = self._n_found = 0
         self._scan_on(self.size if window.end == self.size else max(window.end - OVERLAP, start))

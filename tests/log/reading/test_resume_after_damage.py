@@ -17,9 +17,11 @@ from building import compress, message, mutate, simple_batch
 from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.format.files import FileView
 from kafkafmt.log.reading.part_builder import MERGED_BYTES, SINGLE_SPANS
 from kafkafmt.log.reading.plan import plan_segment
 from kafkafmt.log.reading.search import Search
+from kafkafmt.log.reading.segment_walker import Walker
 
 
 def open_log(folder: Path, data: bytes, base: int = 0) -> PartitionLog:
@@ -212,3 +214,17 @@ def test_work_after_damage_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sum(after) <= 8 * sum(before) + 12_000_000
     assert after[0] <= 60 * size + 4_000_000
     assert after[1] <= 60 * size
+
+
+def test_second_walk_finds_the_same_parts_as_the_first(tmp_path: Path) -> None:
+    parts = [simple_batch([b"value %d" % i * 4], i) for i in range(400)]
+    for i in range(1, 100, 3):
+        parts[i] = mutate(mutate(parts[i], 66, b"\xff\xfe\xfd"), 8, struct.pack(">i", 2 * len(parts[i]) - 9))
+    parts[200] = mutate(parts[200], 66, b"\xff\xfe\xfd")
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(parts))
+    with FileView(path) as view:
+        walker = Walker(view, 0)
+        first, second = list(walker.walk()), list(walker.walk())
+    assert len(first) > 50
+    assert second == first
