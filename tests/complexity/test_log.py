@@ -258,6 +258,21 @@ def test_salvage_grows_linearly_with_extents(write: Callable[..., Path], tmp_pat
     grows_linearly(60, work)
 
 
+def test_salvage_grows_linearly_with_segments(write: Callable[..., Path], tmp_path: Path) -> None:
+    from kafkafmt.log.auditing.salvage import salvage_partition
+
+    def work(n: int) -> Counter[str]:
+        parts = [simple_batch([b"v"], i) for i in range(2 * n)]
+        damaged = [mutate(part, len(part) - 1, b"\xee") for part in parts]
+        log = log_of(write([(2 * i, damaged[2 * i] + parts[2 * i + 1]) for i in range(n)]))
+        found = [damage for segment in log.segments for damage in log.plan(segment).damaged]
+        output = tmp_path / f"out-{next(NUMBER)}"
+        output.mkdir()
+        return lines_of(lambda: salvage_partition(log, found, output))
+
+    grows_linearly(40, work)
+
+
 def test_followed_log_is_not_read_again_for_each_batch(write: Callable[..., Path]) -> None:
     """Between two checks, one batch and an index entry are appended, as by a broker."""
     size = len(simple_batch([b"v" * 300]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,6 +175,7 @@ class _Copy:
         self.source = log.directory.path
         foreign = {entry.path.name for entry in left_out}
         self.names = [n for n in files.list_directory(self.source)[1] if n not in foreign]
+        self.snapshots = sorted(o for n in self.names if (o := snapshot_offset_of(n)) is not None)
         mode = files.mode_of(self.source) or 0
         folder.mkdir(mode | 0o700)
         self.made = Salvaged(
@@ -301,9 +303,7 @@ class _Copy:
         Return None if the snapshot contradicts the batches or does not cover all batches of the
         copy.
         """
-        for at in sorted(
-            (o for n in self.names if (o := snapshot_offset_of(n)) is not None and o <= offset), reverse=True
-        ):
+        for at in reversed(self.snapshots[: bisect_right(self.snapshots, offset)]):
             if len(self.bases) > 1 and at < offset:
                 return None
             try:

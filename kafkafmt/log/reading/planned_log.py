@@ -181,7 +181,7 @@ class PlannedLog:
         except StructureError:
             return None
 
-    @property
+    @cached_property
     def compacted(self) -> bool:
         """Whether gaps in the offsets are expected, because the log was compacted.
 

@@ -333,7 +333,7 @@ def find_transactions(log: ReadableLog) -> Transactions:
     before: Batches | None = None
     for part in log.parts(0, NO_END, walk.damage):
         segment, extent = part.plan.segment, part.extent
-        if before is not None and segment is not before.plan.segment:
+        if walk.found.open and before is not None and segment is not before.plan.segment:
             end = before.extent.last_offset + 1
             if misses_a_segment(log, before.plan.segment, end, segment, extent.first_offset):
                 walk.gap(end, segment.name)
