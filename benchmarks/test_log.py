@@ -1,7 +1,7 @@
-"""Measure what planning, reading and checking files cost, compared with decoding the same bytes from memory.
+"""Measure what reading and checking files costs, compared with decoding the same bytes from memory.
 
-Each round opens the log again. A ratio of 1 would mean that files, plans and findings cost nothing.
-The log layer reads a segment twice: to plan it, and to deliver its records.
+Each round opens the log again. A ratio of 1 would mean that files cost nothing. The log layer reads a
+valid segment once, in ranges that it checks and then decodes.
 """
 
 from __future__ import annotations
