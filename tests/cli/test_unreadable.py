@@ -63,10 +63,10 @@ def test_salvage_continues_if_a_directory_cannot_be_listed(tmp_path: Path, monke
         shutil.copytree(case("codecs").roots[0] / name, source / name)
 
     class Failing(PartitionLog):
-        def __init__(self, directory: PartitionDir, **options: Any) -> None:
+        def __init__(self, directory: PartitionDir, *arguments: Any, **options: Any) -> None:
             if directory.topic == "codec-none":
                 raise OSError(errno.EIO, "Input/output error", str(directory.path))
-            super().__init__(directory, **options)
+            super().__init__(directory, *arguments, **options)
 
     monkeypatch.setattr(salvage, "PartitionLog", Failing)
     done = inside("salvage", source, "--output", tmp_path / "out", "--format", "json")
