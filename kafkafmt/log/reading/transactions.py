@@ -90,6 +90,10 @@ class ReadableLog(Protocol):
     def compacted(self) -> bool:
         """Whether the log is compacted."""
 
+    @property
+    def planned(self) -> int:
+        """Number of segments that have a plan."""
+
     def plan(self, segment: SegmentFile) -> SegmentPlan:
         """Return the plan of a segment."""
 
@@ -331,7 +335,7 @@ def find_transactions(log: ReadableLog) -> Transactions:
     """Return the outcomes of all transactions of a partition, including those below the log start offset."""
     walk = TransactionWalk(log)
     before: Batches | None = None
-    for part in log.parts(0, NO_END, walk.damage):
+    for part in () if _has_none(log) else log.parts(0, NO_END, walk.damage):
         segment, extent = part.plan.segment, part.extent
         if walk.found.open and before is not None and segment is not before.plan.segment:
             end = before.extent.last_offset + 1
@@ -340,6 +344,11 @@ def find_transactions(log: ReadableLog) -> Transactions:
         walk.add(part.buffer, part.table, segment.name)
         before = part
     return settle(walk)
+
+
+def _has_none(log: ReadableLog) -> bool:
+    """Return whether the plans that exist already show that the log has no transaction."""
+    return log.planned == len(log.segments) and not any(log.plan(s).stats.transactional for s in log.segments)
 
 
 def settle(walk: TransactionWalk) -> Transactions:
