@@ -16,7 +16,7 @@ from golden_cases import case, same_rows
 from pyspark.sql import SparkSession
 
 import kafkafmt
-from kafkafmt.log import DamagedLogError, PartitionLog, discover
+from kafkafmt.log import DamagedLogError, NoLogError, PartitionLog, discover
 
 GOLDEN = case("segments")
 TORN = case("torn")
@@ -124,3 +124,28 @@ def test_export_is_found_without_loading_pyspark_or_pyarrow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_export_starts_at_the_committed_offsets_of_a_group(spark: SparkSession, tmp_path: Path) -> None:
+    log = Path(__file__).parents[1] / "golden" / "kafka-4.3.1" / "internal" / "log"
+    report = kafkafmt.export(log, tmp_path / "out", group="classic-static")
+    rows = read_with_pyarrow(tmp_path / "out" / "data").to_pylist()
+    assert {(row["partition"], row["offset"]) for row in rows} == {(p, o) for p in range(3) for o in range(20, 30)}
+    assert [(p.topic, p.partition) for p in report.partitions] == [("source", 0), ("source", 1), ("source", 2)]
+    assert report.options.group == "classic-static"
+
+
+@pytest.mark.parametrize(
+    ("paths", "arguments", "error"),
+    [
+        ("groups", {"group": "nobody"}, LookupError),
+        ("groups", {"group": "group-a", "start": 1}, ValueError),
+        ("segments", {"group": "group-a"}, NoLogError),
+    ],
+)
+def test_export_from_a_group_that_cannot_be_used_is_an_error(
+    tmp_path: Path, paths: str, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    log = Path(__file__).parents[1] / "golden" / "legacy" / "0.10.2.2-groups" / "log"
+    with pytest.raises(error, match="group"):
+        kafkafmt.export(GOLDEN.roots if paths == "segments" else log, tmp_path / "out", **arguments)

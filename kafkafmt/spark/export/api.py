@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...extras import install_line
-from ...log import discover
+from ...log import Damage, Discovery, NoLogError, PartitionDir, PartitionLog, discover
 from ...log.auditing.run import paths_of
 from ...log.reading.choice import choose_partitions
-from ...log.reading.record_selection import Selection, offset_bound
+from ...log.reading.groups import GROUPS_TOPIC, read_group_state
+from ...log.reading.record_selection import OffsetBound, Selection, offset_bound
 from .options import DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
 
@@ -38,6 +40,7 @@ def export(
     end: int | None = None,
     start_time: int | datetime | None = None,
     end_time: int | datetime | None = None,
+    group: str | None = None,
     isolation: str = "read_uncommitted",
     below_log_start: bool = False,
     internal: bool = False,
@@ -48,6 +51,7 @@ def export(
     master: str = "local[*]",
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    spark_conf: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> ExportReport:
@@ -73,6 +77,9 @@ def export(
         UTC. Each timestamp is converted to an offset in each partition: the offset of the first
         record with this timestamp or a later one. If there is no such record, the end of the log is
         used.
+    group : str, optional
+        Name of a consumer group. Only the topics for which it has committed offsets are exported,
+        each partition from the committed offset on. `paths` must contain ``__consumer_offsets``.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     below_log_start : bool, default False
@@ -100,6 +107,9 @@ def export(
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
         damage, with the error "too_large".
+    spark_conf : mapping of str to str, optional
+        Settings of the Spark session to start, such as ``{"spark.driver.memory": "4g"}``. They are
+        ignored if the process already has an active Spark session.
     progress : callable, optional
         Function to call several times per second with three arguments: the name of the step, the
         number of bytes done and the total number of bytes. The steps are "starting Spark" (both
@@ -122,6 +132,8 @@ def export(
         outcome of a transaction is not known.
     PartitionNotFoundError
         `topics` or `partitions` is given, but no partition matches. The error is a LookupError.
+    LookupError
+        The group has not committed an offset for any of the selected topics.
     OutputExistsError
         The output exists and `overwrite` is False.
     OutputPlaceError
@@ -180,6 +192,8 @@ def export(
     )
     found = discover(given, replicas)
     chosen = choose_partitions(found, globs, options.partitions, internal, on_message=found.messages.append)
+    if group is not None:
+        options, chosen = _from_group(group, options, found, chosen)
     if on_message is not None:
         for message in found.messages:
             on_message(message)
@@ -187,8 +201,35 @@ def export(
         from .job import Export
 
         job = Export(found, chosen, options, on_message)
-        with spark_session(master, progress) as spark:
+        with spark_session(master, progress, spark_conf) as spark:
             return job.run(spark, progress)
+
+
+def _from_group(
+    group: str, options: ExportOptions, found: Discovery, chosen: list[PartitionDir]
+) -> tuple[ExportOptions, list[PartitionDir]]:
+    """Return the options and partitions of an export that starts at the offsets of a consumer group.
+
+    Damage in ``__consumer_offsets`` is raised if `on_error` is "fail". Otherwise, it is a message.
+    """
+    if options.selection.start is not None:
+        raise ValueError("group cannot be given together with start or start_time")
+    logs = [PartitionLog(d) for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
+    if not logs:
+        raise NoLogError(f"paths contain no partition of {GROUPS_TOPIC}, in which groups store their offsets")
+
+    def skip(log: PartitionLog, damage: Damage) -> None:
+        path = log.directory.path / damage.file
+        found.messages.append(f"{path}: {damage.message}; a committed offset may not be the latest one")
+
+    state = read_group_state(logs, None if options.on_error == "fail" else skip)
+    committed = {(c.topic, c.partition): c.offset for c in state.offsets if c.group == group}
+    topics = {topic for topic, _ in committed}
+    kept = [directory for directory in chosen if directory.topic in topics]
+    if not kept:
+        raise LookupError(f"group {group!r} has not committed an offset for a selected topic")
+    selection = replace(options.selection, start=OffsetBound("group", committed=committed))
+    return replace(options, selection=selection, group=group), kept
 
 
 @contextlib.contextmanager
