@@ -64,7 +64,7 @@ RECORD = "native_core.txt"
 
 choice = os.environ.get("KAFKAFMT_BACKEND") or "auto"
 if choice not in ("auto", "native", "pure"):
-    wrong = ValueError(f"KAFKAFMT_BACKEND is {choice!r}; it can be auto, native or pure")
+    wrong = ValueError(f"KAFKAFMT_BACKEND is {choice!r}; it must be auto, native or pure")
     _end_the_command(wrong)
     raise wrong
 

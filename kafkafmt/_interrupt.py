@@ -2,7 +2,7 @@
 
 The package is imported before the code of the command runs, and a KeyboardInterrupt during that
 import would print a traceback. Therefore the package imports this module first. In other programs,
-this module does nothing. It has no effect while Python itself starts.
+and while Python itself starts, this module has no effect.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def fitting(name: str, value: Any, bits: int) -> int:
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return `value`. Raise ValueError if it is not one of the strings in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} is {value!r}; it can be {' or '.join(map(repr, allowed))}")
+        raise ValueError(f"{name} is {value!r}; it must be {' or '.join(map(repr, allowed))}")
     return value
 
 
@@ -82,7 +82,7 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
     given = list(value)
     for word in given:
         if word not in allowed:
-            raise ValueError(f"there is no column {word!r}; there are {', '.join(allowed)}")
+            raise ValueError(f"there is no column {word!r}; the columns are {', '.join(allowed)}")
     return given
 
 

@@ -137,7 +137,7 @@ FAULTS = (
     "record length runs past the end of the batch",
     "timestamp delta does not end within its record",
     "offset delta does not end within its record",
-    "offset delta is not above the one before it, or not within the last offset delta",
+    "offset delta is not above the previous one, or exceeds the last offset delta",
     "key runs past the end of its record",
     "value runs past the end of its record",
     "header count does not fit the bytes of its record",
@@ -146,7 +146,7 @@ FAULTS = (
     "bytes are left over at the end of a record",
     "bytes are left over after the last record",
     "inner message size does not fit its message set",
-    "inner message has another magic than its wrapper",
+    "inner message has a different magic than its wrapper",
     "inner message is itself compressed",
     "key and value do not fill their message",
     "CRC-32 of an inner message does not match its crc field",
@@ -214,8 +214,8 @@ BUILD_FAULTS = (
 
 CHANGED_MEANWHILE = "another thread changed the batch while its records were compressed"
 MIXED_OFFSETS = (
-    "some records are Record objects, which keep their offsets, and others have none: "
-    "give all of them an offset, as (key, value, timestamp, headers, offset), or none"
+    "some records are Record objects, which keep their offsets, and others have no offset; "
+    "give an offset to all records, as (key, value, timestamp, headers, offset), or to none"
 )
 
 WIRE_TYPES = (

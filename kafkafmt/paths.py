@@ -54,7 +54,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if scheme is not None:
         what = f"a path with the scheme {scheme!r}" if len(scheme) != 1 else "a path with a drive letter"
         raise ValueError(
-            f"{text}: only local files can be used, not {what}; for a local file of that name, give its absolute path"
+            f"{text}: only local files can be used, not {what}; for a local file of that name, pass its absolute path"
         )
     return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib drops a leading "./"
 
@@ -73,11 +73,11 @@ def _path_of_url(url: str) -> str:
         host, _, tail = rest[2:].partition("/")
         if host.lower() not in ("", "localhost"):
             raise ValueError(
-                f"{url}: only local files can be used, not those of the host {host!r}; a local path has three slashes"
+                f"{url}: only local files can be used, not files on the host {host!r}; the URL of a local file begins with file:///"
             )
         rest = f"/{tail}"
     literal = f"/{rest.lstrip('/')}"
     decoded = unquote(literal, errors="surrogateescape")
     if not rest.startswith("/") or literal == "/" or "\0" in decoded:
-        raise ValueError(f"{url}: not the URL of a local file, such as file:///var/lib/kafka/data")
+        raise ValueError(f"{url} is not the URL of a local file, such as file:///var/lib/kafka/data")
     return literal if os.path.lexists(literal) and not os.path.lexists(decoded) else decoded

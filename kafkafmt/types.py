@@ -236,7 +236,7 @@ class RecordColumns:
     def __init__(self, capacity: int, names: Collection[str] = COLUMNS, header_capacity: int = 0) -> None:
         unknown = set(names) - set(_ARRAYS)
         if unknown:
-            raise ValueError(f"there is no column {sorted(unknown)[0]!r}; there are {', '.join(_ARRAYS)}")
+            raise ValueError(f"there is no column {sorted(unknown)[0]!r}; the columns are {', '.join(_ARRAYS)}")
         if capacity < 1:
             raise ValueError("capacity must be at least 1")
         self.capacity = capacity
@@ -306,8 +306,8 @@ class CopiedColumns(RecordColumns):
         key_validity, value_validity    uint8, one bit per row, least significant first; 1: not null.
                                         The bits of rows not yet filled are 1
 
-    Rows accumulate over several calls and buffers until the owner takes them and sets `rows` to 0.
-    Headers are spans of the buffer that was decoded last. If a record does not fit into the data
+    Rows accumulate over several calls and buffers until the owner takes them and resets `rows` to
+    0. Header spans always refer to the buffer that was decoded most recently. If a record does not fit into the data
     arrays even when they are empty, `grow_data` replaces them with larger ones.
     """
 

@@ -41,8 +41,8 @@ def log(tmp_path: Path) -> kafkafmt.Log:
         ({"start_time": datetime(2026, 1, 1)}, ValueError, "start_time is .* has no time zone"),
         ({"start": 5, "start_time": 5}, ValueError, "start and start_time cannot both be given"),
         ({"first_offset": 5}, TypeError, "there is no argument 'first_offset'; the arguments are start, end, "),
-        ({"on_error": "ignore"}, ValueError, "on_error is 'ignore'; it can be 'fail' or 'skip'"),
-        ({"isolation": None}, ValueError, "isolation is None; it can be 'read_uncommitted' or 'read_committed'"),
+        ({"on_error": "ignore"}, ValueError, "on_error is 'ignore'; it must be 'fail' or 'skip'"),
+        ({"isolation": None}, ValueError, "isolation is None; it must be 'read_uncommitted' or 'read_committed'"),
     ],
 )
 def test_wrong_selection_is_rejected(
@@ -57,10 +57,12 @@ def test_wrong_columns_are_rejected(log: kafkafmt.Log) -> None:
     for take in (log["t", 0].to_arrow, lambda columns: kafkafmt.to_arrow(ONE, columns)):
         with pytest.raises(TypeError, match="columns must be a list of names"):
             take("offset")
-        with pytest.raises(ValueError, match="no column 'ofset'; there are key, value, topic, "):
+        with pytest.raises(ValueError, match="no column 'ofset'; the columns are key, value, topic, "):
             take(["ofset"])
         assert take(iter(["offset", "timestampMillis"])).column_names == ["offset", "timestampMillis"]  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no column 'timestampType'; there are offset, timestamp, timestamp_type"):
+    with pytest.raises(
+        ValueError, match="no column 'timestampType'; the columns are offset, timestamp, timestamp_type"
+    ):
         kafkafmt.read_records(ONE, columns=["timestampType"])
 
 
@@ -108,8 +110,8 @@ def test_wrong_arguments_of_open_are_rejected(tmp_path: Path) -> None:
         (lambda: kafkafmt.read_records("text"), TypeError, "bytes-like object is required"),  # type: ignore[call-overload]
         (lambda: kafkafmt.read_records(ONE, start=-1), ValueError, "start is -1; it cannot be negative"),
         (lambda: kafkafmt.read_records(ONE, end="9"), TypeError, "end must be an offset, not '9'"),  # type: ignore[call-overload]
-        (lambda: kafkafmt.convert(ONE, "1"), ValueError, "magic is '1'; it can be 0, 1 or 2"),  # type: ignore[arg-type]
-        (lambda: kafkafmt.build_batch([], magic="2"), ValueError, "magic is '2'; it can be 0, 1 or 2"),  # type: ignore[arg-type]
+        (lambda: kafkafmt.convert(ONE, "1"), ValueError, "magic is '1'; it must be 0, 1 or 2"),  # type: ignore[arg-type]
+        (lambda: kafkafmt.build_batch([], magic="2"), ValueError, "magic is '2'; it must be 0, 1 or 2"),  # type: ignore[arg-type]
         (
             lambda: kafkafmt.build_batch([], max_bytes="16k"),  # type: ignore[arg-type]
             TypeError,

@@ -104,7 +104,7 @@ cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) 
     cdef Py_ssize_t n
     cdef object record, timestamp, headers, offset, none = (), unset = -1
     if type(records) is not list and type(records) is not tuple:
-        raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
+        raise TypeError(f"records must be a list or tuple, not {type(records).__name__}")
     cdef bint listed = type(records) is list
     cdef int origins = origin_of(records[i - 1]) if 0 < i <= len(records) else 0
     cdef Py_ssize_t before
@@ -124,7 +124,7 @@ cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) 
         if PyTuple_CheckExact(record):
             n = PyTuple_GET_SIZE(record)
             if n < 2 or n > 5:
-                raise ValueError(f"a record is (key, value[, timestamp[, headers[, offset]]]), this tuple has {n} items")
+                raise ValueError(f"a record must be a tuple (key, value[, timestamp[, headers[, offset]]]); this tuple has {n} items")
             if n > 2:
                 timestamp = <object>PyTuple_GET_ITEM(record, 2)
             if n > 3:
@@ -139,7 +139,7 @@ cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) 
                            <object>kf_record_headers(record), <object>kf_record_offset(record) if keeps_offset(record) else None, False):
                 break
         else:
-            raise TypeError(f"a record is a tuple or a Record, not {type(record).__name__}")
+            raise TypeError(f"a record must be a tuple or a Record, not {type(record).__name__}")
         i += 1
     return i
 
@@ -178,7 +178,7 @@ cdef Py_ssize_t append_rows(RecordBuffer self, object keys, object values, objec
     if last < first:
         raise ValueError(f"stop {last} is below start {first}")
     if seal and self.attributes & CODEC_MASK:
-        raise ValueError("many=True is not possible with a codec: compressed batches are closed one by one")
+        raise ValueError("many=True cannot be combined with a codec, because each compressed batch must be closed separately")
     self.enter()
     with nogil:
         while i < last:

@@ -101,7 +101,7 @@ cdef class Source:
 
     cdef int check_range(self, Py_ssize_t start, Py_ssize_t end) except -1:
         if start < 0 or end < start or end > self.size:
-            raise ValueError(f"start {start} and end {end} are not a range of a buffer of {self.size} bytes")
+            raise ValueError(f"start {start} and end {end} are not a valid range of a buffer of {self.size} bytes")
         return 0
 
 
@@ -137,11 +137,11 @@ cdef class Arrays:
         self.count += 1
         cdef Py_buffer* view = &self.views[self.count - 1]
         if view.itemsize != itemsize and view.itemsize != 1:
-            raise ValueError(f"an array of {itemsize}-byte items is needed, this one has {view.itemsize}-byte items")
+            raise ValueError(f"an array of {itemsize}-byte items is needed; this one has {view.itemsize}-byte items")
         if items > view.len // itemsize:
-            raise ValueError(f"an array of at least {items} items is needed, this one has {view.len // itemsize}")
+            raise ValueError(f"an array of at least {items} items is needed; this one has {view.len // itemsize}")
         if <size_t>view.buf % <size_t>(8 if itemsize > 8 else itemsize):
-            raise ValueError("an array whose items are aligned is needed")
+            raise ValueError("the items of the array must be aligned")
         return view.buf if view.buf != NULL else <void*>self.views
 
 
@@ -156,11 +156,11 @@ cdef Py_ssize_t natural(n) except -1:
     except OverflowError:
         pass
     if size < 0:
-        raise ValueError(f"{n} is not a count or position in memory")
+        raise ValueError(f"{n} is not a valid count or position in memory")
     return size
 
 
 cdef inline const void* required(const void* array) except NULL:
     if array == NULL:
-        raise TypeError("an array is needed, not None")
+        raise TypeError("expected an array, not None")
     return array

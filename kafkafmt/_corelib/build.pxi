@@ -52,7 +52,7 @@ cdef class RecordBuffer:
         self.header_fields = NULL
         self.ends = NULL
         if magic not in (0, 1, 2):
-            raise ValueError(f"magic is {magic}; it can be 0, 1 or 2")
+            raise ValueError(f"magic is {magic}; it must be 0, 1 or 2")
         self.magic = magic
         self.attributes = attributes
         self.max_size = MAX_BATCH_SIZE
@@ -291,7 +291,7 @@ cdef class RecordBuffer:
             return 0
         if last_offset is not None and (last < self.next_offset - 1 or last == INT64_MAX
                                         or (self.magic == MAGIC_V2 and last - self.base_offset > MAX_INT32)):
-            raise ValueError(f"last_offset is {last}, but offsets have reached {self.next_offset - 1}, from {self.base_offset} on")
+            raise ValueError(f"last_offset is {last}, but the batch contains offsets {self.base_offset} to {self.next_offset - 1}")
         if (compressed is None) != (not self.attributes & CODEC_MASK):
             raise ValueError("compressed is required if the attributes contain a codec, and not allowed otherwise")
         if compressed is not None:

@@ -29,7 +29,7 @@ def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, fi
     cdef bint inside = True
     room = arrays.size()
     if end > room or room > MAX_INT32:
-        raise ValueError("filled and the size of data must be from 0 to 2**31 - 1")
+        raise ValueError("filled and the size of data must be between 0 and 2**31 - 1")
     with nogil:
         offset[at] = <int32_t>end
         for i in range(n):

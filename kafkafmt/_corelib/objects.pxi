@@ -43,7 +43,7 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
     cdef Py_ssize_t rows = natural(columns.rows), headers_filled = natural(columns.headers)
     cdef Py_ssize_t first = natural(start), last = rows if stop is None else natural(stop), n, i, h, header
     if last < first or last > rows:
-        raise ValueError(f"rows {first} to {last} are not among the {rows} decoded")
+        raise ValueError(f"rows {first} to {last} are not among the {rows} decoded rows")
     n = last
     cdef const int64_t* offset = <const int64_t*>arrays.take(columns.offset, n, 8, False)
     cdef const int64_t* timestamp = <const int64_t*>arrays.take(columns.timestamp, n, 8, False)
@@ -76,7 +76,7 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
             header = header_start[i]
             n = header_count[i]
             if header < 0 or header > headers_filled or n > headers_filled - header:
-                raise ValueError(f"row {i}: its headers are not among the {headers_filled} decoded")
+                raise ValueError(f"row {i}: its headers are not among the {headers_filled} decoded headers")
             headers = PyTuple_New(n)
             for h in range(n):
                 pair = (
@@ -154,7 +154,7 @@ cdef class RecordIterator:
                 if lists is None:
                     raise StopIteration
                 if self.busy:
-                    raise RuntimeError("the iterator was called by code that runs while it reads")
+                    raise RuntimeError("the iterator was called by code that it runs to produce its next item")
                 self.busy = True
                 try:
                     records = next(lists)

@@ -101,7 +101,7 @@ cdef int load_filled(Binary* column, Py_ssize_t rows) except -1:
     if column.offsets != NULL:
         column.filled = column.offsets[rows]
         if column.filled < 0 or column.filled > column.room:
-            raise ValueError("the data filled so far exceed the data array")
+            raise ValueError("the data filled so far exceeds the data array")
     return 0
 
 

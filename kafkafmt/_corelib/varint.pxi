@@ -56,7 +56,7 @@ cdef inline const uint8_t* get_varlong(const uint8_t* p, const uint8_t* end, int
 
 cdef varint_error(Source source, Py_ssize_t start, Py_ssize_t end, int width):
     if end - start >= width:
-        return StructureError(f"varint of more than {width} bytes", start)
+        return StructureError(f"a varint has more than {width} bytes", start)
     return TruncatedError("the input ends inside a varint", start)
 
 

@@ -86,7 +86,7 @@ cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t
     if count == 0:
         return NO_TAGS
     if count > (end - p[0]) // 2:
-        raise TruncatedError(f"{form.where(-1)}: {count} of them do not fit the {end - p[0]} bytes that are left", start)
+        raise TruncatedError(f"{form.where(-1)}: {count} fields do not fit into the remaining {end - p[0]} bytes", start)
     source.take(form, -1, count, start)
     cdef list unknown = []
     while count:
@@ -95,9 +95,9 @@ cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t
         tag = read_wire_uvarint(form, -1, source, p, end)
         size = read_wire_uvarint(form, -1, source, p, end)
         if tag <= last:
-            raise StructureError(f"{form.where(-1)}: tag {tag} follows tag {last}", start)
+            raise StructureError(f"{form.where(-1)}: tag {tag} follows tag {last}, but tags must increase", start)
         if tag > MAX_FRAME:
-            raise StructureError(f"{form.where(-1)}: {tag} cannot be a tag", start)
+            raise StructureError(f"{form.where(-1)}: {tag} is not a valid tag", start)
         if size > end - p[0]:
             raise short_error(form, -1, size, end - p[0], p[0])
         last, stop = tag, p[0] + size
@@ -114,7 +114,7 @@ cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t
 
 
 cdef object short_error(Layout form, int i, Py_ssize_t need, Py_ssize_t left, Py_ssize_t position):
-    return TruncatedError(f"{form.where(i)}: {need} bytes are needed, {left} are left", position)
+    return TruncatedError(f"{form.where(i)}: {need} bytes are needed, but only {left} remain", position)
 
 
 cdef uint32_t read_wire_uvarint(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end) except? 0xFFFFFFFF:
@@ -123,7 +123,7 @@ cdef uint32_t read_wire_uvarint(Layout form, int i, WireSource source, Py_ssize_
     cdef const uint8_t* after = get_uvarint(data + p[0], data + end, &value)
     if after == NULL:
         if end - p[0] >= 5:
-            raise StructureError(f"{form.where(i)}: varint of more than 5 bytes", p[0])
+            raise StructureError(f"{form.where(i)}: the varint has more than 5 bytes", p[0])
         raise TruncatedError(f"{form.where(i)}: the input ends inside a varint", p[0])
     p[0] = after - data
     return value
@@ -144,7 +144,7 @@ cdef int64_t read_wire_length(Layout form, int i, WireSource source, Py_ssize_t*
     if length >= 0:
         return length
     if not nullable:
-        raise StructureError(f"{form.where(i)} is null, which it must not be in this version", start)
+        raise StructureError(f"{form.where(i)} is null, which this version does not allow", start)
     return -1
 
 
@@ -157,7 +157,7 @@ cdef object read_wire_field(Layout form, int i, WireSource source, Py_ssize_t* p
     if count < 0:
         return None
     if count > (end - p[0]) // wire.element:
-        raise TruncatedError(f"{form.where(i)}: {count} elements do not fit the {end - p[0]} bytes that are left", start)
+        raise TruncatedError(f"{form.where(i)}: {count} elements do not fit into the remaining {end - p[0]} bytes", start)
     source.take(form, i, 1 + count if wire.kind > WIRE_UUID else 1, start)
     cdef list values
     if wire.kind > WIRE_UUID:    # elements are larger in memory than when encoded: grow the list instead of trusting `count`
@@ -201,7 +201,7 @@ cdef object read_wire_value(Layout form, int i, WireSource source, Py_ssize_t* p
     if length < 0:
         return None
     if kind == WIRE_STRING and length > MAX_STRING:
-        raise StructureError(f"{form.where(i)}: a string of {length} bytes, more than {MAX_STRING}", start)
+        raise StructureError(f"{form.where(i)}: the string has {length} bytes; the limit is {MAX_STRING}", start)
     if length > end - p[0]:
         raise short_error(form, i, length, end - p[0], p[0])
     start = p[0]

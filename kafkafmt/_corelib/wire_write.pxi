@@ -24,7 +24,7 @@ cdef class WireOutput:
         cdef uint8_t* data
         if n > self.room - self.size:
             if n > MAX_FRAME - self.size:
-                raise ValueError(f"a frame of more than {MAX_FRAME} bytes")
+                raise ValueError(f"the frame would have more than {MAX_FRAME} bytes, which is the limit")
             room = max(256, 2 * self.room, self.size + n)
             data = <uint8_t*>PyMem_Realloc(self.data, room)
             if data == NULL:
@@ -73,7 +73,7 @@ cdef class WireOutput:
 
 cdef int write_wire_struct(Layout form, WireOutput out, message) except -1:
     if form.message_type is None or not PyType_IsSubtype(Py_TYPE(message), <PyTypeObject*>form.message_type):
-        raise TypeError(f"a {form.message_type.__qualname__} is needed, not {message!r}")
+        raise TypeError(f"expected an object of type {form.message_type.__qualname__}, not {message!r}")
     cdef int i
     for i in range(form.tagged_end, form.absent_end):
         if not form.wire[i].ignorable and not slot_is_default(form, i, message):
@@ -110,11 +110,11 @@ cdef int write_wire_tagged(Layout form, WireOutput out, message, unknown) except
     if unknown:
         for tag, value in unknown:
             if not 0 <= tag <= MAX_FRAME:
-                raise ValueError(f"{form.message_type.__name__}: {tag} cannot be a tag")
+                raise ValueError(f"{form.message_type.__name__}: {tag} is not a valid tag")
             present.append((tag, None, Source(value)))
         present.sort(key=lambda entry: entry[0])
         if len({entry[0] for entry in present}) < len(present):
-            raise ValueError(f"{form.message_type.__name__}: two tagged fields have one tag")
+            raise ValueError(f"{form.message_type.__name__}: two tagged fields have the same tag")
     out.uvarint(<uint32_t>len(present))
     for tag, number, value in present:
         out.uvarint(tag)
@@ -131,7 +131,7 @@ cdef int write_wire_tagged(Layout form, WireOutput out, message, unknown) except
 cdef int write_wire_length(Layout form, int i, WireOutput out, Py_ssize_t length, bint wide, bint nullable) except -1:
     """Write a length or count; -1 is null."""
     if length < 0 and not nullable:
-        raise ValueError(f"{form.where(i)} must not be None in this version")
+        raise ValueError(f"{form.where(i)} cannot be None in this version")
     if length > MAX_FRAME:
         raise ValueError(f"{form.where(i)} is too long")
     if form.wire[i].compact:
@@ -147,7 +147,7 @@ cdef int write_wire_field(Layout form, int i, WireOutput out, value) except -1:
     if value is None:
         return write_wire_length(form, i, out, -1, True, wire.nullable)
     if not isinstance(value, list | tuple):
-        raise TypeError(f"{form.where(i)}: a list is needed, not {value!r}")
+        raise TypeError(f"{form.where(i)} must be a list, not {value!r}")
     cdef Py_ssize_t count = PySequence_Fast_GET_SIZE(value)
     write_wire_length(form, i, out, count, True, wire.nullable)
     for n in range(count):
@@ -172,7 +172,7 @@ cdef int write_wire_value(Layout form, int i, WireOutput out, value, bint nullab
         try:
             integer = PyLong_AsLongLongAndOverflow(value, &overflow)
         except TypeError:
-            raise TypeError(f"{form.where(i)}: an integer is needed, not {value!r}") from None
+            raise TypeError(f"{form.where(i)} must be an integer, not {value!r}") from None
         if overflow or integer < LOWEST[kind] or integer > HIGHEST[kind]:
             raise ValueError(f"{form.where(i)}: {value!r} is out of range")
         return out.integer(<uint64_t>integer, SIZES[kind])
@@ -180,12 +180,12 @@ cdef int write_wire_value(Layout form, int i, WireOutput out, value, bint nullab
         try:
             number = PyFloat_AsDouble(value)
         except TypeError:
-            raise TypeError(f"{form.where(i)}: a number is needed, not {value!r}") from None
+            raise TypeError(f"{form.where(i)} must be a number, not {value!r}") from None
         memcpy(&bits, &number, 8)
         return out.integer(bits, 8)
     if kind == WIRE_UUID:
         if not isinstance(value, UUID):
-            raise TypeError(f"{form.where(i)}: a uuid.UUID is needed, not {value!r}")
+            raise TypeError(f"{form.where(i)} must be a uuid.UUID, not {value!r}")
         raw = value.bytes
         if not isinstance(raw, bytes) or len(raw) != 16:
             raise ValueError(f"{form.where(i)}: {value!r} does not have 16 bytes")
@@ -200,23 +200,23 @@ cdef int write_wire_value(Layout form, int i, WireOutput out, value, bint nullab
         return write_wire_length(form, i, out, -1, kind != WIRE_STRING, nullable)
     if kind == WIRE_STRING:
         if not PyUnicode_Check(value):
-            raise TypeError(f"{form.where(i)}: a str is needed, not {value!r}")
+            raise TypeError(f"{form.where(i)} must be a str, not {value!r}")
         text = PyUnicode_AsUTF8AndSize(value, &size)
         if size > MAX_STRING:
-            raise ValueError(f"{form.where(i)}: a string of {size} bytes, more than {MAX_STRING}")
+            raise ValueError(f"{form.where(i)}: the string has {size} bytes; the limit is {MAX_STRING}")
         write_wire_length(form, i, out, size, False, nullable)
         return out.bytes_(text, size)
     if kind == WIRE_BYTES:
         try:
             source = Source(value)
         except TypeError:
-            raise TypeError(f"{form.where(i)}: bytes are needed, not {value!r}") from None
+            raise TypeError(f"{form.where(i)} must be bytes, not {value!r}") from None
         write_wire_length(form, i, out, source.size, True, nullable)
         return out.bytes_(source.data, source.size)
     try:
         views = [byte_view(b) for b in (value if isinstance(value, list | tuple) else [value])]
     except TypeError:
-        raise TypeError(f"{form.where(i)}: bytes, or a list of them, are needed, not {value!r}") from None
+        raise TypeError(f"{form.where(i)} must be bytes or a list of bytes, not {value!r}") from None
     size = 0
     for view in views:
         size += view.nbytes
@@ -243,6 +243,6 @@ def write_messages(layouts, messages, framed=False):
     if framed:
         size = out.closed - 4
         if size > MAX_FRAME:
-            raise ValueError(f"a frame of {size} bytes, more than {MAX_FRAME}")
+            raise ValueError(f"the frame would have {size} bytes; the limit is {MAX_FRAME}")
         out.parts[0] = size.to_bytes(4, "big") + out.parts[0][4:]
     return out.parts

@@ -93,7 +93,7 @@ class RecordBuffer:
         delete_horizon: int = -1,
     ) -> None:
         if magic not in (MAGIC_V0, MAGIC_V1, MAGIC_V2):
-            raise ValueError(f"magic is {magic}; it can be 0, 1 or 2")
+            raise ValueError(f"magic is {magic}; it must be 0, 1 or 2")
         if base_offset is not None and base_offset < 0:
             raise ValueError(f"base_offset is {base_offset}; it cannot be negative")
         self._magic, self._attributes = magic, attributes
@@ -205,7 +205,7 @@ class RecordBuffer:
     def extend(self, records: Sequence[Any], start: int = 0) -> int:
         i = natural(start)
         if type(records) is not list and type(records) is not tuple:
-            raise TypeError(f"a list or tuple of records is needed, not {type(records).__name__}")
+            raise TypeError(f"records must be a list or tuple, not {type(records).__name__}")
         origins = offset_origin(records[i - 1]) if 0 < i <= len(records) else 0
         while i < len(records):  # the list can grow or shrink during the loop
             record = records[i]
@@ -215,13 +215,13 @@ class RecordBuffer:
             if type(record) is tuple:
                 if not 2 <= len(record) <= 5:
                     raise ValueError(
-                        f"a record is (key, value[, timestamp[, headers[, offset]]]), this tuple has {len(record)} items"
+                        f"a record must be a tuple (key, value[, timestamp[, headers[, offset]]]); this tuple has {len(record)} items"
                     )
                 taken = self.append(*record)
             elif type(record) is Record:
                 taken = self.append(record.key, record.value, record.timestamp, record.headers, offset_of(record))
             else:
-                raise TypeError(f"a record is a tuple or a Record, not {type(record).__name__}")
+                raise TypeError(f"a record must be a tuple or a Record, not {type(record).__name__}")
             if not taken:
                 break
             i += 1
@@ -245,7 +245,9 @@ class RecordBuffer:
         if last < first:
             raise ValueError(f"stop {last} is below start {first}")
         if many and self._attributes & CODEC_MASK:
-            raise ValueError("many=True is not possible with a codec: compressed batches are closed one by one")
+            raise ValueError(
+                "many=True cannot be combined with a codec, because each compressed batch must be closed separately"
+            )
         i = first
         while i < last:
             try:
@@ -290,7 +292,7 @@ class RecordBuffer:
             or last == MAX_OFFSET
             or (self._magic == MAGIC_V2 and last - self.base_offset > MAX_RELATIVE_OFFSET)
         ):
-            raise ValueError(f"last_offset is {last}, but offsets have reached {reached}, from {self.base_offset} on")
+            raise ValueError(f"last_offset is {last}, but the batch contains offsets {self.base_offset} to {reached}")
         if (compressed is None) != (not self._attributes & CODEC_MASK):
             raise ValueError("compressed is required if the attributes contain a codec, and not allowed otherwise")
         if compressed is not None:

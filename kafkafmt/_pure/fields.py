@@ -91,7 +91,7 @@ def offset_origin(record: Any) -> int:
 
 def need_rows(array: Any, rows: int) -> None:
     if array is not None and len(array) < rows:
-        raise ValueError(f"an array of at least {rows} items is needed, this one has {len(array)}")
+        raise ValueError(f"an array of at least {rows} items is needed; this one has {len(array)}")
 
 
 def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:

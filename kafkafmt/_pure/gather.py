@@ -12,7 +12,7 @@ from .varint import natural, view_of
 
 def need(array: Any, items: int) -> None:
     if len(array) < items:
-        raise ValueError(f"an array of at least {items} items is needed, this one has {len(array)}")
+        raise ValueError(f"an array of at least {items} items is needed; this one has {len(array)}")
 
 
 def total_length(lengths: LengthArray, count: int) -> int:
@@ -40,7 +40,7 @@ def gather(
         need(validity, (row + count + 7) // 8)
     room, end, nulls = len(out), natural(filled), 0
     if end > room or room > 2**31 - 1:
-        raise ValueError("filled and the size of data must be from 0 to 2**31 - 1")
+        raise ValueError("filled and the size of data must be between 0 and 2**31 - 1")
     offsets[row] = end
     for i, (p, n) in enumerate(zip(positions[:count].tolist(), lengths[:count].tolist(), strict=True)):
         if n >= 0:

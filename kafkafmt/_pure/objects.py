@@ -115,7 +115,7 @@ def header_tuples(
     starts, counts = c.header_start[first:last], np.maximum(c.header_count[first:last], 0)
     outside = ((counts > 0) & ((starts < 0) | (counts > columns.headers - starts))).nonzero()[0]
     if len(outside):
-        raise ValueError(f"row {first + outside[0]}: its headers are not among the {columns.headers} decoded")
+        raise ValueError(f"row {first + outside[0]}: its headers are not among the {columns.headers} decoded headers")
     ends = np.cumsum(counts)
     at = np.arange(int(counts.sum())) + np.repeat(starts - ends + counts, counts)
     names = spans(view, c.header_key_position[at], c.header_key_length[at], False)
@@ -132,7 +132,7 @@ def make_records(
     view = view_of(buffer).toreadonly()
     first, last = natural(start), columns.rows if stop is None else natural(stop)
     if last < first or last > columns.rows:
-        raise ValueError(f"rows {first} to {last} are not among the {columns.rows} decoded")
+        raise ValueError(f"rows {first} to {last} are not among the {columns.rows} decoded rows")
     rows = last - first
 
     def numbers(array: Any) -> Iterable[int]:
@@ -175,7 +175,7 @@ class RecordIterator:
                 if self._lists is None:
                     raise StopIteration
                 if self._busy:
-                    raise RuntimeError("the iterator was called by code that runs while it reads")
+                    raise RuntimeError("the iterator was called by code that it runs to produce its next item")
                 self._busy = True
                 try:
                     self._records = iter(next(self._lists))

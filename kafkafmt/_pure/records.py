@@ -128,7 +128,7 @@ def data_room(offsets: Any, data: Any, rows: int) -> int:
         return MAX_OFFSET
     room, filled = min(len(data), 2**31 - 1), int(offsets[rows])
     if not 0 <= filled <= room:
-        raise ValueError("the data filled so far exceed the data array")
+        raise ValueError("the data filled so far exceeds the data array")
     return room - filled
 
 

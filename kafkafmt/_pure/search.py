@@ -176,7 +176,7 @@ def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
 
 def _of_rest(castagnoli: bool, whole: int, prefix: int, size: int) -> int:
     if size < 0:
-        raise ValueError(f"{size} is not a count or position in memory")
+        raise ValueError(f"{size} is not a valid count or position in memory")
     return (whole ^ multiply(castagnoli, power_of_x(castagnoli, 8 * size), prefix)) & 0xFFFFFFFF
 
 
@@ -241,9 +241,11 @@ def may_begin(
 ) -> tuple[bool, bool]:
     """Check whether the plausible header at `p` can be the header of a batch in the log.
 
-    Return two bools. The first is True if the batch is valid and ends at or before `following`. It
-    is also True if the batch ends after `following`, but not after `file_end`, and `continues_log`
-    is True for its header.
+    Return two bools. The first is True in these two cases:
+
+    - The batch ends at or before `following`, and is valid.
+    - The batch ends after `following`, but not after `file_end`, and `continues_log` accepts its
+      header.
 
     The second bool is True if the header is rejected only because its batch would end after
     `file_end`.

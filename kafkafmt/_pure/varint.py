@@ -34,7 +34,7 @@ def view_of(buffer: Buffer) -> memoryview:
 def natural(n: int) -> int:
     """Return `n`; raise ValueError if it is negative."""
     if index(n) < 0:
-        raise ValueError(f"{n} is not a count or position in memory")
+        raise ValueError(f"{n} is not a valid count or position in memory")
     return n
 
 
@@ -42,12 +42,12 @@ def check_range(view: memoryview, start: int, end: int | None) -> int:
     """Return `end` as a position; raise ValueError if the range is not in the buffer."""
     last = len(view) if end is None else natural(end)
     if last < natural(start) or last > len(view):
-        raise ValueError(f"start {start} and end {last} are not a range of a buffer of {len(view)} bytes")
+        raise ValueError(f"start {start} and end {last} are not a valid range of a buffer of {len(view)} bytes")
     return last
 
 
 def raw_varint(view: memoryview | bytes, p: int, end: int, width: int) -> tuple[int, int]:
-    """Return the bits of a varint, without undoing zigzag, and the position after the varint.
+    """Return the raw value of a varint, without zigzag decoding, and the position after the varint.
 
     Raise IndexError if the varint does not end within `width` bytes.
     """
@@ -68,7 +68,7 @@ def read(buffer: Buffer, start: int, end: int | None, width: int) -> tuple[int, 
         return raw_varint(view, start, last, width)
     except IndexError:
         if last - start >= width:
-            raise StructureError(f"varint of more than {width} bytes", start) from None
+            raise StructureError(f"a varint has more than {width} bytes", start) from None
         raise TruncatedError("the input ends inside a varint", start) from None
 
 

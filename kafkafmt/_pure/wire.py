@@ -138,16 +138,16 @@ class Layout:
         start, last = p, -1
         count, p = get_uvarint(where, view, p, end)
         if count > (end - p) // 2:
-            raise TruncatedError(f"{where}: {count} of them do not fit the {end - p} bytes that are left", start)
+            raise TruncatedError(f"{where}: {count} fields do not fit into the remaining {end - p} bytes", start)
         BUDGET.take(where, count, start)
         for _ in range(count):
             start = p
             tag, p = get_uvarint(where, view, p, end)
             size, p = get_uvarint(where, view, p, end)
             if tag <= last:
-                raise StructureError(f"{where}: tag {tag} follows tag {last}", start)
+                raise StructureError(f"{where}: tag {tag} follows tag {last}, but tags must increase", start)
             if tag > MAX_FRAME:
-                raise StructureError(f"{where}: {tag} cannot be a tag", start)
+                raise StructureError(f"{where}: {tag} is not a valid tag", start)
             if size > end - p:
                 raise short(where, size, end - p, p)
             last = tag
@@ -164,7 +164,7 @@ class Layout:
 
     def write_to(self, out: Output, message: Any) -> None:
         if not isinstance(message, self.type):
-            raise TypeError(f"a {self.type.__qualname__} is needed, not {message!r}")
+            raise TypeError(f"expected an object of type {self.type.__qualname__}, not {message!r}")
         for name, default, ignorable in self.absent:
             if not ignorable and getattr(message, name) != (default() if isinstance(default, type) else default):
                 raise ValueError(f"{self.type.__name__}.{name} does not exist in version {self.version}")
@@ -185,11 +185,11 @@ class Layout:
                 present.append((tag, bytes(inside.tail)))
         for tag, value in message.unknown_tagged_fields or ():
             if not 0 <= tag <= MAX_FRAME:
-                raise ValueError(f"{self.type.__name__}: {tag} cannot be a tag")
+                raise ValueError(f"{self.type.__name__}: {tag} is not a valid tag")
             present.append((tag, bytes(view_of(value))))
         present.sort(key=lambda pair: pair[0])
         if any(a[0] == b[0] for a, b in itertools.pairwise(present)):
-            raise ValueError(f"{self.type.__name__}: two tagged fields have one tag")
+            raise ValueError(f"{self.type.__name__}: two tagged fields have the same tag")
         put_uvarint(out.tail, len(present))
         for tag, value in present:
             put_uvarint(out.tail, tag)
@@ -206,6 +206,6 @@ def write_messages(layouts: Sequence[Layout], messages: Sequence[Any], framed: b
     out.close_tail()
     if framed:
         if out.size - 4 > MAX_FRAME:
-            raise ValueError(f"a frame of {out.size - 4} bytes, more than {MAX_FRAME}")
+            raise ValueError(f"the frame would have {out.size - 4} bytes; the limit is {MAX_FRAME}")
         out.parts[0] = (out.size - 4).to_bytes(4, "big") + out.parts[0][4:]
     return out.parts

@@ -51,7 +51,7 @@ NUMBERS = {
 
 
 def short(name: str, need: int, left: int, position: int) -> TruncatedError:
-    return TruncatedError(f"{name}: {need} bytes are needed, {left} are left", position)
+    return TruncatedError(f"{name}: {need} bytes are needed, but only {left} remain", position)
 
 
 def get_uvarint(name: str, view: memoryview, p: int, end: int) -> tuple[int, int]:
@@ -59,7 +59,7 @@ def get_uvarint(name: str, view: memoryview, p: int, end: int) -> tuple[int, int
         return raw_varint(view, p, end, MAX_VARINT_BYTES)
     except IndexError:
         if end - p >= MAX_VARINT_BYTES:
-            raise StructureError(f"{name}: varint of more than {MAX_VARINT_BYTES} bytes", p) from None
+            raise StructureError(f"{name}: the varint has more than {MAX_VARINT_BYTES} bytes", p) from None
         raise TruncatedError(f"{name}: the input ends inside a varint", p) from None
 
 
@@ -106,7 +106,7 @@ def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
             length -= 1
         if length < 0:
             if not nullable:
-                raise StructureError(f"{name} is null, which it must not be in this version", p)
+                raise StructureError(f"{name} is null, which this version does not allow", p)
             return -1, after
         return length, after
 
@@ -122,7 +122,7 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
         if length < 0:
             return None, p
         if kind == WIRE_STRING and length > MAX_STRING:
-            raise StructureError(f"{name}: a string of {length} bytes, more than {MAX_STRING}", start)
+            raise StructureError(f"{name}: the string has {length} bytes; the limit is {MAX_STRING}", start)
         if length > end - p:
             raise short(name, length, end - p, p)
         part = view[p : p + length]
@@ -178,7 +178,7 @@ def array_reader(name: str, element: Read, smallest: int, compact: bool, nullabl
         if count < 0:
             return None, p
         if count > (end - p) // smallest:
-            raise TruncatedError(f"{name}: {count} elements do not fit the {end - p} bytes that are left", start)
+            raise TruncatedError(f"{name}: {count} elements do not fit into the remaining {end - p} bytes", start)
         BUDGET.take(name, 1 if numbers else 1 + count, start)
         values = []
         for _ in range(count):

@@ -63,7 +63,7 @@ def number_writer(name: str, kind: int) -> Write:
         try:
             out.tail += pack(index(value))
         except TypeError:
-            raise TypeError(f"{name}: an integer is needed, not {value!r}") from None
+            raise TypeError(f"{name} must be an integer, not {value!r}") from None
         except struct.error:
             raise ValueError(f"{name}: {value!r} is out of range") from None
 
@@ -71,7 +71,7 @@ def number_writer(name: str, kind: int) -> Write:
         try:
             out.tail += pack(value)
         except struct.error:
-            raise TypeError(f"{name}: a number is needed, not {value!r}") from None
+            raise TypeError(f"{name} must be a number, not {value!r}") from None
 
     return write_float if kind == WIRE_FLOAT64 else write
 
@@ -83,7 +83,7 @@ def write_bool(out: Output, value: Any) -> None:
 def uuid_writer(name: str) -> Write:
     def write(out: Output, value: Any) -> None:
         if not isinstance(value, UUID):
-            raise TypeError(f"{name}: a uuid.UUID is needed, not {value!r}")
+            raise TypeError(f"{name} must be a uuid.UUID, not {value!r}")
         out.tail += value.bytes
 
     return write
@@ -94,7 +94,7 @@ def length_writer(name: str, width: int, compact: bool, nullable: bool) -> Write
 
     def write(out: Output, length: int | None) -> None:
         if length is None and not nullable:
-            raise ValueError(f"{name} must not be None in this version")
+            raise ValueError(f"{name} cannot be None in this version")
         if length is not None and length > MAX_FRAME:
             raise ValueError(f"{name} is too long")
         if compact:
@@ -113,10 +113,10 @@ def string_writer(name: str, compact: bool, nullable: bool) -> Write:
             put_length(out, None)
             return
         if not isinstance(value, str):
-            raise TypeError(f"{name}: a str is needed, not {value!r}")
+            raise TypeError(f"{name} must be a str, not {value!r}")
         raw = value.encode()
         if len(raw) > MAX_STRING:
-            raise ValueError(f"{name}: a string of {len(raw)} bytes, more than {MAX_STRING}")
+            raise ValueError(f"{name}: the string has {len(raw)} bytes; the limit is {MAX_STRING}")
         put_length(out, len(raw))
         out.tail += raw
 
@@ -130,7 +130,7 @@ def bytes_writer(name: str, compact: bool, nullable: bool) -> Write:
         try:
             view = None if value is None else view_of(value)
         except TypeError:
-            raise TypeError(f"{name}: bytes are needed, not {value!r}") from None
+            raise TypeError(f"{name} must be bytes, not {value!r}") from None
         put_length(out, None if view is None else view.nbytes)
         if view is not None:
             out.tail += view
@@ -149,7 +149,7 @@ def records_writer(name: str, compact: bool, nullable: bool) -> Write:
         try:
             views = [view_of(b) for b in (value if isinstance(value, list | tuple) else [value])]
         except TypeError:
-            raise TypeError(f"{name}: bytes, or a list of them, are needed, not {value!r}") from None
+            raise TypeError(f"{name} must be bytes or a list of bytes, not {value!r}") from None
         put_length(out, sum(view.nbytes for view in views))
         for view in views:
             out.add(view)
@@ -173,7 +173,7 @@ def array_writer(name: str, element: Write, compact: bool, nullable: bool) -> Wr
 
     def write(out: Output, values: Any) -> None:
         if values is not None and not isinstance(values, list | tuple):
-            raise TypeError(f"{name}: a list is needed, not {values!r}")
+            raise TypeError(f"{name} must be a list, not {values!r}")
         put_count(out, None if values is None else len(values))
         for value in values or ():
             element(out, value)

@@ -47,7 +47,7 @@ TYPES = {0: "", 1: " (append)"}
     "-f",
     "--follow",
     is_flag=True,
-    help="After the last record, wait for new ones and print them, until interrupted. With -o -0:, print only new "
+    help="After the last record, wait for new records and print them, until interrupted. With -o -0:, print only new "
     "records.",
 )
 @isolation_option
@@ -56,8 +56,8 @@ TYPES = {0: "", 1: " (append)"}
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help='What to do at damaged data. "fail" prints the records before it, and stops. "skip" reports the damage and '
-    "continues. Both exit with 1.",
+    help='What to do at damaged data. "fail" prints the records before the damage, and stops. "skip" reports the '
+    "damage, and continues. In both cases, the exit code is 1.",
 )
 @click.option("--control", is_flag=True, help="Include control records, such as transaction markers.")
 @bytes_option
@@ -90,7 +90,7 @@ def cat(
       -o :@1767225600000  up to that time, in milliseconds since 1970
     """
     if follow and offsets.end is not None:
-        raise click.UsageError("-f never ends: with it, -o can only be FROM:")
+        raise click.UsageError("-f never ends; with -f, -o must have the form FROM:")
     found = find(paths, replicas)
     selection = Selection(*offsets, isolation=isolation, control=control, below_log_start=below_log_start)
     limits = ReadLimits(max_batch_bytes)

@@ -104,17 +104,17 @@ def choose_range(
     if group is None:
         return Choice(chosen, selection)
     if selection.start is not None:
-        raise click.UsageError("--group gives the start: with it, -o can only be :TO")
+        raise click.UsageError("--group sets the start; with --group, -o must have the form :TO")
     state, damaged = read_groups(found)
     committed = {(c.topic, c.partition): c.offset for c in state.offsets if c.group == group}
     if not committed:
         known = like(group, {c.group for c in state.offsets})
-        raise NotThereError(f"group {group!r} has committed no offset: {known}")
+        raise NotThereError(f"group {group!r} has committed no offsets: {known}")
     group_topics = {topic for topic, _ in committed}
     kept = [d for d in chosen if d.topic in group_topics]
     if not kept:
         names = ", ".join(sorted(group_topics))
-        raise NotThereError(f"group {group!r} has committed no offset for the selected topics; it has for {names}")
+        raise NotThereError(f"group {group!r} has committed no offsets for the selected topics, only for {names}")
     for d in kept:
         _tell_start(d, group, committed.get(d.key))
     return Choice(kept, replace(selection, start=OffsetBound("group", committed=committed)), damaged)
@@ -137,7 +137,7 @@ def read_groups(found: Discovery) -> tuple[GroupState, bool]:
     """
     directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
     if not directories:
-        raise NoLogError(f"no partition of {GROUPS_TOPIC} is in PATH; consumer groups store their offsets there")
+        raise NoLogError(f"PATH contains no partition of {GROUPS_TOPIC}, which stores the offsets of consumer groups")
     damaged: list[Damage] = []
 
     def skip(log: PartitionLog, damage: Damage) -> None:

@@ -40,18 +40,24 @@ class ApiName(ParamType[int]):
 
 
 @click.command(epilog="\b\nExample: kafkafmt decode --requests client.bin --responses broker.bin --format json")
-@click.option("--requests", metavar="FILE", type=LocalPath(), help="The stream that a client sent; - is stdin.")
-@click.option("--responses", metavar="FILE", type=LocalPath(), help="The stream that a broker sent; - is stdin.")
+@click.option("--requests", metavar="FILE", type=LocalPath(), help="The stream that a client sent, or - for stdin.")
+@click.option("--responses", metavar="FILE", type=LocalPath(), help="The stream that a broker sent, or - for stdin.")
 @click.option(
-    "--api", type=ApiName(), help="API, by name or key, of responses that match no request. Requires --api-version."
+    "--api",
+    type=ApiName(),
+    help="API, by name or key, to assume for responses that match no request. Requires --api-version.",
 )
 @click.option(
     "--api-version",
     metavar="N",
     type=click.IntRange(0, 32767),
-    help="API version of responses that match no request. Requires --api.",
+    help="API version to assume for responses that match no request. Requires --api.",
 )
-@click.option("--records", is_flag=True, help="Print the records in record data too, in the form of `kafkafmt cat`.")
+@click.option(
+    "--records",
+    is_flag=True,
+    help="Also print the records that record data contains, in the output format of `kafkafmt cat`.",
+)
 @bytes_option
 @limit_batch_option
 @format_option
@@ -65,26 +71,26 @@ def decode(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Decode frames of the wire protocol, one line each: first the requests, then the responses.
+    """Decode frames of the wire protocol. Print one line per frame: first the requests, then the responses.
 
-    FILE is a stream of frames, each with its size before it, as one side of a connection sent them. Responses are
+    FILE is the stream of frames that one side of a connection sent. A size field precedes each frame. Responses are
     matched to requests by correlation id.
 
-    A frame that cannot be decoded is printed with its error, the next one is decoded, and the exit code is 1. If the
-    API or its version is unknown, the error names it, and says how many bytes were not decoded. Bytes after a message
-    are counted (trailingBytes in JSON).
+    If a frame cannot be decoded, its error is printed, the next frame is decoded, and the exit code is 1. If the API or
+    its version is unknown, the error contains its key or version, and the number of bytes that were not decoded. Bytes
+    after a message are counted (trailingBytes in JSON).
     """
     if requests is None and responses is None:
-        raise click.UsageError("give --requests, --responses or both")
+        raise click.UsageError("specify --requests, --responses or both")
     if requests == responses == "-":
-        raise click.UsageError("stdin can be only one of --requests and --responses")
+        raise click.UsageError("--requests and --responses cannot both be stdin")
     if (api is None) != (api_version is None):
-        raise click.UsageError("--api and --api-version must be given together")
+        raise click.UsageError("--api and --api-version must be specified together")
     show = _json_line(records, BYTES[encoding]) if output_format == "json" else _text_lines(records, BYTES[encoding])
     failed = False
     for frame in _decoded(requests, responses, api, api_version):
         if frame.unmatched:
-            frame.error = f"{frame.error}; give its --api and --api-version"
+            frame.error = f"{frame.error}; specify --api and --api-version"
         trouble: list[str] = []
         wanted = records and frame.message is not None
         found = _records_of(frame.message, max_batch_bytes, trouble) if wanted else iter(())
@@ -128,7 +134,7 @@ def _opened(path: str) -> Iterator[Any]:
             packed
             and not 0 <= int.from_bytes(head[:SIZE_BYTES], "big", signed=True) <= os.path.getsize(path) - SIZE_BYTES
         ):
-            raise NoLogError(f"{path}: contains no frames, because it is {packed}; unpack it first")
+            raise NoLogError(f"{path} contains no frames, because it is {packed}; unpack it first")
         yield stream
 
 

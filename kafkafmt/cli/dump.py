@@ -54,30 +54,36 @@ decoder_options: Decorator = options(
     multiple=True,
     required=True,
     metavar="F[,F…]",
-    help="Files, or directories with such files. May be repeated.",
+    help="Files to print, or directories that contain them. May be repeated.",
 )
 @click.option("--print-data-log", is_flag=True, help="Print the records with their keys and values.")
 @click.option(
     "--deep-iteration",
     is_flag=True,
-    help="Print the records of each batch, without keys and values. Options that print keys or values imply it.",
+    help="Print the records of each batch, without keys and values. Implied by options that print keys or values.",
 )
 @click.option(
-    "--skip-record-metadata", is_flag=True, help="Print only the keys and values of records, not offsets and times."
+    "--skip-record-metadata",
+    is_flag=True,
+    help="Print only the keys and values of records, without offsets and timestamps.",
 )
 @click.option(
-    "--max-bytes", metavar="BYTES", type=click.IntRange(min=0), help="Read only this much from the start of each log."
+    "--max-bytes",
+    metavar="BYTES",
+    type=click.IntRange(min=0),
+    help="Read only this many bytes from the start of each log.",
 )
 @click.option(
     "--index-sanity-check",
     is_flag=True,
-    help="For offset and time indexes: check only the index itself, without its log. Exit with 1 if it is wrong.",
+    help="For offset and time indexes: check only the index itself, not against its log. The exit code is 1 if an index is "
+    "invalid.",
 )
 @click.option(
     "--verify-index-only",
     is_flag=True,
-    help="For offset and time indexes: compare the entries with the log, and print only what is wrong. Exit with 1 on a "
-    "mismatch.",
+    help="For offset and time indexes: compare the entries with the log, and print only the mismatches. The exit code is 1 "
+    "if there is a mismatch.",
 )
 @decoder_options
 @bytes_option
@@ -98,10 +104,10 @@ def dump(
 ) -> int:
     """Print batches, records, index entries and producer snapshots in the form of kafka-dump-log.
 
-    Reads .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files. Unlike kafka-dump-log, it continues
-    after damage. Damage is reported on stderr, and the exit code is 1.
+    Reads .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files. Unlike kafka-dump-log, this
+    command continues after damage. Damage is reported on stderr, and the exit code is 1.
 
-    --bytes applies to JSON. Text has the bytes as kafka-dump-log prints them.
+    --bytes applies only to JSON. Text output contains keys and values as kafka-dump-log prints them.
     """
     asked_for = [name for name in DECODERS if decoders[f"decode_{name}"]]
     if len(asked_for) > 1:
@@ -110,7 +116,7 @@ def dump(
     contents = print_data_log or decoder is not None
     given = [LocalPath().convert(n, None, None) for text in names for n in text.split(",") if n]
     if not given:
-        raise click.UsageError("--files names no file")
+        raise click.UsageError("--files is empty; specify at least one file")
     found = dump_files(
         given,
         deep=deep_iteration or contents,

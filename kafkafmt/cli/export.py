@@ -48,7 +48,7 @@ MOST_LINES = 20
     help="Directory to create. Missing parent directories are created too.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Replace an existing OUT. It stays complete until the new one replaces it."
+    "--overwrite", is_flag=True, help="Replace an existing OUT. The old OUT stays intact until the new one is complete."
 )
 @selection_options
 @range_options
@@ -58,28 +58,28 @@ MOST_LINES = 20
     type=click.Choice(ON_ERROR),
     default="quarantine",
     show_default=True,
-    help='On damaged data: "quarantine" exports all intact records and keeps the damaged spans in OUT/quarantine; '
-    '"fail" leaves no OUT.',
+    help='What to do at damaged data. "quarantine" exports all intact records and copies the damaged spans to OUT/quarantine. '
+    '"fail" stops and creates no OUT.',
 )
 @click.option(
     "--compression",
     type=click.Choice(CODECS),
     default="zstd",
     show_default=True,
-    help="Compression of the Parquet files.",
+    help="Compression codec of the Parquet files.",
 )
 @click.option(
     "--compression-level",
     type=click.IntRange(*ZSTD_LEVELS),
-    help=f"Level of zstd.  [default: {DEFAULT_ZSTD_LEVEL}]",
+    help=f"Compression level of zstd. Requires --compression zstd.  [default: {DEFAULT_ZSTD_LEVEL}]",
 )
 @click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Master URL of Spark. Every executor must see PATH and OUT.",
+    help="Spark master URL. Every executor must be able to access PATH and OUT.",
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of Spark; may be repeated.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting. May be repeated.")
 @reading_options
 def export(
     conf: tuple[str, ...],
@@ -94,8 +94,8 @@ def export(
 
     OUT contains data/topic=…/partition=…/*.parquet, quarantine and report.json.
 
-    OUT appears when it is complete, or not at all. Damage does not stop the export: intact records
-    are exported, the damaged bytes and their offsets go to OUT/quarantine, and the exit code is 1.
+    OUT appears only when the export is complete. By default, damage does not stop the export: intact records
+    are exported, the damaged bytes and their offsets are written to OUT/quarantine, and the exit code is 1.
     """
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
@@ -133,7 +133,7 @@ def export(
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise click.UsageError(f"--conf {text!r} is not KEY=VALUE")
+        raise click.UsageError(f"--conf is {text!r}; it must have the form KEY=VALUE")
     return key, value
 
 

@@ -23,9 +23,9 @@ from .output import EXIT_DAMAGE, moment, show_table, tell
     "names",
     multiple=True,
     metavar="GLOB",
-    help="Only groups that match this pattern. May be repeated.",
+    help="List only groups that match this pattern. May be repeated.",
 )
-@click.option("--members", is_flag=True, help="List the groups with their members instead of the offsets.")
+@click.option("--members", is_flag=True, help="List the groups and their members instead of the offsets.")
 @replicas_option
 @format_option
 def groups(
@@ -33,9 +33,9 @@ def groups(
 ) -> int:
     """List consumer groups and the offsets that they have committed, from the topic __consumer_offsets.
 
-    A broker's directory has the groups that this broker coordinates. For all groups of a cluster, give the
-    directories of all brokers, and --replicas longest. Offsets committed in a transaction count once the transaction
-    is committed.
+    A broker's log directory contains only the groups whose partition of __consumer_offsets is stored on that broker.
+    To list all groups of a cluster, specify the log directories of all brokers, and --replicas longest. Offsets that
+    were committed in a transaction count once the transaction is committed.
     """
     state, damaged = read_groups(find(paths, replicas))
     if names:

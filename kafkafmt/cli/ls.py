@@ -33,8 +33,8 @@ def ls(
     gaps    offsets that no record has, mostly because of compaction
     epoch   last leader epoch
 
-    Every batch header is read, so damage is counted here too; `kafkafmt verify` shows where it is. If a partition
-    cannot be read, a message names it, the others are listed, and the exit code is 3.
+    Every batch header is read, so damaged spans are counted; `kafkafmt verify` shows their positions. If a partition
+    cannot be read, an error message names the partition, the other partitions are listed, and the exit code is 3.
     """
     try:
         with progress_bar("reading headers") as progress:

@@ -24,7 +24,7 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, 
 COMMANDS = {
     "ls": "List partitions with offsets, records, sizes and times.",
     "cat": "Print records, one line each.",
-    "seek": "Find where an offset or a time is.",
+    "seek": "Find records by offset or by timestamp.",
     "groups": "List consumer groups and their committed offsets.",
     "verify": "Check a log for damage; report which offsets are lost.",
     "salvage": "Copy what is intact into a log directory for a broker.",
@@ -83,13 +83,13 @@ class Commands(click.Group):
     callback=show_version,
     expose_value=False,
     is_eager=True,
-    help="Show the version, the core in use and the versions of libraries.",
+    help="Show the version, the core in use and the library versions, and exit.",
 )
 def group() -> None:
     """Read, check and repair Kafka's log directories without a broker, and decode its wire protocol.
 
-    PATH is a .log file, a partition directory or a log directory. Several may be given. kafkafmt never
-    writes to PATH. `kafkafmt COMMAND --help` describes a command.
+    PATH is a .log file, a partition directory or a log directory. Several paths can be specified.
+    kafkafmt never writes to PATH. `kafkafmt COMMAND --help` describes a command.
 
     \b
     Exit codes:
@@ -153,7 +153,7 @@ def run() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = EXIT_INTERRUPTED
     except DuplicatePartitionError as error:
-        tell(f"{error.problem}; name only one of them, or use --replicas longest")
+        tell(f"{error.problem}; name only one of the two directories, or use --replicas longest")
         code = EXIT_USAGE
     except MissingError as error:
         tell(str(error))

@@ -25,7 +25,7 @@ def parse_time(text: str) -> int:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
         # datetime.fromisoformat() accepts such a zone.
-        raise ValueError(f"{text!r} has a zone with seconds, which ISO 8601 does not allow")
+        raise ValueError(f"{text!r} has a time zone with seconds, which ISO 8601 does not allow")
     return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
 
 
@@ -37,17 +37,17 @@ def parse_offsets(text: str) -> OffsetRange:
     """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):
-        raise ValueError(f"{text!r} is not FROM:TO")
+        raise ValueError(f"{text!r} does not have the form FROM:TO")
     end, rest = _bound(rest[1:])
     if rest:
-        raise ValueError(f"{text!r} is not FROM:TO: {rest!r} is left over")
+        raise ValueError(f"{text!r} does not have the form FROM:TO, because {rest!r} follows TO")
     return OffsetRange(start, end)
 
 
 def _bound(text: str) -> tuple[OffsetBound | None, str]:
     """Return the bound at the start of a text, and the rest of the text.
 
-    If the bound is a time, it is the longest prefix that can be parsed as a time.
+    A bound that is a time extends over the longest prefix that can be parsed as a time.
     """
     if text.startswith("@"):
         ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]
@@ -56,11 +56,11 @@ def _bound(text: str) -> tuple[OffsetBound | None, str]:
                 return OffsetBound("time", parse_time(text[1:end])), text[end:]
             except ValueError:
                 continue
-        raise ValueError(f"{text!r} does not begin with a time: @MILLISECONDS or @ISO-TIME")
+        raise ValueError(f"{text!r} does not begin with a valid time; a time has the form @MILLISECONDS or @ISO-TIME")
     word, colon, rest = text.partition(":")
     if not word:
         return None, colon + rest
     digits = word.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"{word!r} is not an offset, -N or @TIME")
+        raise ValueError(f"{word!r} is not a valid bound; a bound is an offset, -N or @TIME")
     return OffsetBound("before_end" if word.startswith("-") else "offset", int(digits)), colon + rest

@@ -99,7 +99,7 @@ format_option: Decorator = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Output format. Programs should use json: its keys do not change.",
+    help="Output format. Programs should use json, because the JSON keys do not change.",
 )
 limit_batch_option: Decorator = click.option(
     "--max-batch-bytes",
@@ -122,7 +122,7 @@ isolation_option: Decorator = click.option(
     type=click.Choice(ISOLATION_LEVELS),
     default="read_uncommitted",
     show_default=True,
-    help="Isolation level, as in a Kafka consumer. read_committed omits aborted records and ends at the last "
+    help="Isolation level of a Kafka consumer. read_committed omits aborted records and ends at the last "
     "stable offset.",
 )
 bytes_option: Decorator = click.option(
@@ -131,7 +131,7 @@ bytes_option: Decorator = click.option(
     type=click.Choice(list(BYTES)),
     default="utf8",
     show_default=True,
-    help=r"How to print keys, values and header values. utf8 prints bytes that are not UTF-8 as \xNN; base64 and hex "
+    help=r"How to print keys, values and header values. utf8 prints bytes that are not UTF-8 as \xNN. base64 and hex "
     "are exact.",
 )
 topic_option: Decorator = click.option(
@@ -140,15 +140,16 @@ topic_option: Decorator = click.option(
     "topics",
     multiple=True,
     metavar="GLOB",
-    help="Only topics that match this pattern, such as 'orders*'. May be repeated.",
+    help="Read only topics that match this pattern, such as 'orders*'. May be repeated.",
 )
 partition_option: Decorator = click.option(
-    "-p", "--partition", "numbers", type=Numbers(), default=[], help="Only these partition numbers, such as 0,2,5."
+    "-p", "--partition", "numbers", type=Numbers(), default=[], help="Read only these partition numbers, such as 0,2,5."
 )
 internal_option: Decorator = click.option(
     "--internal",
     is_flag=True,
-    help="Include Kafka's own topics (__…). Without this option, they are read only if -t '__…' or PATH names them.",
+    help="Include Kafka's internal topics, such as __consumer_offsets. Without this option, an internal topic is read only "
+    "if -t or PATH names it.",
 )
 choice_options: Decorator = options(topic_option, partition_option)
 selection_options: Decorator = options(choice_options, internal_option)
@@ -161,15 +162,16 @@ range_options: Decorator = options(
         type=Offsets(),
         default=OffsetRange(),
         show_default=False,
-        help="Range of offsets. TO is exclusive; FROM or TO may be omitted. Each is an offset, or -N (N before the end), "
-        "or @MS or @ISO-TIME (the first offset at or after a time, UTC unless it names a zone).",
+        help="Range of offsets. TO is exclusive. FROM or TO may be omitted. FROM and TO can be an offset, -N (N before the "
+        "end), or a time as @MS or @ISO-TIME, which is the first offset at or after the time (in UTC, unless the time "
+        "contains a zone).",
     ),
     click.option(
         "-g",
         "--group",
         metavar="NAME",
-        help="Start at the offsets that this consumer group has committed. Reads only topics that it has committed "
-        "offsets for.",
+        help="Start at the offsets that this consumer group has committed. Read only topics for which the group has "
+        "committed offsets.",
     ),
     click.option(
         "--below-log-start",

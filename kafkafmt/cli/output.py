@@ -76,7 +76,7 @@ def counted(n: int, thing: str) -> str:
 
 
 def may_be_lost(damage: Damage | dict[str, Any]) -> str:
-    """Return a text with the offsets that may be lost in a damaged span.
+    """Return a message that names the offsets that may be lost in a damaged span.
 
     The span is a `Damage` object, or a dict from the JSON form of a report.
     """

@@ -25,7 +25,7 @@ from .verify import show_lost, show_spans
     required=True,
     metavar="DIR",
     type=LocalPath(),
-    help="The log directory to write. It must be new or empty.",
+    help="Log directory to write. DIR must not exist or must be empty.",
 )
 @click.option(
     "--stop-at-first",
@@ -36,8 +36,8 @@ from .verify import show_lost, show_spans
     "--abort-open-transactions",
     "abort_open",
     is_flag=True,
-    help="End every transaction that is open in the copy, with an abort marker at the copy's end. Without this option "
-    "they are only reported.",
+    help="Abort every transaction that is open in the copy, with an abort marker at the end of the copy. Without this "
+    "option, open transactions are only reported.",
 )
 @choice_options
 @jobs_option
@@ -57,10 +57,10 @@ def salvage(
     """Copy all intact batches, byte for byte, into a new log directory that a broker can mount.
 
     Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. PATH is never written to. The exit code
-    is 1 if something was lost, and 3 if a partition could not be read.
+    is 1 if data was lost, and 3 if a partition could not be read.
 
     Symbolic links are followed only to places below PATH. No file gets a permission that its source lacks. If PATH
-    contains Kafka's metadata log, it is always copied too.
+    contains Kafka's metadata log, the metadata log is always copied too.
     """
     target = os.path.abspath(output)
     try:

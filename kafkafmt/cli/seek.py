@@ -1,4 +1,4 @@
-"""`kafkafmt seek`: find the position of an offset or a time."""
+"""`kafkafmt seek`: find records by offset or by timestamp."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}
 """The special numbers that Kafka's tools accept instead of a time, with their names."""
 QUESTIONS = {"--offset": "offset", "--timestamp": "timestamp"}
 TIME_HELP = (
-    "Find the first record at or after this time: milliseconds, or an ISO time (UTC unless it names a zone). Also latest "
-    "(the log end), earliest (the log start) and max-timestamp (the first record with the largest timestamp), or -1, -2 "
-    "and -3 for these. May be repeated."
+    "Find the first record at or after this time. TIME is a number of milliseconds, or an ISO time (in UTC, unless the "
+    "time contains a zone). TIME can also be latest or -1 (the log end), earliest or -2 (the log start), or "
+    "max-timestamp or -3 (the first record with the largest timestamp). May be repeated."
 )
 
 
@@ -68,8 +68,8 @@ class InOrder(click.Command):
     cls=InOrder, epilog="\b\nExample: kafkafmt seek /var/lib/kafka/data -t orders -p 3 --timestamp 2026-01-01T12:00"
 )
 @paths_argument
-@click.option("-t", "--topic", required=True, help="The topic.")
-@click.option("-p", "--partition", metavar="N", type=click.IntRange(min=0), required=True, help="The partition.")
+@click.option("-t", "--topic", required=True, help="Topic to search.")
+@click.option("-p", "--partition", metavar="N", type=click.IntRange(min=0), required=True, help="Partition to search.")
 @click.option(
     "--offset",
     "offsets",
@@ -92,13 +92,13 @@ def seek(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Find where an offset or a time is, as a broker answers ListOffsets.
+    """Find records by offset or by timestamp, as a broker does for ListOffsets.
 
-    Prints one line for each --offset and --timestamp, in the order given: the offset, the timestamp, the segment and
-    the position of the batch in it. The indexes are used, so little is read.
+    Prints one line for each --offset and --timestamp, in the order given: the record's offset and timestamp, the
+    segment, and the position of the batch in the segment. The indexes are used, so little is read.
     """
     if not offsets and not times:
-        raise click.UsageError("give an --offset or a --timestamp")
+        raise click.UsageError("specify --offset or --timestamp")
     chosen = choose(find(paths, replicas), (escape(topic),), [partition])
     log = PartitionLog(chosen[0], ReadLimits(max_batch_bytes), tell=tell)
     waiting: dict[str, Iterator[Any]] = {"offset": iter(offsets), "timestamp": iter(times)}

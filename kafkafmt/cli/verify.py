@@ -25,9 +25,9 @@ SPANS_SHOWN = 10
 @click.option(
     "--shallow",
     is_flag=True,
-    help="Check batch headers and CRCs only. Nothing is decompressed, no record is decoded, and no index is read.",
+    help="Check batch headers and CRCs only. Do not decompress batches, decode records or read indexes.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 for findings too.")
+@click.option("--strict", is_flag=True, help="Set the exit code to 1 if there are findings.")
 @jobs_option
 @reading_options
 def verify(
@@ -43,9 +43,9 @@ def verify(
 ) -> int:
     """Check every batch, record, index and checkpoint, and report which offsets are lost.
 
-    Damage is data that cannot be read; the exit code is 1. A finding is any other problem, such as a wrong index
-    entry, a missing segment or an incomplete last batch; it changes the exit code only with --strict. If a partition
-    cannot be read at all, the others are still checked, and the exit code is 3.
+    Damage is data that cannot be read. If there is damage, the exit code is 1. A finding is any other problem, such as
+    a wrong index entry, a missing segment or an incomplete last batch. Findings change the exit code only with
+    --strict. If a partition cannot be read at all, the other partitions are still checked, and the exit code is 3.
     """
     try:
         with progress_bar("verifying") as progress:

@@ -75,7 +75,7 @@ def _metadata() -> dict[int | None, type[SchemaMessage]]:
 
 def _int16(data: bytes) -> int:
     if len(data) < 2:
-        raise TruncatedError(f"an int16 needs 2 bytes, but {len(data)} are left", 0)
+        raise TruncatedError(f"an int16 needs 2 bytes, but only {len(data)} remain", 0)
     return int.from_bytes(data[:2], "big", signed=True)
 
 
@@ -142,7 +142,7 @@ def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
         numbers.append(number)
     frame, type_id, version = numbers
     if frame != FRAME_VERSION:
-        raise UnsupportedError(f"frame version {frame} is not {FRAME_VERSION}")
+        raise UnsupportedError(f"frame version {frame} is not supported; the only supported version is {FRAME_VERSION}")
     if type_id not in _metadata():
         raise UnknownTypeError(type_id)
     message, end = layout_of(_metadata()[type_id], version).read(value, at)

@@ -226,7 +226,7 @@ def _view_of_frame(frame: Buffer) -> memoryview:
     view = byte_view(frame)
     if len(view) < SIZE_BYTES:
         raise TruncatedError(
-            f"a frame starts with a size field of {SIZE_BYTES} bytes, but has only {len(view)} bytes", 0
+            f"a frame starts with a size field of {SIZE_BYTES} bytes, but the input has only {len(view)} bytes", 0
         )
     size = int.from_bytes(view[:SIZE_BYTES], "big", signed=True)
     if size != len(view) - SIZE_BYTES:
@@ -246,7 +246,7 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
         raise TruncatedError(
-            f"a request has at least {FIXED_HEADER_BYTES} bytes, this one has {len(view) - SIZE_BYTES}", SIZE_BYTES
+            f"a request has at least {FIXED_HEADER_BYTES} bytes; this one has {len(view) - SIZE_BYTES}", SIZE_BYTES
         )
     key, version = (int.from_bytes(view[at : at + 2], "big", signed=True) for at in (SIZE_BYTES, SIZE_BYTES + 2))
     read: tuple[RequestHeader, int] = layout_of(header_class(REQUEST), header_version(REQUEST, key, version)).read(
@@ -290,7 +290,8 @@ def correlation_id_of(frame: Buffer) -> int:
     if len(view) < SIZE_BYTES + CORRELATION_ID_BYTES:
         found = len(view) - SIZE_BYTES
         raise TruncatedError(
-            f"a response starts with a correlation id of {CORRELATION_ID_BYTES} bytes, but has only {found}", SIZE_BYTES
+            f"a response starts with a correlation id of {CORRELATION_ID_BYTES} bytes, but this one has only {found} bytes",
+            SIZE_BYTES,
         )
     return int.from_bytes(view[SIZE_BYTES : SIZE_BYTES + CORRELATION_ID_BYTES], "big", signed=True)
 
@@ -448,7 +449,7 @@ def _check_type(given: Any, wanted: type[_FrameContent]) -> None:
     if not isinstance(given, wanted):
         name = wanted.__name__
         raise TypeError(
-            f"a {name} is needed, such as make_{name.lower()}(body, api_version) returns, not {type(given).__name__}"
+            f"expected a {name}, such as make_{name.lower()}(body, api_version) returns, not {type(given).__name__}"
         )
 
 

@@ -197,5 +197,5 @@ class Correlation:
         correlation_id = correlation_id_of(frame)
         found = self.take(correlation_id)
         if found is None:
-            raise StructureError(f"no request without a response has correlation id {correlation_id}", SIZE_BYTES)
+            raise StructureError(f"no unanswered request has correlation id {correlation_id}", SIZE_BYTES)
         return read_response(frame, api_key=found[0], api_version=found[1])

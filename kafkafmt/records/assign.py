@@ -182,7 +182,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
             last = int(chunk.columns.offset[chunk.columns.rows - 1])
             if not 0 <= last < 2**31:
                 raise InvalidError(
-                    f"the last inner offset of a wrapper message is {last}; it must be 0 to 2**31 - 1",
+                    f"the last inner offset of a wrapper message is {last}; it must be between 0 and 2**31 - 1",
                     int(row["position"]),
                     code="inner_offsets",
                 )

@@ -24,7 +24,7 @@ def arrow_array(column: Any, name: str) -> Any:
     if hasattr(column, "combine_chunks") and hasattr(column, "chunks"):
         column = column.combine_chunks()
         if hasattr(column, "chunks"):
-            raise ValueError(f"{name} has more bytes than one Arrow array can hold; pass its chunks one by one")
+            raise ValueError(f"{name} has more bytes than one Arrow array can hold; pass its chunks one at a time")
     if not hasattr(column, "buffers") or not hasattr(column, "null_count"):
         return None
     return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column

@@ -49,14 +49,14 @@ def codec_id(codec: str | int) -> int:
     """Return the id of a codec, given its name (as in ``compression.type``) or its id."""
     names: dict[Any, int] = {name: i for i, name in enumerate(CODEC_NAMES)} | {i: i for i in range(len(CODEC_NAMES))}
     if isinstance(codec, bool) or codec not in names:
-        raise ValueError(f"codec is {codec!r}; it can be {', '.join(CODEC_NAMES)}")
+        raise ValueError(f"codec is {codec!r}; it must be one of {', '.join(CODEC_NAMES)}")
     return names[codec]
 
 
 def format_number(magic: int) -> int:
     """Return `magic` as an int. Raise an error if it is not 0, 1 or 2."""
     if isinstance(magic, bool) or not hasattr(magic, "__index__") or magic not in (0, 1, 2):
-        raise ValueError(f"magic is {magic!r}; it can be 0, 1 or 2")
+        raise ValueError(f"magic is {magic!r}; it must be 0, 1 or 2")
     return int(magic)
 
 
@@ -374,7 +374,7 @@ def _check_producer(
 ) -> None:
     if producer_id < 0:
         if producer_id != NO_PRODUCER_ID:
-            raise InvalidError(f"producer_id is {producer_id}; it cannot be negative, except -1", code="producer_id")
+            raise InvalidError(f"producer_id is {producer_id}; it must be -1, or at least 0", code="producer_id")
         if transactional:
             raise InvalidError("a transactional batch must have a producer_id", code="producer_id")
         return
@@ -431,7 +431,7 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
     builder, given = BatchBuilder(**options), _as_list(records)
     taken = builder.extend(given)
     if taken < len(given):
-        raise TooLargeError(f"{len(given)} records do not fit into one batch, only {taken} do", builder.size)
+        raise TooLargeError(f"only {taken} of {len(given)} records fit into one batch", builder.size)
     return builder.finish()
 
 

@@ -107,7 +107,7 @@ def columns_of(
         raise ValueError(
             f"all columns must have the same length, but {lengths}"
             if counts
-            else "no column is given; give at least one"
+            else "no column is given; pass at least one"
         )
     count = next(iter(counts.values()))
     return Columns(

@@ -167,7 +167,7 @@ def convert(
         number = own if codec is None else codec_id(codec)
         if magic < MAGIC_V2 and number == CODEC_ZSTD:
             raise InvalidError(
-                f"format {magic} does not support zstd; give another codec",
+                f"format {magic} does not support zstd; choose another codec",
                 int(row["position"]),
                 int(row["base_offset"]),
                 code="codec_in_format",
@@ -332,7 +332,7 @@ def recompress(
             part = whole if same or source == number == CODEC_NONE else packer.batch(whole, row)
         elif number == CODEC_ZSTD:
             raise InvalidError(
-                f"format {row['magic']} does not support zstd; give another codec",
+                f"format {row['magic']} does not support zstd; choose another codec",
                 int(row["position"]),
                 int(row["base_offset"]),
                 code="codec_in_format",

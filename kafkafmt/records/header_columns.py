@@ -61,7 +61,7 @@ def _places(array: Any, kind: str) -> tuple[np.ndarray, np.ndarray]:
     if kind.startswith(("list_view<", "large_list_view<")):
         starts, counts = (part.to_numpy(zero_copy_only=False).astype(np.int64) for part in (array.offsets, array.sizes))
         return starts, counts
-    raise TypeError(f"headers must contain lists of structures or maps, not Arrow's {kind}")
+    raise TypeError(f"the headers column must contain maps or lists of structs, not the Arrow type {kind}")
 
 
 def _fields(pairs: Any, starts: np.ndarray, counts: np.ndarray) -> tuple[Any, Any]:
@@ -69,7 +69,9 @@ def _fields(pairs: Any, starts: np.ndarray, counts: np.ndarray) -> tuple[Any, An
     kind = pairs.type
     names = [kind.field(i).name for i in range(kind.num_fields)] if str(kind).startswith("struct<") else []
     if sorted(names) != _FIELDS:
-        raise TypeError(f"headers must contain structures with the fields key and value, not Arrow's {kind}")
+        raise TypeError(
+            f"the headers column must contain structs with the fields key and value, not the Arrow type {kind}"
+        )
     if pairs.null_count:
         nulls = np.concatenate(([0], np.cumsum(~present(pairs))))
         first, last = (np.clip(n, 0, len(pairs)) for n in (starts, starts + counts))
@@ -89,7 +91,7 @@ def _pairs(column: Iterable[Any]) -> HeaderSpans:
         counts.append(len(pairs))
         for pair in pairs:
             if (type(pair) is not tuple and not isinstance(pair, tuple | list)) or len(pair) != 2:
-                raise TypeError(f"headers, row {row}: a header is a (key, value) tuple, not {pair!r}")
+                raise TypeError(f"headers, row {row}: a header must be a (key, value) tuple, not {pair!r}")
             key, value = pair
             keys.append(key if type(key) is bytes else _key(key, row))
             values.append(value)

@@ -65,7 +65,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
     if not isinstance(column, np.ndarray) or column.dtype.kind == "O":
         return _of_objects(list(column), name, on_null)
     if column.ndim != 1:
-        raise TypeError(f"{name} has {column.ndim} dimensions; a column has one")
+        raise TypeError(f"{name} has {column.ndim} dimensions; it must have one")
     if column.dtype.kind == "M" and times:
         null = np.isnat(column)
         numbers = _milliseconds(np.where(null, np.zeros(1, column.dtype), column) if null.any() else column, name)
@@ -76,7 +76,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         return np.zeros(0, np.int64)
     if column.dtype.kind in "iu":
         return _of_integers(column, name)
-    raise _wrong_type(name, times, f"NumPy's {column.dtype}")
+    raise _wrong_type(name, times, f"the NumPy type {column.dtype}")
 
 
 def _wrong_type(name: str, times: bool, kind: str) -> TypeError:
@@ -139,7 +139,7 @@ def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         values = np.where(values == MIN_OFFSET, MIN_OFFSET + 1, values)
         numbers = _milliseconds(values.view(f"datetime64[{unit}]"), name)
     else:
-        raise _wrong_type(name, times, f"Arrow's {kind}")
+        raise _wrong_type(name, times, f"the Arrow type {kind}")
     if array.null_count:
         numbers = numbers.copy()
         on_null(numbers, ~present(array))

@@ -57,7 +57,7 @@ class Partitioner:
     def __init__(self, partitions: int, first: int = 0) -> None:
         self.partitions: int = integer("partitions", partitions)
         if not 1 <= self.partitions <= _POSITIVE:
-            raise ValueError(f"partitions is {partitions}; it must be 1 to {_POSITIVE}")
+            raise ValueError(f"partitions is {partitions}; it must be between 1 and {_POSITIVE}")
         self._next = integer("first", first) % self.partitions
 
     def __repr__(self) -> str:

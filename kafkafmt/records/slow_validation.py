@@ -230,7 +230,7 @@ class SlowPath:
             assert given.timestamps is not None
             # Timestamps below -1 are rejected even if the new format has no timestamps.
             if (given.timestamps[: given.rows] < NO_TIMESTAMP).any():
-                raise InvalidError("a record's timestamp is negative, and not -1", code="timestamp")
+                raise InvalidError("a record's timestamp is negative but not -1", code="timestamp")
             if self._settings.magic == MAGIC_V0:
                 given = given._replace(timestamps=None)
             if builder.append_columns(given) < given.rows:

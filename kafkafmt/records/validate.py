@@ -199,9 +199,9 @@ class LogValidator:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     ) -> None:
         if origin not in ORIGINS:
-            raise ValueError(f"origin is {origin!r}; it can be {', '.join(ORIGINS)}")
+            raise ValueError(f"origin is {origin!r}; it must be one of {', '.join(ORIGINS)}")
         if timestamp_type not in TIMESTAMP_TYPES:
-            raise ValueError(f"timestamp_type is {timestamp_type!r}; it can be {', '.join(TIMESTAMP_TYPES)}")
+            raise ValueError(f"timestamp_type is {timestamp_type!r}; it must be one of {', '.join(TIMESTAMP_TYPES)}")
         magic = format_number(magic)
         before_max_ms, after_max_ms = (
             integer("before_max_ms", before_max_ms, 0),

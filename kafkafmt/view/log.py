@@ -33,8 +33,8 @@ class Log:
 
     Iterate over them, or get one with ``log[topic, partition]``.
 
-    `kafkafmt.open` creates logs. Files are open only while they are read, so a log need not be
-    closed.
+    `kafkafmt.open` returns `Log` objects. Files are open only while they are being read, so a log
+    need not be closed.
 
     Attributes
     ----------
@@ -66,7 +66,10 @@ class Log:
 
     @property
     def not_live(self) -> list[Partition]:
-        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories whose own path was not opened."""
+        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories.
+
+        A directory that was opened by its own path is not included.
+        """
         return [p for p in self._partitions if not p.log.directory.readable]
 
     @property
@@ -77,8 +80,9 @@ class Log:
     def groups(self, on_error: str = "fail") -> Groups:
         """Read consumer groups and their committed offsets from ``__consumer_offsets``.
 
-        The log directory of a broker contains the groups for which this broker has a partition of
-        the topic. To get all groups of a cluster, open the directories of all brokers.
+        A broker's log directory contains only those groups whose partition of
+        ``__consumer_offsets`` is stored on that broker. To get all groups of a cluster, open the
+        log directories of all brokers.
 
         Parameters
         ----------
@@ -105,7 +109,7 @@ class Log:
         """
         logs = [p.log for p in self.partitions if p.topic == GROUPS_TOPIC]
         if not logs:
-            raise NoLogError(f"no partition of {GROUPS_TOPIC} was opened; consumer groups are stored there")
+            raise NoLogError(f"no partition of {GROUPS_TOPIC} was opened; this topic stores consumer groups")
         return Groups(logs, on_error)
 
     def follow(

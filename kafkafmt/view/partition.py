@@ -129,7 +129,7 @@ class Partition:
         return OffsetBound("time", arguments.millis("time", time)).resolve(self.log, below_log_start)
 
     def seek(self, *, offset: int | None = None, timestamp: Time | str | None = None) -> Position:
-        """Return the position of an offset or a time, like the broker request ListOffsets.
+        """Find a record by offset or by timestamp, as a broker does for a ListOffsets request.
 
         Parameters
         ----------

@@ -166,7 +166,7 @@ class Broker:
             self.kill()
 
     def java(self, main: str, *args: object, stdin: str | None = None) -> str:
-        """Run a class of Kafka, or one of our Java sources if `main` ends in .java. Return its output."""
+        """Run a Kafka class, or one of our Java source files if `main` ends in .java, and return its output."""
         path = self._path
         if main.endswith(".java"):
             source = Path(main) if Path(main).is_absolute() else HERE / main

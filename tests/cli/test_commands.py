@@ -117,7 +117,7 @@ def test_ls_exits_with_1_on_damage() -> None:
 def test_unknown_backend_is_reported_in_one_line() -> None:
     done = kafkafmt("ls", case("epochs").roots[0], backend="nonsense")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "kafkafmt: KAFKAFMT_BACKEND is 'nonsense'; it can be auto, native or pure\n"
+    assert done.stderr == "kafkafmt: KAFKAFMT_BACKEND is 'nonsense'; it must be auto, native or pure\n"
 
 
 def test_verify_exit_codes(tmp_path: Path) -> None:

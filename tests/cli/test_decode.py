@@ -158,8 +158,8 @@ def test_responses_without_requests_need_api_and_version(tmp_path: Path) -> None
     ("arguments", "message"),
     [
         ((), "--requests, --responses or both"),
-        (("--requests", "-", "--responses", "-"), "only one"),
-        (("--responses", "x", "--api", "Fetch"), "must be given together"),
+        (("--requests", "-", "--responses", "-"), "cannot both be stdin"),
+        (("--responses", "x", "--api", "Fetch"), "must be specified together"),
         (("--responses", "x", "--api", "Nonsense", "--api-version", "1"), "there is no API 'Nonsense'"),
     ],
 )

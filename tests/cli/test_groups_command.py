@@ -61,8 +61,8 @@ def test_cat_of_a_group_starts_at_its_committed_offset() -> None:
     ("arguments", "message"),
     [
         (("-g", "nobody"), "has committed no offset"),
-        (("-g", "classic-static", "-t", "sink"), "it has for source"),
-        (("-g", "classic-static", "-o", "3:"), "-o can only be :TO"),
+        (("-g", "classic-static", "-t", "sink"), "no offsets for the selected topics, only for source"),
+        (("-g", "classic-static", "-o", "3:"), "-o must have the form :TO"),
     ],
 )
 def test_wrong_usage_of_group_exits_with_2(arguments: tuple[str, ...], message: str) -> None:

@@ -131,7 +131,7 @@ def test_second_salvage_into_the_same_directory_is_refused(source: Path, tmp_pat
     salvage = HeldSalvage(source, out, "while partitions are copied")
     second = kafkafmt("salvage", source, "--output", out)
     assert second.returncode == 3
-    assert "another process is salvaging into it" in second.stderr
+    assert "another process is salvaging into this directory" in second.stderr
     salvage.finish()
     assert salvage.process.returncode == 0
     assert (out / "meta.properties").exists()

@@ -132,7 +132,7 @@ GOOD = [message(1, b"k", b"v%d" % i, offset=i) for i in range(3)]
         (GOOD[0] + GOOD[1][:20], len(GOOD[0]), "does not fit"),
         (GOOD[0] + mutate(GOOD[1], 8, b"\x7f"), len(GOOD[0]), "does not fit"),
         (GOOD[0] + mutate(GOOD[1], 8, b"\x00\x00\x00\x05"), len(GOOD[0]), "does not fit"),
-        (GOOD[0] + message(0, b"k", b"12345678"), len(GOOD[0]), "another magic"),
+        (GOOD[0] + message(0, b"k", b"12345678"), len(GOOD[0]), "a different magic"),
         (GOOD[0] + message(1, None, b"x", attributes=1, offset=1), len(GOOD[0]), "itself compressed"),
         (GOOD[0] + mutate(GOOD[1], 20, b"\x01"), len(GOOD[0]), "CRC-32"),
         (GOOD[0] + repaired(mutate(GOOD[1], 29, b"\x7f")), len(GOOD[0]), "do not fill"),

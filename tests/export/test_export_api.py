@@ -89,7 +89,7 @@ def test_error_of_the_output_carries_facts_and_names_arguments(tmp_path: Path) -
     with pytest.raises(kafkafmt.OutputExistsError, match="pass overwrite=True") as exists:
         kafkafmt.export(GOLDEN.roots, tmp_path / "out")
     assert exists.value.output == tmp_path / "out"
-    with pytest.raises(kafkafmt.OutputPlaceError, match=r"contains .*, which is read; choose another place"):
+    with pytest.raises(kafkafmt.OutputPlaceError, match=r"contains .*, which is an input; choose another place"):
         kafkafmt.export(GOLDEN.roots, GOLDEN.roots[0].parent, overwrite=True)
 
 
@@ -103,7 +103,7 @@ def test_error_of_the_output_carries_facts_and_names_arguments(tmp_path: Path) -
         ({"on_error": "skip"}, ValueError, "on_error is 'skip'"),
         ({"compression": "gzip"}, ValueError, "compression is 'gzip'"),
         ({"compression": "lz4", "compression_level": 3}, ValueError, "compression_level is for compression 'zstd'"),
-        ({"compression_level": 23}, ValueError, "compression_level is 23; it can be -7 to 22"),
+        ({"compression_level": 23}, ValueError, "compression_level is 23; it must be between -7 and 22"),
         ({"partitions": 99}, kafkafmt.PartitionNotFoundError, "no topic has partition 99"),
         ({"replicas": "all"}, ValueError, "replicas is 'all'"),
         ({"partitions": [-1]}, ValueError, "partitions"),

@@ -52,7 +52,7 @@ def test_planning_task_raises_if_it_sees_another_directory(folder: Path, view: s
 
 def test_driver_raises_if_it_still_sees_a_segment_missing_in_a_task(folder: Path) -> None:
     (directory,) = discover([folder.parent]).partitions
-    with pytest.raises(UnavailableSegmentError, match="missing on host elsewhere, but the driver sees it"):
+    with pytest.raises(UnavailableSegmentError, match="missing on host elsewhere, but exists on the driver"):
         check_missing(PartitionLog(directory), directory.segments[0], "elsewhere")
 
 

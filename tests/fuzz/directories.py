@@ -72,7 +72,7 @@ def generated(chance: Random) -> Files:
 def _one(
     chance: Random, kind: str, offset: int, open_: dict[int, int], aborted: list[tuple[int, int, int, int]]
 ) -> tuple[bytes, int]:
-    """Return the next batch or message at an offset, and the number of its offsets."""
+    """Return the next batch or message at an offset, and the number of offsets that it spans."""
     value = chance.choice((b"v", b"value " * 9, chance.randbytes(40), chance.choice(seeds.built_batches())))
     if kind in ("wrappers", "messages") or (kind == "mixed" and chance.random() < 0.5):
         magic = chance.choice((0, 1))
@@ -143,7 +143,7 @@ def _indexes(data: bytes, base: int) -> tuple[bytes, bytes]:
 
 
 def mutated(chance: Random) -> Files:
-    """Return a log directory with one to three changes."""
+    """Return a recorded or generated log directory with up to three random modifications."""
     files = seeds.golden_directory(chance) if chance.random() < 0.4 else generated(chance)
     for _ in range(chance.choice((0, 1, 1, 1, 1, 2, 3))):
         _change(chance, files)

@@ -1,6 +1,6 @@
 """Make invalid columns: Arrow arrays with wrong buffers, unusual NumPy arrays, and spans outside the data.
 
-A recipe of JSON values describes a column, so that it can be saved.
+Each column is built from a recipe: a JSON object, which can be saved as a test case.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HEADERS = (
 
 
 def binary_recipe(chance: Random, rows: int) -> dict[str, Any]:
-    """Return a recipe for a column of keys or values."""
+    """Return a JSON object that describes how to build a column of keys or values."""
     way = chance.choice(("list", "numpy", "arrow", "arrow", "lying", "lying", "spans", "spans", "sliced", "chunked"))
     if way in ("list", "numpy"):
         values = [
@@ -98,7 +98,7 @@ def _wrong_buffers(chance: Random, rows: int, width: int) -> dict[str, Any]:
 
 
 def number_recipe(chance: Random, rows: int) -> dict[str, Any]:
-    """Return a recipe for timestamps or offsets."""
+    """Return a JSON object that describes how to build a column of timestamps or offsets."""
     near = (-1, 0, 1, 5, 1_700_000_000_000, *NUMBERS, 2**63, 2**64 - 1)
     usual = [1_700_000_000_000 + i for i in range(rows)]
     values: list[Any] = usual if chance.random() < 0.4 else [chance.choice(near) for _ in range(rows)]
@@ -119,7 +119,7 @@ def number_recipe(chance: Random, rows: int) -> dict[str, Any]:
 
 
 def header_recipe(chance: Random, rows: int) -> dict[str, Any]:
-    """Return a recipe for a column of headers."""
+    """Return a JSON object that describes how to build a column of headers."""
     way = chance.choice(HEADERS)
     pairs = [
         [[chance.choice(("h", "", "ü")), chance.choice((None, "", "00ff"))] for _ in range(chance.randrange(3))]

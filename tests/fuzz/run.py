@@ -193,7 +193,7 @@ def _child(
 
 
 def _crash(name: str, number: int, status: int, options: Any) -> dict[str, Any]:
-    """Save the input at which a child process ended."""
+    """Save the input on which a child process crashed."""
     from .target import targets
 
     signature = (

@@ -37,7 +37,7 @@ def sized(body: bytes) -> bytes:
 
 
 def frame_of(chance: Random, kind: Kind) -> tuple[int, int, bytes]:
-    """Return the API key, the version and the bytes of a valid frame, which is recorded or has random values."""
+    """Return the API key, version and bytes of a valid frame, either recorded or filled with random values."""
     if chance.random() < 0.2:
         found = [f for f in seeds.golden_frames() if f[0] == kind]
         _, key, version, frame = chance.choice(found)
@@ -237,7 +237,7 @@ WRONG_TAGS = (((1, b""),), ((-1, b"x"),), ((5, b""), (5, b"")), ((2**32, b""),),
 
 @target("write", write_case, quick=100)
 def write(case: Case) -> Any:
-    """Check that a wrong value raises ValueError or TypeError, or is read back, and that no list causes a crash."""
+    """Write a message with invalid field values. Check that this raises ValueError or TypeError, or survives a round trip."""
     chance, (key, version), kind = Random(case.params["seed"]), case.params["which"], case.params["kind"]
     body = random_message(chance, protocol.message_class(key, kind), version)
     fields = list(body.SCHEMA.fields)

@@ -57,7 +57,7 @@ def test_apis_can_be_given_by_name() -> None:
     assert waiting.read_response(frame).api == "Fetch"
     with pytest.raises(ValueError, match="there is no API 'Fech'; did you mean 'Fetch'\\?"):
         protocol.read_response(frame, api_key="Fech", api_version=12)
-    with pytest.raises(ValueError, match="kind is 'answer'; it can be 'request' or 'response'"):
+    with pytest.raises(ValueError, match="kind is 'answer'; it must be 'request' or 'response'"):
         protocol.message_class("Fetch", "answer")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="api_key must be an API's key or name"):
         protocol.read_response(frame, api_key=None, api_version=12)  # type: ignore[arg-type]
@@ -70,9 +70,9 @@ def test_body_is_rejected_in_place_of_a_response() -> None:
     calls: list[tuple[Callable[[], object], str]] = [
         (
             lambda: protocol.write_response(body),
-            r"a Response is needed, such as make_response\(.*\) returns, not FetchResponse",
+            r"expected a Response, such as make_response\(.*\) returns, not FetchResponse",
         ),
-        (lambda: protocol.write_request(response), "a Request is needed, .* not Response"),
+        (lambda: protocol.write_request(response), "expected a Request, .* not Response"),
         (
             lambda: protocol.make_request(body, 12),
             r"body must be a request, such as protocol.FetchRequest\(…\), not FetchResponse",

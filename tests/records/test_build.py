@@ -364,7 +364,7 @@ def test_extend_continues_at_the_returned_index(package: ModuleType) -> None:
 
 
 def test_build_batch_rejects_records_that_do_not_fit(package: ModuleType) -> None:
-    with pytest.raises(TooLargeError, match="3 records do not fit into one batch, only 2 do"):
+    with pytest.raises(TooLargeError, match="only 2 of 3 records fit into one batch"):
         build_batch([(b"", b"x" * 40)] * 3, max_bytes=170)
 
 

@@ -242,7 +242,7 @@ def test_offset_deltas_that_do_not_increase_are_an_error(package: ModuleType, co
     with pytest.raises(InvalidError, match="record 1: a compacted topic"):
         validate(data, codec="lz4", compacted=True)
     for options in ({}, {"codec": codec}, {"codec": "lz4", "origin": "coordinator"}):
-        with pytest.raises(StructureError, match="not above the one before"):
+        with pytest.raises(StructureError, match="not above the previous one"):
             validate(data, **options)
     for broken in (
         records[:2] + [b"\x40"],

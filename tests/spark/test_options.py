@@ -149,7 +149,8 @@ def test_replicas_raise_unless_the_longest_is_chosen(tmp_path: Path) -> None:
     last.write_bytes(last.read_bytes()[:-100])
     both = [tmp_path / "one", tmp_path / "two"]
     with pytest.raises(
-        OptionError, match=r"epochs-0 is in both .*; name only one of them, or set the option replicas=longest"
+        OptionError,
+        match=r"epochs-0 is in both .*; name only one of the two directories, or set the option replicas=longest",
     ):
         read(both)
     same_rows(rows(read(both, replicas="longest")), epochs.expected())
@@ -276,11 +277,11 @@ def test_every_option_is_accepted() -> None:
         ),
         (
             {"startingOffsets": '{"segments-time": {"0": 1}}'},
-            "startingOffsets does not name segments-entries-0, .* and 1 more, which",
+            "startingOffsets must include segments-entries-0, .* and 1 more, because the query reads them",
         ),
         (
             {"subscribe": TIME, "startingOffsets": '{"segments-time": {"0": 1, "1": 1}}'},
-            "startingOffsets names segments-time-1, which is not read",
+            "startingOffsets includes segments-time-1, but the query does not read it",
         ),
         ({"startingTimestamp": "2024-01-01"}, "startingTimestamp is '2024-01-01', which is not an integer"),
         ({"startingTimestamp": "-5"}, "startingTimestamp is -5; it must be at least 0"),
@@ -438,7 +439,9 @@ def test_offsets_out_of_range_fail_unless_data_loss_is_allowed(
         assert offsets(read(tmp_path, **bounds)).get(("t", 0), []) == expected
     else:
         for given in ({}, {"failOnDataLoss": "true"}):
-            with pytest.raises(DataLossError, match=f"^{message}; failOnDataLoss=false reads the offsets that exist$"):
+            with pytest.raises(
+                DataLossError, match=f"^{message}; set failOnDataLoss=false to read the offsets that exist$"
+            ):
                 read(tmp_path, **bounds, **given)
     caplog.clear()
     assert offsets(read(tmp_path, **bounds, failOnDataLoss="false")).get(("t", 0), []) == expected

@@ -72,7 +72,7 @@ def record(
     length: int | None = None,
     extra: bytes = b"",
 ) -> bytes:
-    """Return a record. `header_count` and `length` may be wrong; `extra` follows the headers, inside the record."""
+    """Build a record. `header_count` and `length` may be deliberately wrong; `extra` is placed after the headers."""
     body = bytearray([attributes & 0xFF])
     body += varint(timestamp_delta) + varint(offset_delta) + sized(key) + sized(value)
     body += varint(len(headers) if header_count is None else header_count)

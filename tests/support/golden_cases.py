@@ -136,7 +136,9 @@ class Case:
 
 
 def dumped(file: Path) -> dict[str, list[str]]:
-    """Return the lines that kafka-dump-log printed (`dump.txt.xz`, `decoded-*.txt.xz`), by the path of the dumped file.
+    """Return a dict from the path of each dumped file to the lines that kafka-dump-log printed for it.
+
+    `file` is a `dump.txt.xz` or a `decoded-*.txt.xz`.
 
     The lines that the tool wrote to stderr have the key `stderr`.
     """

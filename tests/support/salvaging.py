@@ -85,7 +85,7 @@ def damage_of(row: dict[str, Any]) -> Damage:
 
 
 def findings(path: Path) -> list[str]:
-    """Return the codes of all damage and findings of the only partition of a directory."""
+    """Verify the only partition in a directory, and return the codes of its damage and findings."""
     (directory,) = discover([path]).partitions
     entry = verify_partition(PartitionLog(directory))
     return [x["error"] for x in entry["damaged"] + entry["findings"]]

@@ -69,7 +69,7 @@ def mutated_batch(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def loose_batch(draw: st.DrawFn) -> bytes:
-    """Draw records with correct lengths, whose other bytes are mostly small varints."""
+    """Generate a batch of records whose length fields are correct and whose other fields are mostly small varints."""
     byte = st.one_of(
         st.integers(0, 8), st.integers(0, 20), st.sampled_from([0x7F, 0x80, 0x82, 0xFF]), st.integers(0, 255)
     )

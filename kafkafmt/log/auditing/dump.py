@@ -150,7 +150,7 @@ def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Pat
         if path.is_dir():
             found = list(_below(path))
             if not found:
-                raise NoLogError(f"{path}: contains no file that can be dumped ({', '.join(SUFFIXES)})")
+                raise NoLogError(f"{path} contains no file that can be dumped ({', '.join(SUFFIXES)})")
             yield from found
         elif path.suffix in SUFFIXES:
             yield path

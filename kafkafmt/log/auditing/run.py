@@ -62,7 +62,7 @@ class StoppedError(Exception):
 
 
 def error_text(error: OSError) -> str:
-    """Return a text with the file that could not be read or written, and the reason."""
+    """Return a message that names the file that could not be read or written, and gives the reason."""
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
 
 

@@ -189,7 +189,8 @@ class _Copy:
     def is_copied(self, source: SegmentFile, pieces: list[Piece], damaged: bool) -> bool:
         """Return whether the copy has a file for a segment.
 
-        It always has a file for the last segment, because its name determines the end of the log.
+        There is always a file for the last segment, because that file's name determines the end of the
+        log.
         """
         return bool(pieces) or source.last or not (damaged or source.size)
 
@@ -342,7 +343,7 @@ class _Copy:
         with FileView(path) as view:
             made = read_through(view, base, self.state, max_batch_bytes=self.log.max_batch_bytes)
             if made.end < view.size:
-                raise _RefusedError(str(made.error or "its offsets are out of an index's range"))
+                raise _RefusedError(str(made.error or "its offsets do not fit into an index"))
         for suffix, data in zip((".index", ".timeindex"), made.indexes.take(), strict=True):
             self._new(path.with_suffix(suffix), data, mode)
         if made.aborted:

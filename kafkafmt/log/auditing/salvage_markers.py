@@ -57,8 +57,8 @@ class _Lost(NamedTuple):
 class _Search:
     """Finds the markers that were lost and can be restored.
 
-    Call `add` with every table of the copy's batches, in offset order, and then `finish`. `found`
-    is the result.
+    Call `add` with each table of batches of the copy, in offset order, and then call `finish`. The
+    result is collected in `found`.
     """
 
     def __init__(self, entries: Iterable[Aborted]) -> None:
@@ -160,7 +160,10 @@ def restored_markers(
 
 
 def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEntry]]]:
-    """Return the offset of each readable producer snapshot, with its entries by producer id."""
+    """Return pairs of a snapshot's offset and a dict of its entries by producer id, sorted by offset.
+
+    Producer snapshots that cannot be read are omitted.
+    """
     found = []
     for name in files.list_directory(directory.path)[1]:
         offset = snapshot_offset_of(name)

@@ -67,7 +67,7 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
             or real == folder
             or (not source.named and real.is_relative_to(folder))
         ):
-            raise OutputPlaceError(given, f"is inside {source.path.parent}, which is read; choose another place")
+            raise OutputPlaceError(given, f"is inside {source.path.parent}, which is an input; choose another place")
     if target.exists() and not target.is_dir():
         raise OutputPlaceError(given, "exists and is not a directory")
     return target
@@ -176,18 +176,22 @@ class Output:
         if INCOMPLETE in entries:
             self._take_lock()
             if entries != [INCOMPLETE]:
-                why = "an interrupted salvage left it incomplete; delete the directory and salvage again"
+                why = "an interrupted salvage left an incomplete copy; delete the directory and salvage again"
                 raise FileExistsError(errno.EEXIST, why, str(self.target))
             shutil.rmtree(self.work)
             self._release_lock()
         elif entries:
-            raise FileExistsError(errno.EEXIST, "it is not empty; give a new or an empty directory", str(self.target))
+            raise FileExistsError(
+                errno.EEXIST, "the directory is not empty; specify a new or an empty directory", str(self.target)
+            )
         self._working = True
         try:
             self.work.mkdir(0o700)
         except FileExistsError:
             self._working = False  # another process has just created the directory
-            raise BlockingIOError(errno.EAGAIN, "another process is salvaging into it", str(self.target)) from None
+            raise BlockingIOError(
+                errno.EAGAIN, "another process is salvaging into this directory", str(self.target)
+            ) from None
         self._take_lock()
 
     def _take_lock(self) -> None:
@@ -196,7 +200,9 @@ class Output:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._working = False
-            raise BlockingIOError(errno.EAGAIN, "another process is salvaging into it", str(self.target)) from None
+            raise BlockingIOError(
+                errno.EAGAIN, "another process is salvaging into this directory", str(self.target)
+            ) from None
 
     def _release_lock(self) -> None:
         if self._lock >= 0:

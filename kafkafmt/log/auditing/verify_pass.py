@@ -134,6 +134,6 @@ class VerifyPass:
             self._before = plan.segment, extent.last_offset + 1
 
     def finish(self) -> None:
-        """If `see` was called with every batch, store the state of the transactions in the log."""
+        """Set `log.transactions`, if `see` was called with every batch."""
         if self._walk is not None:
             self.log.transactions = settle(self._walk)

@@ -50,7 +50,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     # Split into at most parts + 1 pieces, because one extra piece is enough to reject a long line.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
-        raise StructureError(f"{name}: line 2 gives the number of entries as {count}, but there are {len(entries)}")
+        raise StructureError(f"{name}: line 2 states {count} entries, but the file contains {len(entries)}")
     for number, entry in enumerate(entries, 3):
         if len(entry) != parts:
             found = len(entry) if len(entry) < parts else f"more than {parts}"

@@ -392,12 +392,12 @@ def read_text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except IsADirectoryError:
-        raise StructureError(f"{path.name}: a directory, not a file") from None
+        raise StructureError(f"{path.name} is a directory, not a file") from None
     if size > MAX_TEXT_BYTES:
-        raise StructureError(f"{path.name}: {size} bytes, more than the limit of {MAX_TEXT_BYTES}")
+        raise StructureError(f"{path.name} has {size} bytes; the limit is {MAX_TEXT_BYTES}")
     lines = sum(map(data.count, _LINE_ENDS))
     if lines > MAX_TEXT_LINES:
-        raise StructureError(f"{path.name}: {lines} lines, more than the limit of {MAX_TEXT_LINES}")
+        raise StructureError(f"{path.name} has {lines} lines; the limit is {MAX_TEXT_LINES}")
     return data.decode(errors="replace")
 
 

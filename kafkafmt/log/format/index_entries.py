@@ -145,7 +145,7 @@ def _bytes(dtype: np.dtype[np.void], *columns: Entries) -> bytes:
         if len(column) and (column.min() < 0 or column.max() > limit):
             raise ValueError(
                 f"the values of {name} range from {int(column.min())} to {int(column.max())}; "
-                f"an index entry can hold 0 to {limit}"
+                f"an index entry can hold values from 0 to {limit}"
             )
         table[name] = column
     return table.tobytes()

@@ -51,7 +51,7 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
     """Return whether the leader epochs of batches contradict the entries of a checkpoint.
 
-    If the entries of the checkpoint do not increase, return True.
+    Also return True if the entries of the checkpoint are not in increasing order.
 
     Batches before the first entry do not contradict the checkpoint. Neither do batches after the
     start of the last entry that have a higher epoch.

@@ -132,7 +132,10 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Return the number of producers except `known` that have an open transaction, and the entry of one of them."""
+        """Count the open transactions of producers other than those in `known`.
+
+        Return the number, and the entry of one of these producers, or None if there are none.
+        """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
         found = next((producer_id for producer_id in self._open if producer_id not in ids), None) if count else None

@@ -92,7 +92,7 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
         the same partition, the error is a `DuplicatePartitionError`.
     """
     if replicas not in (None, "longest"):
-        raise ValueError(f"replicas is {replicas!r}; it can be 'longest' or None")
+        raise ValueError(f"replicas is {replicas!r}; it must be 'longest' or None")
     found: list[PartitionDir] = []
     messages: list[str] = []
     for path in dict.fromkeys(_absolute(p) for p in paths):
@@ -135,7 +135,7 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
     directories, names = files.list_directory(path)
     if INCOMPLETE in directories:
         raise NoLogError(
-            f"{path}: incomplete, because a salvage was interrupted or is still running; if it was interrupted, delete it and salvage again"
+            f"{path} is incomplete, because a salvage was interrupted or is still running; if the salvage was interrupted, delete the directory and salvage again"
         )
     logs = [n for n in names if n.endswith(".log")]
     if any(base_offset_of(n) is not None for n in logs):
@@ -154,7 +154,7 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
         return [_partition(path, [], names, messages, named=True)]
     why = "no .log file, no partition directory"
     if logs:
-        why = f"no Kafka log: no file is named by a base offset of 20 digits, and {_few(logs)}"
+        why = f"no file is named by a base offset of 20 digits, and {_few(logs)}"
     hint = f"; {_packed_message(path / packed[0]).removeprefix(f'{path}/')}" if packed else _nearby(path)
     raise NoLogError(f"{path}: no log in it ({why}){hint}")
 
@@ -170,7 +170,7 @@ def _check_log_file(path: Path) -> None:
     packing = recognize.packing(path)
     if log and packing is None and (base_offset_of(path.name) is not None or recognize.has_valid_batch(path)):
         return
-    what = "no Kafka log: its name is no base offset of 20 digits, and it has no valid batch"
+    what = "not a Kafka log, because the name is not a base offset of 20 digits, and the file contains no valid batch"
     if not log:
         what = "not a .log file, a partition directory or a log directory"
     raise NoLogError(f"{path}: {packing or what}")

@@ -39,7 +39,7 @@ BLOCK_ENTRIES = 512
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A position at which a batch should begin, or one end of a segment.
+    """A position at which a batch should begin, or the start or end of a segment.
 
     Attributes
     ----------
@@ -132,7 +132,8 @@ def divide(
     inside = (positions > stretch.start.position) & (positions < stretch.end.position)
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
-    # The batch after the first entry with the offset `end` - 1 or a later one begins at or after `end`.
+    # Find the first index entry whose offset is at least `end` - 1. The entry after it refers to a
+    # batch that begins at or after `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
     last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end

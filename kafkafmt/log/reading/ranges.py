@@ -175,14 +175,15 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     """Return the first offset, the last offset and the size in bytes of a batch, as given by its header.
 
-    A wrapper message has the offset of its last inner message, which is returned as both offsets.
+    A wrapper message has the offset of its last inner message. This offset is returned as both the
+    first and the last offset.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
     if len(head) <= MAGIC_AT or size > view.size - position:
         raise TruncatedError("the file ends inside a batch", position)
     if size < MIN_LEGACY_LENGTH + ENTRY_OVERHEAD or not 0 <= head[MAGIC_AT] <= MAGIC_V2:
-        raise StructureError("there is no batch here: its size or magic is impossible", position)
+        raise StructureError("there is no batch at this position, because the size or magic is impossible", position)
     base = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
     delta = (
         int.from_bytes(head[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True)

@@ -28,7 +28,7 @@ class DuplicatePartitionError(ValueError):
 
     def __init__(self, topic: str, partition: int, paths: tuple[Path, ...]) -> None:
         self.topic, self.partition, self.paths = topic, partition, paths
-        super().__init__(f'{self.problem}; open only one of them, or pass replicas="longest"')
+        super().__init__(f'{self.problem}; open only one of the two directories, or pass replicas="longest"')
 
     @property
     def problem(self) -> str:

@@ -1,4 +1,4 @@
-"""Find the position of an offset or a time in a partition, like the broker request ListOffsets."""
+"""Find a record of a partition by offset or by timestamp, as a broker does for a ListOffsets request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIAL_TIMES = (LATEST, EARLIEST, MAX_TIMESTAMP)
 
 @dataclass(frozen=True)
 class Position:
-    """The position of an offset or a time in a partition.
+    """The position of a record in a partition, found by offset or by timestamp.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class Position:
 
 
 def seek(log: PartitionLog, *, offset: int | None = None, timestamp: Any = None) -> Position:
-    """Return the position of an offset or a time in a partition.
+    """Find a record of a partition by offset or by timestamp, and return its position.
 
     `Partition.seek` documents the arguments.
     """
     if (offset is None) == (timestamp is None):
-        raise TypeError("seek takes an offset or a timestamp, one of the two")
+        raise TypeError("seek takes either an offset or a timestamp")
     before = log.bytes_read, log.reads, log.planned
     if offset is not None:
         place = _fields(find_offset(log, arguments.integer("offset", offset, 0, kind="an offset")))
@@ -84,7 +84,7 @@ def _at_time(log: PartitionLog, time: Any) -> Fields:
     if time == MAX_TIMESTAMP:
         return _fields(find_max_timestamp(log))
     if isinstance(time, str):
-        raise ValueError(f"timestamp is {time!r}; as a word, it can be {', '.join(map(repr, SPECIAL_TIMES))}")
+        raise ValueError(f"timestamp is {time!r}; a str must be one of {', '.join(map(repr, SPECIAL_TIMES))}")
     return _fields(find_timestamp(log, arguments.millis("timestamp", time)))
 
 

@@ -280,7 +280,8 @@ class Remainder:
 def contradiction(file: str, row: np.void, start: int, reached: int) -> Damage:
     """Return the damage for a batch whose offsets overlap those of delivered batches.
 
-    The delivered batches have offsets up to `reached` - 1. `start` is the file position of the buffer that contains the batch.
+    All batches delivered so far have offsets below `reached`. `start` is the file position of the buffer in which the
+    batch `row` was found.
     """
     first, last = int(row["base_offset"]), last_offset(row)
     message = f"offsets {first} to {last} contradict the batches up to offset {reached - 1}"

@@ -238,7 +238,7 @@ class LogDirectory:
                 "and is neither '.' nor '..'"
             )
         if not 0 <= integer("partition", partition) <= MAX_PARTITION:
-            raise ValueError(f"partition is {partition}; it must be 0 to {MAX_PARTITION}")
+            raise ValueError(f"partition is {partition}; it must be between 0 and {MAX_PARTITION}")
         if key in self._writers:
             raise ValueError(f"{topic}-{partition} already has an open writer; use it, or close it first")
         if topic_id is not None:

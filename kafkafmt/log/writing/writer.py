@@ -594,7 +594,7 @@ class LogWriter:
         with self._lock:
             self._check_open()
             if integer("offset", offset, 0) > self.next_offset:
-                raise ValueError(f"offset is {offset}; the log ends at {self.next_offset}, so it cannot start later")
+                raise ValueError(f"offset is {offset}; it must be at most {self.next_offset}, the log end offset")
             if offset > self.log_start_offset:
                 self.log_start_offset = offset
                 self._changed()

@@ -20,9 +20,9 @@ def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
     """
     for path in dict.fromkeys(Path(local_path(p)).resolve() for p in inputs):
         if output == path or output.is_relative_to(path):
-            raise OutputPlaceError(str(output), f"is in {path}, which is read; choose another place")
+            raise OutputPlaceError(str(output), f"is in {path}, which is an input; choose another place")
         if path.is_relative_to(output):
-            raise OutputPlaceError(str(output), f"contains {path}, which is read; choose another place")
+            raise OutputPlaceError(str(output), f"contains {path}, which is an input; choose another place")
     for path, name in ((Path.cwd(), "current"), (Path.home(), "home")):
         if path.resolve().is_relative_to(output):
             raise OutputPlaceError(str(output), f"contains the {name} directory; choose another place")

@@ -49,7 +49,8 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
     """
     if os.path.lexists(segment.path):
         raise unavailable(
-            segment, f"the file is missing on host {host}, but the driver sees it: that host sees another directory"
+            segment,
+            f"the file is missing on host {host}, but exists on the driver, so the path refers to another directory on that host",
         )
     log.skip_missing(segment)
 

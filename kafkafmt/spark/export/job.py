@@ -241,7 +241,7 @@ class Export:
         return ReadLimits(self.options.max_batch_bytes, run_bytes=run_bytes)
 
     def _export_splits(self, context: Any, works: list[_Work], write: WriteSplit, show: Progress) -> None:
-        """Export all splits, and plan the segments for which this is necessary."""
+        """Export all splits. Plan the segments that cannot be exported without a plan."""
         total = sum(s.size for w in works for s in w.segments)
         size = self.options.split_bytes or _share(total, context.defaultParallelism, SMALLEST_SPLIT, SPLIT_BYTES)
         size = max(size, 0 if self.options.split_bytes else total // MAX_SPLITS)

@@ -65,7 +65,9 @@ class ExportOptions:
             object.__setattr__(self, "compression_level", DEFAULT_ZSTD_LEVEL)
         elif not ZSTD_LEVELS[0] <= self.compression_level <= ZSTD_LEVELS[1]:
             lowest, highest = ZSTD_LEVELS
-            raise ValueError(f"compression_level is {self.compression_level}; it can be {lowest} to {highest}")
+            raise ValueError(
+                f"compression_level is {self.compression_level}; it must be between {lowest} and {highest}"
+            )
 
     @property
     def offsets(self) -> OffsetRange:

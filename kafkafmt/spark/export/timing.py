@@ -43,7 +43,7 @@ class Stopwatch:
 
 
 def peak_memory() -> int:
-    """Return the highest resident memory that this process has had, in bytes."""
+    """Return the peak resident memory of this process, in bytes."""
     try:
         with open("/proc/self/status") as status:
             for line in status:

@@ -87,7 +87,9 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
         raise OptionError("no path: pass the log directory to .save() or .start()")
     topic = given.get("topic")
     if topic is not None and not is_topic_name(topic):
-        raise OptionError(f"topic is {topic!r}; a topic's name has up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+        raise OptionError(
+            f"topic is {topic!r}; a topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
+        )
     partitions = whole_number("partitions", given.get("partitions", "1"), 1)
     if partitions > MAX_PARTITION:
         raise OptionError(f"partitions is {partitions}; it must be at most {MAX_PARTITION}")

@@ -108,7 +108,7 @@ class Stage:
         given = rows.column("partition") if "partition" in rows.schema.names else pa.nulls(len(rows), pa.int32())
         numbers: np.ndarray = given.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         if len(wrong := numbers[(numbers < -1) | (numbers > MAX_PARTITION)]):
-            raise ValueError(f"a row's partition is {wrong[0]}; it must be from 0 to {MAX_PARTITION}")
+            raise ValueError(f"a row's partition is {wrong[0]}; it must be between 0 and {MAX_PARTITION}")
         free = given.is_null().to_numpy(zero_copy_only=False)
         if free.any():
             keys = rows.column("key") if "key" in rows.schema.names else pa.nulls(len(rows), pa.binary())

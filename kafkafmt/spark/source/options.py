@@ -85,13 +85,17 @@ class Bound:
         """
         if isinstance(self.value, int):
             return
-        remedy = "name each partition that is read"
+        remedy = "name exactly the partitions that the query reads"
         if self.kind == "offset":
             remedy += " (-2 is the earliest offset, -1 the latest)"
         if lacking := set(keys) - self.value.keys():
-            raise OptionError(f"{self.option} does not name {_listed(lacking)}, which is read; {remedy}")
+            raise OptionError(
+                f"{self.option} must include {_listed(lacking)}, because the query reads {_pronoun(lacking)}; {remedy}"
+            )
         if unknown := self.value.keys() - set(keys):
-            raise OptionError(f"{self.option} names {_listed(unknown)}, which is not read; {remedy}")
+            raise OptionError(
+                f"{self.option} includes {_listed(unknown)}, but the query does not read {_pronoun(unknown)}; {remedy}"
+            )
 
 
 @dataclass(frozen=True)
@@ -297,6 +301,10 @@ def _optional(options: Mapping[str, str], name: str, least: int) -> int | None:
 def _listed(keys: Iterable[Key], most: int = 3) -> str:
     names = [f"{topic}-{number}" for topic, number in sorted(keys)]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _pronoun(keys: Collection[Key]) -> str:
+    return "it" if len(keys) == 1 else "them"
 
 
 def _existing(partitions: Iterable[PartitionDir]) -> str:

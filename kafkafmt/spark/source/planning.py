@@ -186,7 +186,7 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
             what = f"the log ends at offset {s.log.next_offset}"
         if what and options.fail_on_data_loss:
             raise DataLossError(
-                f"{name}: {option} is {offset}, but {what}; failOnDataLoss=false reads the offsets that exist"
+                f"{name}: {option} is {offset}, but {what}; set failOnDataLoss=false to read the offsets that exist"
             )
         if what:
             tell(f"{name}: {option} is {offset}, but {what}")
@@ -201,7 +201,9 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
     try:
         found = discover(options.paths, options.replicas)
     except DuplicatePartitionError as error:
-        raise OptionError(f"{error.problem}; name only one of them, or set the option replicas=longest") from None
+        raise OptionError(
+            f"{error.problem}; name only one of the two directories, or set the option replicas=longest"
+        ) from None
     except ValueError as error:
         raise OptionError(str(error)) from None
     for message in found.messages:

@@ -171,7 +171,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
         """Return the end offset of each log.
 
-        If a log no longer exists or ends before its offset in `begin`, a data loss is reported.
+        If a log no longer exists, or ends before its offset in `begin`, data loss is reported.
         """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
@@ -262,13 +262,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Raise DataLossError for lost offsets, or log a message if failOnDataLoss is false."""
         message = f"{key[0]}-{key[1]}: {what}"
         if self.options.fail_on_data_loss:
-            raise DataLossError(f"{message}; failOnDataLoss=false continues without them")
+            raise DataLossError(f"{message}; set failOnDataLoss=false to continue without the lost offsets")
         self._once(message)
 
     def _gone(self, message: str) -> None:
         """Raise DataLossError for a missing file, or log a message if failOnDataLoss is false."""
         if self.options.fail_on_data_loss:
-            raise DataLossError(f"{message}; failOnDataLoss=false continues without it")
+            raise DataLossError(f"{message}; set failOnDataLoss=false to continue without the lost records")
         say(message)
 
 

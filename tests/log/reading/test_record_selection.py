@@ -72,7 +72,7 @@ def test_interval_ends_at_the_lower_of_two_offsets() -> None:
 
 
 def test_wrong_isolation_level_is_an_error() -> None:
-    with pytest.raises(ValueError, match="isolation is 'serializable'; it can be"):
+    with pytest.raises(ValueError, match="isolation is 'serializable'; it must be"):
         Selection(isolation="serializable")
 
 
