@@ -173,9 +173,11 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
     fields.append(("unknown_tagged_fields", tuple[tuple[int, bytes], ...], dataclasses.field(default=())))
     namespace |= common | {"SCHEMA": struct, "DEFAULTS": defaults}
     namespace["__qualname__"] = outer if outer == struct.name else f"{outer}.{struct.name}"
-    return dataclasses.make_dataclass(
+    message = dataclasses.make_dataclass(
         struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False
     )
+    message.__module__ = namespace["__module__"]  # since Python 3.12, make_dataclass() sets it to this module
+    return message
 
 
 def _second_name(name: str) -> property:

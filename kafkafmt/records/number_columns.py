@@ -154,17 +154,32 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
     try:
         found = times.astype("datetime64[ms]")
         back = found.astype(times.dtype)
-    except OverflowError:
-        raise ValueError(f"timestamp: a time in {times.dtype} does not fit into 64 bits of milliseconds") from None
+    except OverflowError:  # raised by NumPy 2.5 and newer
+        raise _time_error(times, name, _first_overflow(times)) from None
     numbers: IntArray = found.astype(np.int64)
     one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
     # Only units coarser than milliseconds can overflow. In such a unit, one millisecond (`one`) is
     # 0.
     wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)
     if wrong.any():
-        row = int(np.argmax(wrong))
-        value = times[row].astype(np.int64)
-        raise ValueError(
-            f"{name}, row {row}: {value} in {times.dtype} is before 1970 or does not fit into 64 bits of milliseconds"
-        )
+        raise _time_error(times, name, int(np.argmax(wrong)))
     return numbers
+
+
+def _first_overflow(times: np.ndarray) -> int:
+    """Return the first row whose time does not fit into 64 bits of milliseconds, by bisection."""
+    low, high = 0, len(times)  # the row is in [low, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            times[low:middle].astype("datetime64[ms]")
+            low = middle
+        except OverflowError:
+            high = middle
+    return low
+
+
+def _time_error(times: np.ndarray, name: str, row: int) -> ValueError:
+    value = times[row].astype(np.int64)
+    problem = "is before 1970 or does not fit into 64 bits of milliseconds"
+    return ValueError(f"{name}, row {row}: {value} in {times.dtype} {problem}")

@@ -82,7 +82,7 @@ class Run:
     def __init__(self, progress: Progress | None = None, on_message: OnMessage | None = None) -> None:
         self._total = 0
         self.messages: list[str] = []
-        self.unreadable: list[UnreadablePartition] = []
+        self._unreadable: list[UnreadablePartition] = []
         self._done = 0
         self._progress = progress
         self._on_message = on_message
@@ -123,6 +123,14 @@ class Run:
             self._callback_error = error
             raise
 
+    @property
+    def unreadable(self) -> list[UnreadablePartition]:
+        """What could not be read, ordered by topic, partition and path.
+
+        The threads find it in any order.
+        """
+        return sorted(self._unreadable, key=lambda u: (u.topic or "", u.partition or 0, u.path))
+
     def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
         """Record that a file is not read, and the reason.
 
@@ -132,7 +140,7 @@ class Run:
         self.tell(f"{path}: {why}")
         topic, partition = (None, None) if directory is None else directory.key
         with self._lock:
-            self.unreadable.append(UnreadablePartition(topic, partition, str(path), why))
+            self._unreadable.append(UnreadablePartition(topic, partition, str(path), why))
 
     @contextmanager
     def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
@@ -148,7 +156,7 @@ class Run:
             why = error_text(error)
             self.tell(f"{directory.topic}-{directory.partition} cannot be read: {why}")
             with self._lock:
-                self.unreadable.append(UnreadablePartition(*directory.key, str(directory.path), why))
+                self._unreadable.append(UnreadablePartition(*directory.key, str(directory.path), why))
 
     def map(
         self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False

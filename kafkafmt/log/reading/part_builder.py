@@ -31,7 +31,7 @@ NOWHERE = np.empty(0, np.int64)
 class PartBuilder:
     """Builds parts from the valid batches and damaged spans of a walk, many batches at a time.
 
-    `rows` is the largest number of batches that wait to be turned into parts.
+    `rows` is the maximum number of batches that may be waiting to be turned into parts.
     """
 
     def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
