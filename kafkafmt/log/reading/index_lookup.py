@@ -75,7 +75,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     )
     if entry is None:
         return 0
-    batch = _batch_at(view, entry.second)
+    batch = batch_at(view, entry.second)
     if batch is None or not segment.base_offset <= int(batch["base_offset"]) <= segment.base_offset + entry.first:
         return 0
     if exactly and last_offset(batch) < segment.base_offset + entry.first:
@@ -160,7 +160,7 @@ def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchT
             return
 
 
-def _batch_at(view: FileView, position: int) -> np.void | None:
+def batch_at(view: FileView, position: int) -> np.void | None:
     """Return the header fields of the valid batch at `position`, or None if there is no valid batch."""
     table = np.zeros(1, BATCH_DTYPE)
     size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12

@@ -11,6 +11,8 @@ import os
 
 from ...constants import MAX_OFFSET
 from ...log import PartitionDir, PartitionLog, SegmentFile
+from ...log.format.files import FileView
+from ...log.reading.index_lookup import batch_at
 from ...log.reading.missing import check_retention, unavailable
 from ...log.reading.plan import SegmentPlan, plan_segment
 from ...log.reading.read_limits import ReadLimits
@@ -40,6 +42,27 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | s
     except OSError as error:
         raise with_host(error) from error
     return plan
+
+
+def check_damage(plan: SegmentPlan) -> None:
+    """Raise an OSError if the driver finds a valid batch where a task found damaged bytes.
+
+    The task then sees another file under the same path. Only the first damaged span is checked.
+    """
+    damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # those batches are valid
+    if not damaged:
+        return
+    try:
+        with FileView(plan.segment.path) as view:
+            valid = batch_at(view, damaged[0].position) is not None
+    except OSError:  # reading the damaged bytes for the quarantine reports why
+        return
+    if valid:
+        raise unavailable(
+            plan.segment,
+            f"a task found damage at position {damaged[0].position}, where the driver finds a valid batch: "
+            "the host of the task sees another file",
+        )
 
 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:

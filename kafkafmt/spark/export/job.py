@@ -31,7 +31,7 @@ from ...log.reading.transactions import TransactionInDoubtError
 from ...text import json_encoder
 from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits, make_splits, may_hold
 from .checks import check_names, check_place
-from .delivered import check_missing, check_records, plan_in_task
+from .delivered import check_damage, check_missing, check_records, plan_in_task
 from .options import ExportOptions, Progress
 from .parquet import Manifest, TaskSettings, write_empty, write_split
 from .quarantine import damage_in_range, in_context, write_quarantine
@@ -302,6 +302,7 @@ class Export:
             if isinstance(plan, str):
                 check_missing(work.log, segment, plan)
                 plan = SegmentPlan(segment, 0, [], [], [])
+            check_damage(plan)
             work.planned[segment.name] = plan
             work.damaged += damage_in_range([plan], work.interval)
 
