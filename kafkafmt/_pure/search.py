@@ -226,7 +226,7 @@ def continues_log(view: memoryview, p: int, expected: int) -> bool:
 
 
 def possible(view: memoryview, p: int) -> bool:
-    """Return whether a header can begin at `p`, regardless of its offset."""
+    """Return whether a header can begin at `p`, whatever offset the header contains."""
     (length,), magic = INT32.unpack_from(view, p + LENGTH_AT), view[p + MAGIC_AT]
     if magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
         return False

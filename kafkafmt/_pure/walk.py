@@ -73,7 +73,7 @@ def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
 def read_record(
     data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str], max_headers: int
 ) -> Row:
-    """Read the record at `start` of a payload that ends at `end`.
+    """Read the record at position `start` in a payload that ends at `end`.
 
     Fields after the last one in `names` are not decoded.
     """

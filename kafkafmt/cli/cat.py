@@ -47,8 +47,8 @@ TYPES = {0: "", 1: " (append)"}
     "-f",
     "--follow",
     is_flag=True,
-    help="After the last record, wait for new records and print them, until interrupted. With -o -0:, print only new "
-    "records.",
+    help="After the last record, wait for new records and print them until interrupted. To print only new records, add "
+    "-o -0:.",
 )
 @isolation_option
 @click.option(
@@ -56,8 +56,8 @@ TYPES = {0: "", 1: " (append)"}
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help='What to do at damaged data. "fail" prints the records before the damage, and stops. "skip" reports the '
-    "damage, and continues. In both cases, the exit code is 1.",
+    help='What to do if data is damaged. "fail" prints the records before the damage and stops. "skip" reports the '
+    "damage and continues. In both cases, the exit code is 1.",
 )
 @click.option("--control", is_flag=True, help="Include control records, such as transaction markers.")
 @bytes_option

@@ -56,7 +56,7 @@ class ApiName(ParamType[int]):
 @click.option(
     "--records",
     is_flag=True,
-    help="Also print the records that record data contains, in the output format of `kafkafmt cat`.",
+    help="If a message contains record data, also print its records, in the output format of `kafkafmt cat`.",
 )
 @bytes_option
 @limit_batch_option

@@ -1,6 +1,6 @@
 """Convert the items of a dump to dicts with the field names that kafka-dump-log prints.
 
-The JSON lines of ``kafkafmt dump`` have the same names.
+The JSON lines of ``kafkafmt dump`` use the same names.
 """
 
 from __future__ import annotations

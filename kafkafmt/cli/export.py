@@ -58,8 +58,8 @@ MOST_LINES = 20
     type=click.Choice(ON_ERROR),
     default="quarantine",
     show_default=True,
-    help='What to do at damaged data. "quarantine" exports all intact records and copies the damaged spans to OUT/quarantine. '
-    '"fail" stops and creates no OUT.',
+    help='What to do if data is damaged. "quarantine" exports all intact records and copies the damaged spans to OUT/quarantine. '
+    '"fail" stops and does not create OUT.',
 )
 @click.option(
     "--compression",

@@ -260,7 +260,7 @@ class RecordReader:
     ) -> Iterator[Chunk]:
         """Yield the records of batches whose uncompressed records are in `source`.
 
-        `original` is the table of the same batches in the caller's buffer, to which errors refer.
+        `original` is the table of the same batches in the caller's buffer. Errors refer to that buffer.
         """
         columns = self.columns
         columns.reset()

@@ -58,7 +58,7 @@ def program(name: str) -> str:
 
 
 def cache() -> Path:
-    """Return the directory for downloaded class paths and compiled classes."""
+    """Return the directory for downloaded JAR files and compiled classes."""
     configured = os.environ.get("KAFKAFMT_CACHE")
     base = (
         Path(configured)

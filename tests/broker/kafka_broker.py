@@ -149,7 +149,7 @@ class Broker:
             self._process = None
 
     def close(self) -> None:
-        """Kill the broker if it runs, and remove its directory if that is temporary."""
+        """Kill the broker if it is running, and remove its directory if it is a temporary one."""
         self.kill()
         if self._temporary is not None:
             self._temporary.cleanup()

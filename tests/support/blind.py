@@ -1,4 +1,4 @@
-"""Change a log directory so that an executor sees other files than the driver."""
+"""Change a log directory so that an executor sees different files from those that the driver saw."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def dumped(file: Path) -> dict[str, list[str]]:
 
     `file` is a `dump.txt.xz` or a `decoded-*.txt.xz`.
 
-    The lines that the tool wrote to stderr have the key `stderr`.
+    The lines that the tool wrote to stderr are stored under the key `stderr`.
     """
     found: dict[str, list[str]] = {}
     lines: list[str] = []

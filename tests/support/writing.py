@@ -27,7 +27,7 @@ def offsets(path: Path, **given: Unpack[SelectionArguments]) -> list[int]:
 
 
 def problems(path: Path) -> list[Any]:
-    """Return all damage and findings of the partitions of a directory."""
+    """Return all damage and findings for the partitions in a directory."""
     found = []
     for directory in discover([path]).partitions:
         report = verify_partition(PartitionLog(directory))

@@ -39,7 +39,7 @@ The timestamp is not compared, because different Kafka releases take it from dif
 class StateAudit:
     """Compares producer snapshots, transaction indexes and leader epochs with the batches.
 
-    Call `add` with every table of batches of the partition, in offset order, and then `findings`.
+    Call `add` with every table of batches of the partition, in offset order. Then call `findings`.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
-        """The batches that were delivered in one pass, as a plan of each segment, by file name."""
+        """A dict from the file name of each segment to a plan of the batches that were delivered in one pass."""
         return {}
 
     @property
@@ -130,7 +130,7 @@ class PartitionLog(PlannedLog):
     def _remaining_parts(
         self, segment: SegmentFile, rest: Remainder, start: int, end: int, on_damage: OnDamage | None, grouped: bool
     ) -> Iterator[Part]:
-        """Yield the batches of a segment that one pass did not deliver."""
+        """Yield the batches of a segment that `_in_one_pass` has not delivered."""
         plan = None if rest.stretch else self._plan_of_range(segment, max(start, rest.reached), end)
         events = Events(rest.of(plan or self.plan(segment)), start, end)
         first = start if rest.stretch else max(start, rest.reached)

@@ -223,7 +223,7 @@ def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
 def write_empty(path: Path, compression: str, level: int | None) -> None:
     """Write a Parquet file without rows.
 
-    Its columns have the order that a reader gets for an export with records.
+    Its columns are in the order in which a reader sees them in an export with records.
     """
     path.parent.mkdir(exist_ok=True)
     schema = pa.schema([*schema_of(COLUMNS), SCHEMA.field("topic"), SCHEMA.field("partition")])

@@ -45,7 +45,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
         if name in types and types[name] not in allowed:
             raise ValueError(f"column {name} is {types[name]}; it must be {' or '.join(allowed)}")
     if "value" not in types:
-        raise ValueError(f"the column value is missing; the columns are {', '.join(types) or 'none'}")
+        raise ValueError(f"the column 'value' is missing; the columns are {', '.join(types) or 'none'}")
     if options.topic is None and "topic" not in types:
         raise ValueError("no topic: set the option topic, or add a column topic")
 

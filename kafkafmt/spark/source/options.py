@@ -100,7 +100,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a query that reads. Sizes are in bytes."""
+    """The options of a read query. Sizes are in bytes."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None

@@ -226,7 +226,7 @@ def _resolve(s: _Selected, options: Options) -> None:
 
 
 def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
-    """Return the offset at which reading starts, which is not LATEST or EARLIEST.
+    """Return the actual offset at which reading starts, never LATEST or EARLIEST.
 
     If `bound` is a time after all records, the result depends on the option
     startingOffsetsByTimestampStrategy. Return None if it is "latest". Otherwise, raise OptionError.
