@@ -78,6 +78,24 @@ class Stretch:
         return self.end.position - self.start.position
 
 
+@dataclass(frozen=True, slots=True)
+class Range(Stretch):
+    """A stretch that is read at once, with what the index says about its borders.
+
+    Attributes
+    ----------
+    after_start, after_end : int
+        The offset in the index entry before each border. The batch at the border begins after it.
+    before_start, before_end : int
+        Position in the index entry before each border.
+    """
+
+    after_start: int
+    after_end: int
+    before_start: int
+    before_end: int
+
+
 def whole_segment(segment: SegmentFile, size: int) -> Stretch:
     """Return the stretch that consists of the first `size` bytes of a segment."""
     last = MAX_OFFSET - 1 if segment.next_base is None else segment.next_base - 1
@@ -91,7 +109,7 @@ def divide(
     start: int = 0,
     end: int = NO_END,
     range_bytes: int = RANGE_BYTES,
-) -> list[Stretch] | None:
+) -> list[Range] | None:
     """Divide a stretch into ranges of about `range_bytes` bytes.
 
     Only the ranges in which the offsets [start, end) can be are returned.
@@ -112,7 +130,7 @@ def divide(
 
     Returns
     -------
-    list of Stretch or None
+    list of Range or None
         None if the index cannot divide the stretch, because it has no entry for MAX_RANGE_BYTES, is
         invalid, or does not contain the borders of the stretch.
     """
@@ -121,7 +139,7 @@ def divide(
         return None
     narrow = start > base or end <= stretch.end.upto
     if not narrow and stretch.size <= range_bytes and not (stretch.start.indexed or stretch.end.indexed):
-        return [stretch]
+        return [Range(stretch.start, stretch.end, base - 1, base - 1, 0, 0)]
     found = _entries(segment, log, base, stretch, start, end)
     if found is None:
         return None
@@ -129,6 +147,7 @@ def divide(
     for border in (stretch.start, stretch.end):
         if border.indexed and not _contains(offsets, positions, border):
             return None
+    known_offsets, known_positions = offsets, positions
     inside = (positions > stretch.start.position) & (positions < stretch.end.position)
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
@@ -148,7 +167,13 @@ def divide(
             break
         borders.append(Border(int(positions[i]), int(offsets[i])))
     borders.append(last)
-    ranges = [Stretch(a, b) for a, b in itertools.pairwise(borders)]
+    before = [int(np.searchsorted(known_positions, b.position, "left")) - 1 for b in borders]
+    after = [int(known_offsets[i]) if i >= 0 else base - 1 for i in before]
+    named = [int(known_positions[i]) if i >= 0 else 0 for i in before]
+    ranges = [
+        Range(a, b, after[i], after[i + 1], named[i], named[i + 1])
+        for i, (a, b) in enumerate(itertools.pairwise(borders))
+    ]
     return ranges if all(0 < r.size <= MAX_RANGE_BYTES for r in ranges) else None
 
 
@@ -220,7 +245,7 @@ def _entries(
 ) -> tuple[IntArray, IntArray] | None:
     """Return the offsets and positions of the index entries for a stretch and a range of offsets.
 
-    The first entry before the range and the first two entries after it are included. Each position
+    The last two entries before the range and the first two entries after it are included. Each position
     is included only once. Return None if the entries are not in increasing order.
     """
     low, high = start - base, end - base
@@ -230,7 +255,8 @@ def _entries(
             first, last = 0, view.size // OFFSET_ENTRY.itemsize
             if last > 4 * BLOCK_ENTRIES:
                 whole = not stretch.start.indexed
-                first = max(_last_entry(view, lambda at, position: (at <= low) & (whole | (position < lowest))), 0)
+                first = _last_entry(view, lambda at, position: (at <= low) & (whole | (position < lowest)))
+                first = max(first - 1, 0)
                 last = _last_entry(view, lambda at, position: (at < high) & (position <= highest)) + 3
             offsets, positions = _read(view, base, first, last)
             log.bytes_read += view.bytes_read

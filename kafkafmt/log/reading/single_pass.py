@@ -5,8 +5,10 @@ all of these are true:
 
 - It consists of complete batches whose CRCs match, from its start to its end.
 - The offsets of its batches increase, and are within the segment's range of offsets.
-- The first batch ends at or before the offset in the index entry that names it. The header after
-  the range has a higher offset than the last batch, and agrees with its own index entry.
+- The first batch agrees with the index: it begins after the offset in the previous entry, and ends
+  at or before the offset in the entry that names it. If it begins a stretch, the batches before it,
+  from the previous entry on, end before it.
+- The header after the range has a higher offset than the last batch, and agrees with the index too.
 
 If every range of a segment is confirmed, its batches are valid and in order, so that its plan
 (plan.py) would deliver exactly these batches and report nothing. At the first range that is not
@@ -25,7 +27,7 @@ from ...constants import MAGIC_V2, NO_END
 from ...errors import KafkaFormatError
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
 from ..format.files import FileView, aligned_buffer
-from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Stretch, divide, whole_segment
+from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Range, Stretch, divide, whole_segment
 from .missing import changed
 from .models import Damage
 from .part import Part
@@ -116,6 +118,11 @@ class SinglePass:
         ranges = divide(self._segment, self._view, self._stretch, start, end, RANGE_BYTES)
         if ranges is None:
             return
+        if self.remainder.stretch is not None:
+            first, last = ranges[0], ranges[-1]
+            low = self._confirmed_border(first.start, first.after_start, first.before_start)
+            high = self._confirmed_border(last.end, last.after_end, last.before_end)
+            self.remainder = replace(self.remainder, low=low or 0, high=NO_END if high is None else high)
         bounded = start > base or end <= self._stretch.end.upto
         largest = max(r.size for r in ranges)
         if self._view.data is None:
@@ -124,7 +131,7 @@ class SinglePass:
         expected = base
         for i, found in enumerate(ranges):
             part = self._confirmed(found, expected, dense=bounded and not self._compacted)
-            if part is None or (i == 0 and not self._begins_at(part, found.start, start)):
+            if part is None or (i == 0 and not self._begins_at(part, found, start)):
                 return
             yield part
             expected = part.extent.last_offset + 1
@@ -132,19 +139,39 @@ class SinglePass:
             following = part.plan.extents[-1].first_offset
         self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
-    def _begins_at(self, part: Part, border: Border, start: int) -> bool:
-        """Return whether the ranges that were left out before the first one cannot contain `start`.
+    def _begins_at(self, part: Part, found: Range, start: int) -> bool:
+        """Return whether the first range can begin where it does.
 
-        In a compacted log, this is certain only if the index entry has the last offset of the first
-        batch.
+        If ranges before it were left out because of their offsets, they cannot contain `start`. In
+        a compacted log, this is certain only if the index entry has the last offset of the first
+        batch. If the range begins a stretch, the batches before the stretch must end before it.
         """
-        if not border.indexed or border.upto > start:
-            return True  # no range was left out because of its offsets
+        border = found.start
+        if not border.indexed:
+            return True
+        if border.upto > start:
+            return self._confirmed_border(border, found.after_start, found.before_start) is not None
         if self._compacted:
             return last_offset(part.table[0]) == border.upto
         return part.extent.first_offset <= start
 
-    def _confirmed(self, found: Stretch, expected: int, dense: bool) -> Part | None:
+    def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
+        """Return the first offset at a border, or None if the batches around it contradict it.
+
+        `before` is the position in the index entry before the border. The batches from there on
+        must end at the border, with offsets below the first offset. Return None also for an end of
+        the segment.
+        """
+        first = self._first_offset_at(border, after)
+        if first is None:
+            return None
+        size = border.position - before
+        data, table = self._view.read(before, size), np.empty(size // SMALLEST_BATCH + 1, BATCH_DTYPE)
+        scan = core.scan_batches(data, table, 0, len(data))
+        whole = scan.error is None and scan.position == size and scan.count
+        return first if whole and last_offset(table[scan.count - 1]) < first else None
+
+    def _confirmed(self, found: Range, expected: int, dense: bool) -> Part | None:
         """Read a range, and return its batches, or None if the range is not confirmed.
 
         `expected` is the lowest offset that the range can contain. If `dense` is True, gaps between
@@ -172,10 +199,10 @@ class SinglePass:
             or (rows["last_offset_delta"] < 0).any()
             or int(rows["size"].max()) > self._max_batch_bytes
             or ((first[1:] != last[:-1] + 1) if dense else (first[1:] <= last[:-1])).any()
-            or (found.start.indexed and int(last[0]) > found.start.upto)
+            or (found.start.indexed and not (found.after_start < int(first[0]) and int(last[0]) <= found.start.upto))
         ):
             return None
-        following = self._following(found.end, int(last[-1]), dense)
+        following = self._following(found, int(last[-1]), dense)
         if following is None:
             return None
         (extent,) = runs_of(rows, first, at, False)
@@ -185,20 +212,29 @@ class SinglePass:
         plan = SegmentPlan(self._segment, self._view.size, extents, [], [])
         return Part(plan, extent, self._walker, at, buffer, rows, int(first[0]) - 1)
 
-    def _following(self, border: Border, last: int, dense: bool) -> int | None:
+    def _following(self, found: Range, last: int, dense: bool) -> int | None:
         """Return the first offset that can follow a range, or None if the range contradicts it.
 
-        `last` is the last offset of the range, which ends at `border`.
+        `last` is the last offset of the range.
+        """
+        if not found.end.indexed:
+            return last + 1 if last <= found.end.upto else None
+        first = self._first_offset_at(found.end, found.after_end)
+        return None if first is None or first <= last or (dense and first != last + 1) else first
+
+    def _first_offset_at(self, border: Border, after: int) -> int | None:
+        """Return the first offset in the header at a border, or None if the index contradicts it.
+
+        Return None also for an end of the segment. `after` is the offset in the index entry before
+        the border.
         """
         if not border.indexed:
-            return last + 1 if last <= border.upto else None
+            return None
         try:
-            first, last_of_next, _ = read_head(self._view, border.position)
+            first, last, _ = read_head(self._view, border.position)
         except KafkaFormatError:
             return None
-        if first <= last or last_of_next > border.upto or (dense and first != last + 1):
-            return None
-        return first
+        return first if after < first and last <= border.upto else None
 
 
 def add_run(runs: list[Run], run: Run) -> None:
@@ -227,12 +263,17 @@ class Remainder:
         The offset after the last batch that was delivered.
     begun : bool
         Whether the plan of the segment contains batches that must not be delivered.
+    low, high : int
+        The offsets that belong to the stretch; `high` is exclusive. The other tasks deliver the
+        batches before and after them.
     """
 
     stretch: Stretch | None
     position: int = 0
     reached: int = 0
     begun: bool = False
+    low: int = 0
+    high: int = NO_END
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
         """Return a plan of the batches and damaged spans that remain.
@@ -266,6 +307,9 @@ class Remainder:
         else:
             position = table["position"] + part.position
             keep = (position >= self.position) & (position < self.stretch.end.position)
+            foreign = keep & ((table["base_offset"] < self.low) | (last_offsets(table) > self.high - 1))
+            lost = [contradiction(name, row, part.position, self.low) for row in table[foreign]]
+            keep &= ~foreign
         if keep.all():
             return part, lost
         kept = np.flatnonzero(keep)
@@ -277,13 +321,13 @@ class Remainder:
         return replace(part, table=table[kept], before=before, group_rows=rows), lost
 
 
-def contradiction(file: str, row: np.void, start: int, reached: int) -> Damage:
-    """Return the damage for a batch whose offsets overlap those of delivered batches.
+def contradiction(file: str, row: np.void, start: int, lowest: int) -> Damage:
+    """Return the damage for a batch whose offsets belong to other batches, which are delivered.
 
-    All batches delivered so far have offsets below `reached`. `start` is the file position of the buffer in which the
-    batch `row` was found.
+    `lowest` is the lowest offset that may be missing. `start` is the file position of the buffer in
+    which the batch `row` was found.
     """
     first, last = int(row["base_offset"]), last_offset(row)
-    message = f"offsets {first} to {last} contradict the batches up to offset {reached - 1}"
+    message = f"offsets {first} to {last} contradict the batches before or after them"
     position, size = start + int(row["position"]), int(row["size"])
-    return Damage(file, position, size, reached, last, "contradicting_offsets", message, max(int(row["count"]), 0))
+    return Damage(file, position, size, lowest, last, "contradicting_offsets", message, max(int(row["count"]), 0))

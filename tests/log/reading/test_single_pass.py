@@ -205,6 +205,38 @@ def test_stretches_of_a_segment_deliver_each_batch_once(tmp_path: Path, seed: in
         assert damaged == expected[1]
 
 
+def in_stretches(directory: PartitionDir, position: int, offset: int) -> list[int]:
+    """Return the offsets that two tasks deliver, if the only segment is divided at an index entry."""
+    (segment,) = directory.segments
+    whole, border = whole_segment(segment, segment.size), Border(position, offset)
+    found = []
+    for stretch in (Stretch(whole.start, border), Stretch(border, whole.end)):
+        log = PartitionLog(directory)
+        log.restrict(segment, stretch)
+        found += [record.offset for record in log.records(on_damage=lambda _: None)]
+    return found
+
+
+def test_batch_that_is_repeated_at_a_border_is_delivered_once(tmp_path: Path) -> None:
+    batches = numbered(20)
+    copies = [*batches[:11], *batches[10:]]
+    entries = write_segment(tmp_path / "t-0", copies)
+    del entries[9]  # the index names only the second copy of batch 10
+    (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    offset, position = entries[9]
+    assert offset == 10
+    assert sorted(in_stretches(only(tmp_path / "t-0"), position, offset)) == list(range(20))
+
+
+@pytest.mark.parametrize("shift", [-3, 3])
+def test_batches_with_shifted_offsets_are_not_delivered_by_two_tasks(tmp_path: Path, shift: int) -> None:
+    batches = numbered(40)
+    wrong = [struct.pack(">q", i + shift) + batches[i][8:] if 10 <= i < 16 else batches[i] for i in range(40)]
+    for offset, position in write_segment(tmp_path / "t-0", wrong, indexed=batches)[8:18]:
+        found = in_stretches(only(tmp_path / "t-0"), position, offset)
+        assert len(found) == len(set(found))
+
+
 def test_stretch_of_a_range_of_offsets(tmp_path: Path) -> None:
     entries = dict(write_segment(tmp_path / "t-0", numbered(100)))
     (segment,) = only(tmp_path / "t-0").segments
