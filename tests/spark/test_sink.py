@@ -128,7 +128,7 @@ def test_directory_in_use_is_refused_and_unchanged(spark: SparkSession, tmp_path
     ("select", "options", "message"),
     [
         ("select 'v' value", {}, "no topic"),
-        ("select 'v' key", {"topic": "t"}, "the column value is missing"),
+        ("select 'v' key", {"topic": "t"}, "the column 'value' is missing"),
         ("select 1 value", {"topic": "t"}, "column value is int; it must be binary or string"),
         ("select 'v' value", {"topic": "a/b"}, "topic is 'a/b'"),
         ("select 'v' value", {"topic": "t", "partitons": "2"}, "did you mean partitions"),
