@@ -220,22 +220,21 @@ def border_near(segment: SegmentFile, position: int) -> Border | None:
 
     Return None if there is no such entry. A few KB of the index are read.
     """
-    if segment.base_offset is None:
-        return None
-    try:
-        with FileView(segment.path.with_suffix(".index")) as view:
-            return _border(view, segment.base_offset, _last_entry(view, lambda _, at: at < position) + 1)
-    except OSError:
-        return None
+    return _border_of(segment, lambda view: _last_entry(view, lambda _, at: at < position) + 1)
 
 
 def last_border(segment: SegmentFile) -> Border | None:
     """Return the border at the last index entry in use, or None if there is no entry."""
+    return _border_of(segment, lambda view: _last_entry(view, lambda at, _: at >= 0))
+
+
+def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border | None:
+    """Return the border at the index entry that `find` returns, or None if there is no such entry."""
     if segment.base_offset is None:
         return None
     try:
         with FileView(segment.path.with_suffix(".index")) as view:
-            return _border(view, segment.base_offset, _last_entry(view, lambda at, _: at >= 0))
+            return _border(view, segment.base_offset, find(view))
     except OSError:
         return None
 

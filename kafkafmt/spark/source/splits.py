@@ -175,9 +175,8 @@ def cut_splits(
     split_bytes : int
         Size of a split, in bytes.
     """
-    directory, transactions = log.directory, log.transactions if interval.committed else None
-    if transactions is not None:
-        interval = interval.ending_at(transactions.last_stable_offset)
+    directory = log.directory
+    transactions, interval = _committed_part(log, interval)
     splits: list[Split] = []
     left = 0
     for segment in segments:
@@ -220,9 +219,8 @@ def make_splits(
     split_bytes : int
         Size of a split, in bytes.
     """
-    directory, transactions = log.directory, log.transactions if interval.committed else None
-    if transactions is not None:
-        interval = interval.ending_at(transactions.last_stable_offset)
+    directory = log.directory
+    transactions, interval = _committed_part(log, interval)
     splits: list[Split] = []
     left = 0
     for plan in plans:
@@ -239,6 +237,16 @@ def make_splits(
             own = None if transactions is None else transactions.within(first, last)
             splits[-1].pieces.append(Piece(alone(directory, plan.segment), part, interval, own))
     return splits
+
+
+def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
+    """Return the transactions of a log, and the interval up to the last stable offset.
+
+    If all records are selected, return None and the whole interval.
+    """
+    if not interval.committed:
+        return None, interval
+    return log.transactions, interval.ending_at(log.transactions.last_stable_offset)
 
 
 def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
