@@ -106,7 +106,7 @@ def choose_range(
     if selection.start is not None:
         raise click.UsageError("--group sets the start; with --group, -o must have the form :TO")
     state, damaged = read_groups(found)
-    committed = {(c.topic, c.partition): c.offset for c in state.offsets if c.group == group}
+    committed = state.committed(group)
     if not committed:
         known = like(group, {c.group for c in state.offsets})
         raise NotThereError(f"group {group!r} has committed no offsets: {known}")

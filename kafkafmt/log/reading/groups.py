@@ -138,6 +138,10 @@ class GroupState:
     groups: list[Group]
     unreadable: int = 0
 
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """Return the committed offsets of a group, by topic and partition."""
+        return {(c.topic, c.partition): c.offset for c in self.offsets if c.group == group}
+
 
 def read_group_state(
     logs: Iterable[PartitionLog], on_damage: Callable[[PartitionLog, Damage], None] | None = None

@@ -223,7 +223,7 @@ def _from_group(
         found.messages.append(f"{path}: {damage.message}; a committed offset may not be the latest one")
 
     state = read_group_state(logs, None if options.on_error == "fail" else skip)
-    committed = {(c.topic, c.partition): c.offset for c in state.offsets if c.group == group}
+    committed = state.committed(group)
     topics = {topic for topic, _ in committed}
     kept = [directory for directory in chosen if directory.topic in topics]
     if not kept:
