@@ -82,7 +82,7 @@ _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("head
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
     """Return the schema of the named columns, in that order.
 
-    None stands for the eight default columns.
+    None selects the eight default columns.
     """
     given = arguments.names("columns", names, SCHEMA.names + OPTIONAL.names)
     if given is None:

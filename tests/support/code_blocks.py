@@ -11,7 +11,7 @@ The language of a block determines how it is run:
 - ``text`` and ``mermaid``: not code. Directly after a ``python`` block, a ``text`` block with
   ``title="Output"`` is the expected output.
 
-In expected output, ``...`` stands for any text. Paths of the pages are replaced by those of the
+In expected output, ``...`` matches any text. Paths of the pages are replaced by those of the
 example data.
 """
 
@@ -189,7 +189,7 @@ def normalized(output: str) -> str:
 def matches(expected: str, actual: str) -> bool:
     """Return whether an output is the expected one.
 
-    ``...`` in `expected` stands for any text. Measured values and spaces at the end of a line are
+    ``...`` in `expected` matches any text. Measured values and spaces at the end of a line are
     ignored.
     """
     expected, actual = normalized(expected), normalized(actual)
