@@ -198,7 +198,7 @@ def test_segment_rolls_by_the_clock_if_records_have_no_timestamps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writing.writer.now_millis", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writing.local_log.now_millis", lambda: clock[0])
     with LogDirectory(tmp_path, segment_ms=1000) as directory:
         writer = directory.writer("t")
         for _ in range(4):
@@ -455,7 +455,7 @@ def test_topic_id_is_written_and_checked(tmp_path: Path) -> None:
 def test_flush_happens_after_the_set_messages_or_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     clock = [FIRST]
-    monkeypatch.setattr("kafkafmt.log.writing.writer._ticks", lambda: clock[0])
+    monkeypatch.setattr("kafkafmt.log.writing.local_log._ticks", lambda: clock[0])
     monkeypatch.setattr("kafkafmt.log.writing.active.ActiveSegment.flush", lambda self: flushed.append(self.size))
     with LogDirectory(tmp_path, flush_messages=5) as directory:
         writer = directory.writer("a")
