@@ -2,7 +2,8 @@
 
 from .assign import assign_offsets
 from .batches import Batch, iter_batches
-from .builder import BatchBuilder, build_batch, build_batches, build_columns
+from .build import build_batch, build_batches, build_columns
+from .builder import BatchBuilder
 from .check import Check, Problem, check_batches
 from .columns import Columns, columns_of
 from .control import ControlRecord, build_marker, decode_control_record

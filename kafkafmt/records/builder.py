@@ -1,4 +1,4 @@
-"""Build record batches from single records, lists of records, or columns.
+"""`BatchBuilder`: build record batches one after another.
 
 `BatchBuilder` checks that the record format supports the settings of a batch, and the core's
 `RecordBuffer` encodes the records. The rules are those of Kafka's ``MemoryRecordsBuilder``. If a
@@ -7,10 +7,8 @@ setting or a record breaks a rule, `InvalidError.code` is the name of that rule.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from .._backend import core
 from ..arguments import fitting, integer
@@ -30,17 +28,14 @@ from ..constants import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
 )
-from ..errors import InvalidError, TooLargeError
-from ..sharing import shared
+from ..errors import InvalidError
 from .columns import Columns
 from .lz4v0 import with_wrong_checksum
-from .signatures import AppendRecord, BatchOptions, BuilderOptions, ExtendRecords, RecordLike
+from .signatures import AppendRecord, ExtendRecords
 
 if TYPE_CHECKING:
     from ..codecs import Compressor
 
-DEFAULT_BATCH_BYTES = 16384
-"""Default value of the producer setting ``batch.size`` in Kafka, in bytes."""
 _CHUNK_ROWS = 1024
 """Number of records that are passed to the core at once."""
 
@@ -388,159 +383,3 @@ def _check_producer(
             f"base_sequence is {base_sequence}; it cannot be negative if there is a producer_id",
             code="base_sequence",
         )
-
-
-def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> bytes:
-    """Build a single batch that contains all records.
-
-    Parameters
-    ----------
-    records : iterable of tuple or Record
-        Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep
-        their offsets; see `BatchBuilder`. Keys and values are bytes-like or None; timestamps are in
-        ms since 1970-01-01 UTC, -1 for none.
-    **options
-        Keyword arguments of `BatchBuilder`.
-
-    Returns
-    -------
-    bytes
-        The batch, or b"" if there are no records. In formats 0 and 1, the batch is a wrapper
-        message, or a sequence of messages if there is no codec.
-
-    Raises
-    ------
-    InvalidError
-        A record breaks one of Kafka's rules, or offsets do not increase.
-    TooLargeError
-        The records do not fit into one batch.
-    TypeError, ValueError, OverflowError
-        An argument is wrong, or Records that keep their offsets are mixed with records that have no
-        offset.
-
-    Notes
-    -----
-    Kafka's counterpart is ``MemoryRecordsBuilder``.
-
-    Examples
-    --------
-    >>> batch = kafkafmt.build_batch([(b"key", b"value", 1_700_000_000_000)], codec="zstd")
-    >>> [(record.offset, record.timestamp) for record in kafkafmt.read_records(batch)]
-    [(0, 1700000000000)]
-    """
-    builder, given = BatchBuilder(**options), _as_list(records)
-    taken = builder.extend(given)
-    if taken < len(given):
-        raise TooLargeError(f"only {taken} of {len(given)} records fit into one batch", builder.size)
-    return builder.finish()
-
-
-@shared
-def build_batches(
-    records: Iterable[RecordLike], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
-) -> Iterator[bytes]:
-    """Build batches from records, each as large as `max_bytes` allows.
-
-    Several threads can share the iterator.
-
-    Parameters
-    ----------
-    records : iterable of tuple or Record
-        Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep
-        their offsets; see `BatchBuilder`. They are read lazily, while the batches are built.
-    max_bytes : int, optional, default 16384
-        Largest size of a batch in bytes; see `BatchBuilder`. If None, only the limit of the format
-        applies.
-    **options
-        Other keyword arguments of `BatchBuilder`.
-
-    Yields
-    ------
-    bytes
-        A batch with at least one record.
-
-    Raises
-    ------
-    InvalidError
-        A record breaks one of Kafka's rules, or offsets do not increase. Earlier batches have been
-        yielded.
-    TypeError, ValueError, OverflowError
-        An argument is wrong, or Records that keep their offsets are mixed with records that have no
-        offset.
-
-    Examples
-    --------
-    >>> records = [(b"key", b"x" * 10_000, 1_700_000_000_000)] * 3
-    >>> [len(batch) for batch in kafkafmt.build_batches(records, max_bytes=16384)]
-    [10075, 10075, 10075]
-    """
-    builder = BatchBuilder(max_bytes=max_bytes, **options)
-    source = iter(records)
-    chunks: Iterable[Sequence[RecordLike]] = (
-        [records]
-        if type(records) is list or type(records) is tuple
-        else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
-    )
-    # Each chunk begins with the last record of the previous chunk. This lets extend() check, across
-    # chunks, that either all records keep their offsets or none do.
-    before: list[RecordLike] = []
-    for chunk in chunks:
-        given = [*before, *chunk] if before else chunk
-        taken = len(before)
-        while (taken := builder.extend(given, taken)) < len(given):
-            yield builder.finish()
-        before = list(given[-1:])
-    if builder.count:
-        yield builder.finish()
-
-
-@shared
-def build_columns(
-    columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
-) -> Iterator[bytes]:
-    """Build batches from columns, each as large as `max_bytes` allows.
-
-    Several threads can share the iterator.
-
-    Parameters
-    ----------
-    columns : Columns
-        The result of `columns_of`.
-    max_bytes : int, optional, default 16384
-        Largest size of a batch in bytes; see `BatchBuilder`. If None, only the limit of the format
-        applies.
-    **options
-        Other keyword arguments of `BatchBuilder`.
-
-    Yields
-    ------
-    bytes
-        A batch with at least one record.
-
-    Raises
-    ------
-    InvalidError
-        A record breaks one of Kafka's rules. Earlier batches have been yielded.
-    TypeError, ValueError, OverflowError
-        An argument is wrong.
-
-    Examples
-    --------
-    >>> columns = kafkafmt.columns_of(key=[b"a", None], value=[b"1", b"2"])
-    >>> data = b"".join(kafkafmt.build_columns(columns, codec="lz4"))
-    >>> [record.key for record in kafkafmt.read_records(data)]
-    [b'a', None]
-    """
-    if not isinstance(columns, Columns):
-        raise TypeError(f"columns is {type(columns).__name__}; it must be the result of columns_of(…)")
-    builder = BatchBuilder(max_bytes=max_bytes, **options)
-    taken = 0
-    while taken < columns.rows:
-        taken, batches = builder.append_many(columns, taken)
-        yield from batches
-    if builder.count:
-        yield builder.finish()
-
-
-def _as_list(records: Iterable[RecordLike]) -> Sequence[RecordLike]:
-    return records if type(records) is list or type(records) is tuple else list(records)

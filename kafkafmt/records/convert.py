@@ -46,7 +46,8 @@ from ..constants import (
 from ..errors import InvalidError, KafkaFormatError, TooLargeError, UnsupportedError
 from ..types import BatchTable, Buffer, byte_view
 from .assign import codecs_of, scan_all
-from .builder import DEFAULT_BATCH_BYTES, BatchBuilder, codec_id, format_number
+from .build import DEFAULT_BATCH_BYTES
+from .builder import BatchBuilder, codec_id, format_number
 from .columns import decoded
 from .reader import RecordReader
 from .record_bytes import RecordBytes
