@@ -32,7 +32,7 @@ from ..format.snapshots import snapshot_bytes
 from ..reading.models import Damage
 from ..reading.ranges import reach
 from .active import ActiveSegment
-from .index_builder import SegmentIndexes
+from .index_builder import SegmentIndexes, State
 from .recovery import delete_segment, load, make_segment, path_of
 from .retention import too_many, too_old
 from .settings import LogSettings
@@ -75,6 +75,15 @@ class LocalLog:
     next_offset, log_start_offset, recovery_point, cut
         As in `LogWriter`.
     """
+
+    path: Path
+    settings: LogSettings
+    bases: list[int]
+    active: ActiveSegment
+    state: State
+    next_offset: int
+    log_start_offset: int
+    recovery_point: int
 
     def __init__(
         self,
