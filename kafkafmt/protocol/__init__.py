@@ -24,18 +24,10 @@ from typing import TYPE_CHECKING
 
 from .decode import DecodedFrame, decode_requests, decode_responses
 from .error_codes import ErrorCode
-from .frames import (
-    Request,
-    Response,
-    make_request,
-    make_response,
-    read_request,
-    read_response,
-    write_request,
-    write_response,
-)
+from .frames import read_request, read_response, write_request, write_response
 from .message_classes import Message, UnknownBody, class_names, find_class, message_class, to_json
 from .record_data import BatchesEnd, RecordData, batches_end, record_data
+from .requests import Request, Response, make_request, make_response
 from .streams import Correlation, FrameSplitter
 
 __all__ = [

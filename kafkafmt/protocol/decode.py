@@ -10,7 +10,6 @@ from ..errors import KafkaFormatError, StructureError, UnsupportedError
 from . import apis
 from .frames import (
     SIZE_BYTES,
-    Request,
     correlation_id_of,
     header_version,
     read_request_body,
@@ -19,6 +18,7 @@ from .frames import (
     read_response_header,
 )
 from .message_classes import REQUEST, RESPONSE, Message, UnknownBody, to_json
+from .requests import Request
 from .streams import Correlation, FrameSplitter
 
 CHUNK = 1 << 20

@@ -15,8 +15,7 @@ version is not supported, the body is kept as an `UnknownBody`.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .._backend import core
 from ..errors import KafkaFormatError, StructureError, TruncatedError, UnsupportedError
@@ -24,192 +23,17 @@ from ..messages import layout_of
 from ..types import Buffer, byte_view, view_of
 from . import apis
 from .error_codes import ErrorCode
-from .message_classes import (
-    REQUEST,
-    RESPONSE,
-    Kind,
-    Message,
-    UnknownBody,
-    class_of_key,
-    header_class,
-)
+from .message_classes import REQUEST, RESPONSE, Kind, Message, UnknownBody, class_of_key, header_class
+from .requests import Request, Response, check_body, key_of_body
 
 if TYPE_CHECKING:
-    from ._classes import ApiVersionsResponse, ProduceRequest, RequestHeader, ResponseHeader
+    from ._classes import ApiVersionsResponse, RequestHeader, ResponseHeader
 
 SIZE_BYTES, MAX_FRAME = 4, 2**31 - 1
 """Number of bytes in a frame's size field, and the largest value that the field can contain."""
 FIXED_HEADER_BYTES = 8
 """Total size of the API key, version and correlation id at the start of a request, in bytes."""
 CORRELATION_ID_BYTES = 4
-
-BODIES = (Message, UnknownBody)
-
-Body = TypeVar("Body", bound=Message | UnknownBody)
-"""Type of the `body` of a `Request` or `Response`."""
-
-
-class _FrameContent:
-    """Base class of `Request` and `Response`.
-
-    The fields of the body are also attributes of this object.
-    """
-
-    __slots__ = ()
-
-    header: Any
-    body: Any
-    trailing: bytes
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a field of the body.
-
-        For type checkers, its type is Any. The fields of `body` itself have precise types.
-        """
-        if name.startswith("__") or name in ("header", "body"):
-            raise AttributeError(name)
-        return getattr(self.body, name)
-
-    @property
-    def api_key(self) -> int:
-        """Key of the API."""
-        return _key_of(self.body)
-
-    @property
-    def api(self) -> str | None:
-        """Name of the API, or None if this release does not support the API."""
-        known = apis.api(self.api_key)
-        return None if known is None else known.name
-
-    @property
-    def correlation_id(self) -> int:
-        """Number that matches a response to its request."""
-        return int(self.header.correlation_id)
-
-
-@dataclass(slots=True)
-class Request(_FrameContent, Generic[Body]):
-    """A request. The fields of its body are also attributes of this object.
-
-    Attributes
-    ----------
-    header : RequestHeader
-    body : Message or UnknownBody
-        A type checker infers the type of the body from `make_request`, or from a check such as
-        ``isinstance(request.body, protocol.ProduceRequest)``.
-    trailing : bytes, default b""
-        Bytes after the body. `write_request` writes them even if `body` was changed. To omit them,
-        set `trailing` to b"".
-    """
-
-    header: RequestHeader
-    body: Body
-    trailing: bytes = b""
-
-    @property
-    def api_version(self) -> int:
-        """Version of the request's body and of the response."""
-        return int(self.header.api_version)
-
-    @property
-    def client_id(self) -> str | None:
-        """The client id, which is a name that the client chooses for itself."""
-        return self.header.client_id
-
-    @property
-    def has_response(self) -> bool:
-        """Whether a broker responds to this request.
-
-        The value is False only for a Produce request with acks 0. It is True if the body could not
-        be decoded and is an `UnknownBody`.
-        """
-        return (
-            self.api_key != apis.PRODUCE
-            or isinstance(self.body, UnknownBody)
-            or cast("ProduceRequest", self.body).acks != 0
-        )
-
-
-@dataclass(slots=True)
-class Response(_FrameContent, Generic[Body]):
-    """A response. The fields of its body are also attributes of this object.
-
-    Attributes
-    ----------
-    header : ResponseHeader
-    body : Message or UnknownBody
-        A type checker infers the type of the body from `make_response`, or from a check such as
-        ``isinstance(response.body, protocol.FetchResponse)``.
-    api_version : int
-        Version of the body.
-    trailing : bytes, default b""
-        Bytes after the body. `write_response` writes them even if `body` was changed. To omit them,
-        set `trailing` to b"".
-    """
-
-    header: ResponseHeader
-    body: Body
-    api_version: int
-    trailing: bytes = b""
-
-
-def _key_of(body: Message | UnknownBody) -> int:
-    return body.API.key if isinstance(body, Message) else body.api_key
-
-
-def _check_body(body: Any, kind: Kind) -> None:
-    if not isinstance(body, BODIES) or getattr(body, "KIND", None) != kind:
-        raise TypeError(
-            f"the body must be a {kind}, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}"
-        )
-
-
-def make_request(body: Body, api_version: int, correlation_id: int = 0, client_id: str | None = None) -> Request[Body]:
-    """Create a request from a body, and add the header.
-
-    Parameters
-    ----------
-    body : Message or UnknownBody
-        Body of a request, such as ``MetadataRequest()``.
-    api_version : int
-        Version in which `write_request` writes the body.
-    correlation_id : int, default 0
-        Number that matches the response to the request.
-    client_id : str, optional
-        The client id, which is a name that the client chooses for itself.
-
-    Raises
-    ------
-    TypeError
-        `body` is not the body of a request.
-    """
-    _check_body(body, REQUEST)
-    header = cast("type[RequestHeader]", header_class(REQUEST))
-    return Request(
-        header(api_key=_key_of(body), api_version=api_version, correlation_id=correlation_id, client_id=client_id), body
-    )
-
-
-def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Response[Body]:
-    """Create a response from a body, and add the header.
-
-    Parameters
-    ----------
-    body : Message or UnknownBody
-        Body of a response, such as ``MetadataResponse()``.
-    api_version : int
-        Version in which `write_response` writes the body.
-    correlation_id : int, default 0
-        Number that matches the response to its request.
-
-    Raises
-    ------
-    TypeError
-        `body` is not the body of a response.
-    """
-    _check_body(body, RESPONSE)
-    header = cast("type[ResponseHeader]", header_class(RESPONSE))
-    return Response(header(correlation_id=correlation_id), body, api_version)
 
 
 def header_version(kind: Kind, key: int, version: int) -> int:
@@ -445,7 +269,7 @@ def write_response(response: Response[Any]) -> list[bytes | memoryview]:
     return _write(RESPONSE, response.header, response.body, response.api_version, response.trailing)
 
 
-def _check_type(given: Any, wanted: type[_FrameContent]) -> None:
+def _check_type(given: Any, wanted: type[Request[Any] | Response[Any]]) -> None:
     if not isinstance(given, wanted):
         name = wanted.__name__
         raise TypeError(
@@ -456,8 +280,8 @@ def _check_type(given: Any, wanted: type[_FrameContent]) -> None:
 def _write(
     kind: Kind, header: RequestHeader | ResponseHeader, body: Message | UnknownBody, version: int, trailing: bytes
 ) -> list[bytes | memoryview]:
-    _check_body(body, kind)
-    key = _key_of(body)
+    check_body(body, kind)
+    key = key_of_body(body)
     if kind == REQUEST and (header_key := cast("RequestHeader", header).api_key) != key:
         raise ValueError(f"header.api_key is {header_key}, but the body is a {type(body).__name__} with API key {key}")
     header_layout = layout_of(type(header), header_version(kind, key, version))

@@ -12,8 +12,9 @@ from ..errors import KafkaFormatError, StructureError, TooLargeError
 from ..sharing import shared
 from ..types import Buffer, byte_view
 from . import apis
-from .frames import SIZE_BYTES, Request, Response, correlation_id_of, read_response
+from .frames import SIZE_BYTES, correlation_id_of, read_response
 from .message_classes import Message, UnknownBody
+from .requests import Request, Response
 
 DEFAULT_MAX_SIZE = 100 << 20
 """Largest request that a broker accepts by default, in bytes (``socket.request.max.bytes``)."""

@@ -46,7 +46,7 @@ FOLDERS = {
     "spark": ("sink", "source", "export"),
 }
 """The folders from the lowest to the highest. Modules outside them are below all folders, except `__init__` and `ABOVE`."""
-ABOVE = {"kafkafmt.spark.functions", "kafkafmt.spark.reader"}
+ABOVE = {"kafkafmt.spark.functions", "kafkafmt.spark.inputs", "kafkafmt.spark.reader"}
 
 LAZY = "kafkafmt.spark.export."
 """The only package that the front may import from a higher layer, inside functions (`kafkafmt.export`) and for types."""

@@ -12,7 +12,7 @@ from wire_golden import VERSIONS, Golden, fields_of, frames
 from kafkafmt import protocol
 from kafkafmt.errors import KafkaFormatError
 from kafkafmt.messages import classes
-from kafkafmt.protocol.frames import Request, Response
+from kafkafmt.protocol.requests import Request, Response
 
 
 def read(golden: Golden) -> Request[Any] | Response[Any]:

@@ -12,8 +12,8 @@ from wire_golden import VERSIONS, frames
 import kafkafmt
 from kafkafmt import protocol
 from kafkafmt.constants import CONTROL_ABORT, CONTROL_COMMIT
-from kafkafmt.protocol.frames import Response
 from kafkafmt.protocol.record_data import RecordData
+from kafkafmt.protocol.requests import Response
 from kafkafmt.records import build_marker
 from kafkafmt.types import Buffer
 

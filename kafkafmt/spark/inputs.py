@@ -1,0 +1,109 @@
+"""Decode one input value of the functions for Spark: record data, or a path of a Kafka log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .._backend import core
+from ..constants import BATCH_HEADER_SIZE, CONTROL_BIT
+from ..errors import KafkaFormatError
+from ..log import Damage, DamagedLogError, PartitionLog, discover
+from ..log.reading.read_limits import ReadLimits
+from ..log.reading.record_selection import Selection
+from ..records import Chunk, RecordReader
+from ..records.damage import DamageScanner
+from ..types import BATCH_DTYPE, BatchTable, Buffer, RecordColumns
+from .source.reading import say
+
+OnFault = Callable[[Exception], None]
+Found = Iterator[tuple[str, int, Iterator[Chunk]]]
+"""Iterator of tuples of a topic, a partition and decoded records. The caller must read the records
+in a tuple before it requests the next tuple.
+"""
+
+
+class RecordDataDecoder:
+    """Decodes the values of a column of record data, one after another."""
+
+    def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
+        self.reader: RecordReader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
+        self.control = control
+        self.table: BatchTable = np.zeros(256, BATCH_DTYPE)
+
+    def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
+        """Yield the records of the complete batches in `blob`.
+
+        Call `fault` with each error that damage causes. If `fault` does not raise it, decoding
+        continues after the damage.
+        """
+        scanner, position = DamageScanner(blob), 0
+        while position < scanner.size:
+            scan = scanner.scan(self.table, position)
+            table = self.table[: scan.count]
+            if not self.control:
+                table = table[(table["attributes"] & CONTROL_BIT) == 0]
+            yield from self.reader.read(blob, table, lambda _, error: fault(error))
+            if scan.error is None and scan.count < len(self.table):
+                return
+            position = scan.position
+            if scan.error is not None:
+                fault(scan.error)
+                position = _after(scanner, scan.error, position)
+
+
+def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
+    """Return the position at which decoding resumes after a corrupt batch.
+
+    The length field of the corrupt batch states where that batch ends. If another batch header or
+    the end of the data is found at this position, decoding resumes there. Otherwise, the rest of
+    the data is scanned, and decoding resumes at the next batch. If no batch follows, the result is
+    the size of the data.
+    """
+    after = error.resume
+    if after is not None and after > position:
+        header_end = after + BATCH_HEADER_SIZE
+        if header_end > scanner.size or core.find_batch(scanner.buffer, after, header_end, False) == after:
+            return after
+    found = scanner.find(position + 1)
+    return scanner.size if found is None else found
+
+
+def decode_path(
+    path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault
+) -> Found:
+    """Yield the partitions of a path with their records.
+
+    Call `fault` with each error. If `fault` does not raise it, decoding continues after the damage.
+    """
+    try:
+        found = discover([path])
+    except OSError as error:
+        fault(error)
+        return
+    for message in found.messages:
+        say(message)
+    for directory in found.partitions:
+        if not directory.readable:
+            continue
+        try:
+            log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
+        except OSError as error:  # raised if the directory cannot be listed
+            fault(error)
+            continue
+
+        def note_damage(damage: Damage, where: str = str(directory.path)) -> None:
+            fault(DamagedLogError(damage, where))
+
+        interval = Selection(control=control).resolve(log)
+        yield directory.topic, directory.partition, log.chunks(columns, interval, on_damage=note_damage)
+
+
+def in_row(error: Exception, row: int, column: str | int | None) -> Exception:
+    """Return a copy of `error` with the number of the input row in its message."""
+    where = f"row {row} of this task" + ("" if column is None else f", column {column!r}")
+    if isinstance(error, KafkaFormatError):
+        return KafkaFormatError(f"{where}: {error.message}", error.position, error.base_offset, error.resume)
+    return OSError(f"{where}: {error}")
