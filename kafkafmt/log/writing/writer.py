@@ -6,7 +6,7 @@ files can be derived from the batches, so the batches alone determine the state 
 
 - Index entries are written at the index interval, after the batches that they refer to.
 - A new leader epoch is written to the checkpoint before the first batch of that epoch.
-- When a segment ends, a snapshot of the producers is written, and the segment is synced.
+- When a segment is rolled, it is synced, and a producer snapshot is written.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ The state of a producer that has been idle for this time is dropped.
 
 
 class Appended(NamedTuple):
-    """Offsets of the appended records. If there were none, `first_offset` is `last_offset` + 1."""
+    """Offsets of the appended records. If no record was appended, `first_offset` is `last_offset` + 1."""
 
     first_offset: int
-    """Offset of the first record."""
+    """Offset of the first appended record."""
     last_offset: int
-    """Offset of the last record."""
+    """Offset of the last appended record."""
 
 
 class LogWriter:
     """A partition that is open for writing. Create it with `LogDirectory.writer`.
 
-    Use it as a context manager, or call `close`. Closing the directory closes it too. It can be
-    shared between threads.
+    Use the writer as a context manager, or call `close`. Closing the `LogDirectory` also closes its
+    writers. Several threads can use a writer.
 
     Attributes
     ----------
@@ -93,11 +93,11 @@ class LogWriter:
     Notes
     -----
     Kafka's counterparts are ``UnifiedLog`` and ``LocalLog``. If a method raises OSError, the log
-    contains complete batches only, up to `next_offset`. If the writer could not ensure this,
-    `in_doubt` is True, and the writer refuses all further operations. Opening the directory again
-    then recovers the log.
+    still consists of complete batches up to `next_offset`. If the writer could not restore that
+    state, `in_doubt` is True, and all further operations fail. Opening the directory again then
+    recovers the log.
 
-    In a forked process every method raises `WrongProcessError`, except that `close` does nothing.
+    In a forked process, `close` does nothing, and all other methods raise `WrongProcessError`.
     """
 
     path: Path
@@ -131,7 +131,9 @@ class LogWriter:
         self._open(recovery_point)
         if leader_epoch is not None and leader_epoch < self.latest_epoch:
             self._active.close()
-            raise ValueError(f"leader epoch {leader_epoch} is below the log's latest, {self.latest_epoch}")
+            raise ValueError(
+                f"leader epoch {leader_epoch} is below {self.latest_epoch}, the latest leader epoch of the log"
+            )
         self.leader_epoch: int = max(self.latest_epoch, 0) if leader_epoch is None else leader_epoch
 
     def _open(self, recovery_point: int | None) -> None:
@@ -154,7 +156,7 @@ class LogWriter:
             self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, now_millis()
         )
         self._write_epochs(loaded.epochs)
-        # load() has synced the segments that it recovered.
+        # `load` has synced all segments that it recovered.
         self.recovery_point = self.next_offset
 
     def __repr__(self) -> str:
@@ -164,9 +166,10 @@ class LogWriter:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether an error has left the end of the log unknown.
+        """Whether the end of the log is unknown because of an error.
 
-        If True, nothing more can be written. Opening the partition again recovers the log.
+        If `in_doubt` is True, nothing more can be written. Opening the partition again recovers the
+        log.
         """
         return self._active.broken
 
@@ -244,9 +247,7 @@ class LogWriter:
 
         Parameters
         ----------
-        producer_id, producer_epoch : int
-            The producer.
-        commit : bool
+        producer_id, producer_epoch : int Id and epoch of the producer. commit : bool
             True writes a commit marker, False an abort marker.
         coordinator_epoch : int, default 0
             Epoch of the transaction coordinator.
@@ -254,7 +255,7 @@ class LogWriter:
         Returns
         -------
         Appended
-            Offset of the marker, both as first and as last offset.
+            The offset of the marker, as both the first and the last offset.
 
         Raises
         ------
@@ -277,9 +278,9 @@ class LogWriter:
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
-        """State of each producer that has an open transaction, sorted by age of the transaction.
+        """State of each producer that has an open transaction, the oldest transaction first.
 
-        The oldest comes first. ``txn_first_offset`` is the first offset of the transaction.
+        The field ``txn_first_offset`` is the first offset of the producer's open transaction.
         """
         return self._state.producers.open_transactions
 
@@ -322,8 +323,8 @@ class LogWriter:
             Batches or messages (magic 0 to 2), back to back. It is not changed.
         assign_offsets : bool, default True
             If True, the batches get the next offsets and the writer's leader epoch, as on a leader.
-            If False, they keep their offsets and leader epochs, as on a follower. Their offsets
-            must then increase, and start at `next_offset` or above.
+            If False, the batches keep their offsets and leader epochs, as on a follower. Kept
+            offsets must increase, and must start at `next_offset` or above.
 
         Returns
         -------
@@ -365,7 +366,8 @@ class LogWriter:
             view, begin = byte_view(data), 0
             starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
             for i, last in enumerate(lasts):
-                # Assume one index entry per batch. The exact number is known only after writing.
+                # Assume one index entry per batch, because the exact number is known only after
+                # writing.
 
                 if i > begin and i - begin >= self._free_index_entries():
                     self._write(view, table[begin:i])
@@ -461,7 +463,7 @@ class LogWriter:
                 self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, now_millis()
             )
         except OSError:
-            # The segment stays broken until all files of the new segment have been deleted.
+            # Refuse writes until all files of the new segment have been deleted.
             self._active.broken = True
             delete_segment(self.path, offset)
             self._active.broken = False
@@ -497,14 +499,14 @@ class LogWriter:
             self._unflushed, self._flushed_at = 0, _ticks()
 
     def truncate_to(self, offset: int) -> int:
-        """Remove all records from `offset` onwards, as a follower does.
+        """Remove all records at `offset` and above, as a follower does.
 
         Only whole batches are removed. If `offset` is inside a batch, the whole batch is removed.
 
         Parameters
         ----------
         offset : int
-            First offset to remove, 0 or higher. If it is not below `next_offset`, nothing changes.
+            First offset to remove, 0 or higher. If it is `next_offset` or higher, nothing changes.
 
         Returns
         -------
@@ -531,12 +533,13 @@ class LogWriter:
                 return self.next_offset
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
-            # Save the offsets before truncating, so that recovery after a crash starts at `offset`.
+            # Save the lower recovery point before truncating, so that recovery after a crash starts
+            # there.
             self._changed()
             kept = max(bisect_right(self._bases, offset - 1), 1)
             last = self._bases[kept - 1]
             position = self._position_of(last, offset) if offset >= last else 0
-            self._active.broken = True  # the segment is broken until it is truncated
+            self._active.broken = True  # refuse writes until the segment is truncated
             self._active.close()
             for base in reversed(self._bases[kept:]):
                 delete_segment(self.path, base)
@@ -551,9 +554,9 @@ class LogWriter:
             return self.next_offset
 
     def _position_of(self, base: int, offset: int) -> int:
-        """Return the position of the first batch that ends at or after `offset`.
+        """Return the position of the first batch whose last offset is `offset` or higher.
 
-        If there is no such batch, return the size of the segment.
+        If the last offsets of all batches are below `offset`, return the size of the segment.
         """
         path = path_of(self.path, base)
         with FileView(path) as view:
@@ -561,7 +564,7 @@ class LogWriter:
         if found is None:
             raise OSError(
                 errno.EIO,
-                f"cannot find offset {offset}, because the batch headers are invalid: another process changed the file",
+                f"cannot find offset {offset}: another process changed the file, and its batch headers are invalid",
                 str(path),
             )
         return found.position
@@ -575,8 +578,8 @@ class LogWriter:
         Parameters
         ----------
         offset : int
-            The new log start offset, 0 to `next_offset`. If it is not above the current log start
-            offset, nothing changes.
+            The new log start offset, 0 to `next_offset`. If it is the current log start offset or
+            lower, nothing changes.
 
         Raises
         ------
@@ -659,7 +662,8 @@ class LogWriter:
         self.log_start_offset = max(self.log_start_offset, self._bases[n])
         for base in self._bases[:n]:
             path_of(self.path, base).unlink(missing_ok=True)
-            # Bases are removed one by one, so that a segment that cannot be deleted stays listed.
+            # Remove one base offset at a time, so that a segment that cannot be deleted stays
+            # listed.
             self._bases.remove(base)
             delete_segment(self.path, base)
         for name in files.list_directory(self.path)[1]:

@@ -289,7 +289,7 @@ def test_file_removed_after_listing_is_reported(tmp_path: Path) -> None:
     assert log.messages == []
     first.unlink()
     assert [r.offset for r in log["t", 0]] == list(range(5, 10))
-    assert [m.rpartition(": ")[2] for m in log.messages] == ["gone before it was read (retention)"]
+    assert [m.rpartition(": ")[2] for m in log.messages] == ["deleted by retention before it was read"]
 
 
 PLACES = [
