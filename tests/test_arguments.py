@@ -93,7 +93,7 @@ def test_wrong_arguments_of_open_are_rejected(tmp_path: Path) -> None:
     for paths in ((), ([],), (5,), ([None],)):
         with pytest.raises(TypeError, match="path"):
             kafkafmt.open(*paths)
-    with pytest.raises(kafkafmt.NoLogError, match="no log in it"):
+    with pytest.raises(kafkafmt.NoLogError, match="no Kafka log found"):
         kafkafmt.open(tmp_path)
     for name in "ab":
         (tmp_path / name / "t-0").mkdir(parents=True)

@@ -68,7 +68,7 @@ def test_folder_above_log_directories_names_them(command: str) -> None:
     log_directories = ", ".join(str(r) for r in case("jbod").roots)
     assert (
         done.stderr
-        == f"kafkafmt: {above}: no log in it (no .log file, no partition directory); there are logs in {log_directories}\n"
+        == f"kafkafmt: {above}: no Kafka log found (no .log file and no partition directory); there are logs in {log_directories}\n"
     )
     assert str(case("codecs").roots[0]) in kafkafmt(command, case("codecs").folder.parent).stderr
 
@@ -77,7 +77,7 @@ def test_folder_without_logs_nearby_names_none(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     assert (
         kafkafmt("ls", tmp_path).stderr
-        == f"kafkafmt: {tmp_path}: no log in it (no .log file, no partition directory)\n"
+        == f"kafkafmt: {tmp_path}: no Kafka log found (no .log file and no partition directory)\n"
     )
 
 

@@ -85,7 +85,9 @@ def test_export_reports_where_an_open_transaction_starts(run_export: RunExport, 
     )
     assert report["ok"]
     assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [0, 1]
-    assert messages == ["t-0: undecided from offset 2 on: producer 7 has an open transaction there"]
+    assert messages == [
+        "t-0: records from offset 2 on are not delivered at read_committed: producer 7 has an open transaction there"
+    ]
 
 
 def test_export_in_fail_mode_fails_for_transactions_in_doubt(run_export: RunExport, tmp_path: Path) -> None:

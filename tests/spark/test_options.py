@@ -230,7 +230,7 @@ def test_removed_oldest_segment_is_logged_as_retention(tmp_path: Path, caplog: p
     first.unlink()
     left = sum(b.num_rows for p in partitions for b in reader.read(p))
     assert 0 < left < 200
-    assert any(f"{first}: gone before it was read (retention)" in r.getMessage() for r in caplog.records)
+    assert any(f"{first}: deleted by retention before it was read" in r.getMessage() for r in caplog.records)
 
 
 def test_reader_can_be_pickled() -> None:
@@ -331,7 +331,7 @@ def test_relative_paths_and_file_urls_become_absolute(tmp_path: Path, monkeypatc
 
 
 def test_path_without_a_log_raises(tmp_path: Path) -> None:
-    with pytest.raises(NoLogError, match="no log in it"):
+    with pytest.raises(NoLogError, match="no Kafka log found"):
         read(tmp_path)
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "gone")

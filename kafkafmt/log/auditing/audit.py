@@ -26,20 +26,20 @@ from .audit_indexes import IndexAudit
 from .audit_states import StateAudit
 
 BEYOND = {
-    LOG_STARTS: "a broker that starts with it deletes every segment of the log",
-    RECOVERY_POINTS: "the offsets between were on disk once",
-    HIGH_WATERMARKS: "the offsets between have been delivered to consumers",
+    LOG_STARTS: "when a broker starts, it deletes all segments of the log",
+    RECOVERY_POINTS: "the offsets in between were on disk before",
+    HIGH_WATERMARKS: "the offsets in between were delivered to consumers",
 }
-"""Maps each checkpoint that must not exceed the log end offset to the consequence if it does."""
+"""Consequence of an offset that exceeds the log end offset, by the file name of the checkpoint."""
 
 
 class PartitionAudit:
     """Compares the files of one partition with its batches.
 
-    For each segment, call `open`, add its batches with `add`, and call `close`.
+    For each segment, call `open`, then `add` for its batches, and then `close`.
 
-    Call `open` before the segment's plan is made. A running broker writes an index entry after the
-    batch that it refers to, so the indexes must be read before the batches.
+    `open` reads the indexes, so call it before the batches are read. A running broker writes a
+    batch first, and its index entries later.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -82,7 +82,7 @@ class PartitionAudit:
             self._states.mark()
 
     def take_back(self) -> None:
-        """Discard all batches that were added for the current segment."""
+        """Discard all batches of the current segment that were passed to `add`."""
         self._expected = self._before
         if self._states:
             self._states.take_back()
@@ -106,7 +106,8 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # Add the batches before the first gap separately, because their offsets have no gap.
+            # Batches are missing only from the first gap on, so the batches before it are added
+            # first.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])
@@ -129,7 +130,7 @@ class PartitionAudit:
             self._states.add(segment, buffer, table)
 
     def close(self, plan: SegmentPlan) -> None:
-        """Finish a segment. Call this after adding all batches that the segment's plan delivers."""
+        """Compare the indexes of a segment with its batches, after all its valid batches were added."""
         if self._states and any(not d.empty for d in plan.damaged):
             self._states.incomplete()
         if not plan.extents:
@@ -150,14 +151,14 @@ class PartitionAudit:
         return found
 
     def read_committed_findings(self) -> list[Finding]:
-        """Return findings about records that either kafkafmt or a broker omits at read_committed.
+        """Return a finding if kafkafmt and a broker deliver different records at read_committed.
 
-        Call this after `findings`.
+        Call `findings` first.
         """
         return self._states.read_committed(self._log.transactions) if self._states else []
 
     def _missing_indexes(self) -> list[Finding]:
-        """If some segments have an index, return a finding for each segment that has none.
+        """Return a finding for each segment whose index is missing.
 
         If no segment has an index, the directory is a copy of the `.log` files alone, and there is
         no finding.
@@ -165,7 +166,7 @@ class PartitionAudit:
         found = []
         for suffix, meaning in (
             (".index", "a broker rebuilds it"),
-            (".timeindex", "a broker creates an empty one, and finds no time in it"),
+            (".timeindex", "a broker replaces it with an empty index, in which it finds no timestamp"),
         ):
             if not any(n.endswith(suffix if suffix == ".timeindex" else (".index", ".timeindex")) for n in self._names):
                 continue

@@ -45,7 +45,7 @@ MANY = np.iinfo(np.int64).max
 
 @dataclass
 class _File:
-    """The entries of an index file that are in use, and the problems of the file itself."""
+    """The used entries of an index file, and the findings about the file itself."""
 
     name: str
     columns: Columns
@@ -80,9 +80,9 @@ def _load(
 
 
 class IndexAudit:
-    """Compares the two indexes of one segment with its batches.
+    """Compares the offset index and the time index of a segment with its batches.
 
-    Call `add` with every table of batches, in offset order, and then `findings`.
+    Call `add` with each table of batches, in offset order. After the last table, call `findings`.
     """
 
     def __init__(self, segment: SegmentFile, base: int) -> None:
@@ -93,13 +93,14 @@ class IndexAudit:
         self.begin()
 
     def begin(self) -> None:
-        """Discard all batches that were added."""
+        """Discard all batches that were passed to `add`."""
         n = len(self._offset)
-        # `_first_of` and `_last_at` describe the batch at the position of each offset index entry:
-        # the offset after the previous batch, and the last offset of the batch itself.
+        # For the batch at the position in each offset index entry, `_first_of` is the offset after
+        # the previous batch, and `_last_at` is the last offset of the batch itself.
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # `_last_of` is the position of the batch whose last offset is the offset of the entry.
+        # `_last_of` is the position of the batch whose last offset is the offset in the index
+        # entry.
         self._last_of = np.full(n, -1)
         # `_timestamp_of` is the timestamp of the batch with the offset of a time index entry.
         # `_largest_upto` is the largest timestamp of all batches up to and including that batch.
@@ -159,7 +160,7 @@ class IndexAudit:
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
         if plan.damaged or not all(
             e.dense for e in plan.extents
-        ):  # after compaction, the entry can have the offset of any record that was kept
+        ):  # after compaction, the entry can contain the offset of any remaining record
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
 
@@ -216,10 +217,7 @@ def _others(mask: np.ndarray) -> str:
 
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
-    """Return a mask that is True for entries that refer to damage or to an unfinished tail.
-
-    These entries cannot be checked.
-    """
+    """Return a mask of the index entries that cannot be checked, because they refer to damage."""
     damaged = plan.damaged
     if not len(offsets) or not damaged:
         return np.zeros(len(offsets), bool)

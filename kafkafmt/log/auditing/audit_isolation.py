@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A range of a producer's offsets that either a broker or kafkafmt omits, but not both."""
+    """A range of offsets of one producer that a broker delivers and kafkafmt omits, or the reverse."""
 
     producer_id: int
     first: int
@@ -43,9 +43,10 @@ class Difference(NamedTuple):
 
 
 class IsolationAudit:
-    """Collects the completed transactions of each producer, to compare them with the indexes.
+    """Collects the completed transactions of each producer, and compares them with the transaction indexes.
 
-    Call `add` with every table of batches, in offset order, and then `differences`.
+    Call `add` with each table of batches, in offset order. After the last table, call
+    `differences`.
     """
 
     def __init__(self) -> None:
@@ -61,7 +62,7 @@ class IsolationAudit:
     def take_back(self) -> None:
         """Restore the state that the last call of `mark` saved.
 
-        The cost depends only on the number of batches added since then.
+        The cost depends only on the number of batches that were added since `mark` was called.
         """
         del self._ended[self._ended_before :]
         for producer_id, span in self._before.items():
@@ -100,7 +101,7 @@ class IsolationAudit:
             self._open[producer_id] = (int(rows["base_offset"][first]) if span is None else span[0]), end
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
-        """Yield the differences for one producer after another.
+        """Yield all ranges of offsets that a broker and kafkafmt treat differently at read_committed.
 
         Parameters
         ----------
@@ -126,7 +127,7 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Split each transaction that contains the offset of a missing marker in two at that offset."""
+    """Split each transaction in two at the offset of a missing marker inside the transaction."""
     for e in ended:
         at = bisect_right(borders, e.first)
         if 0 <= e.first and at < len(borders) and borders[at] < e.last:
@@ -139,16 +140,14 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
 def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]
 ) -> Iterator[Difference]:
-    """Yield the differences for one producer.
+    """Yield the ranges of one producer that a broker and kafkafmt treat differently at read_committed.
 
     Parameters
     ----------
-    producer_id : int
-        The producer.
-    ended : list of Ended
-        Its completed transactions, in offset order.
+    producer_id : int Id of the producer. ended : list of Ended
+        The completed transactions of the producer, in offset order.
     aborted : list of (int, int)
-        The offset ranges that kafkafmt omits.
+        The offset ranges of the producer that kafkafmt omits as aborted.
     named : list of Aborted
         The producer's entries in the transaction indexes.
     """
@@ -181,7 +180,8 @@ def _of_producer(
                     "kafkafmt delivers them, but a consumer may drop them, because it drops this producer's records after an "
                     "aborted transaction that has lost its marker",
                 )  # fmt: skip
-        # An abort marker ends the effect of all index entries of its producer that start before it.
+        # A consumer applies an index entry of a producer only up to the producer's next abort
+        # marker.
         if e.kind == CONTROL_ABORT:
             filtered, until = False, -1
             while at < len(named) and named[at].first <= e.marker:

@@ -39,7 +39,8 @@ The timestamp is not compared, because different Kafka releases take it from dif
 class StateAudit:
     """Compares producer snapshots, transaction indexes and leader epochs with the batches.
 
-    Call `add` with every table of batches of the partition, in offset order. Then call `findings`.
+    Call `add` with each table of batches of the partition, in offset order. After the last table,
+    call `findings`.
 
     Parameters
     ----------
@@ -70,9 +71,13 @@ class StateAudit:
         self._epochs = epochs
         self._epochs_reported: set[int] = set()
         self.complete: bool = True
-        """True until a batch turns out to be missing because of compaction or damage."""
+        """Whether all batches so far were in the log. False if compaction or damage has removed a
+        batch.
+        """
         self._undo: list[Callable[[], None]] = []
-        """Functions that restore the state saved by `mark`. They must be called last to first."""
+        """Functions that restore the state saved by `mark`, to be called from the last one to the
+        first.
+        """
 
     def _load(self, offset: int) -> list[ProducerEntry] | None:
         """Return the producer snapshot at `offset`, or None if it is missing or unreadable."""
@@ -91,7 +96,7 @@ class StateAudit:
     def mark(self) -> None:
         """Save the current state, so that `take_back` can restore it.
 
-        The cost does not depend on the size of the state.
+        The cost does not depend on the number of producers.
         """
         found, whole = len(self._found), self.complete
 
@@ -106,7 +111,7 @@ class StateAudit:
     def take_back(self) -> None:
         """Restore the state that the last call of `mark` saved.
 
-        The cost depends only on the number of batches added since then.
+        The cost depends only on the number of batches that were added since `mark` was called.
         """
         while self._undo:
             self._undo.pop()()
@@ -123,7 +128,7 @@ class StateAudit:
         self.complete = False
 
     def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
-        """Add batches of a segment, and check each snapshot whose offset they reach."""
+        """Add batches of a segment, and check the producer snapshots up to the end of these batches."""
         lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
             cut = int(np.searchsorted(lasts, self._pending[0]))
@@ -185,7 +190,7 @@ class StateAudit:
         count, own = self._producers.open_besides(p.producer_id for p in producers) if self.complete else (0, None)
         count += len(wrong)
         if own is not None:
-            why = f"is missing, although its transaction that began at offset {own.txn_first_offset} is open there"
+            why = f"is missing, although it has an open transaction that began at offset {own.txn_first_offset}"
             wrong.append((own.producer_id, why))
         if wrong:
             message = f"producer {wrong[0][0]} {wrong[0][1]}" + _others(count, len(producers))
@@ -194,8 +199,8 @@ class StateAudit:
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
         """Return why an entry of the snapshot at `offset` is wrong, or None if it is correct.
 
-        The reason is the predicate of a sentence, such as "has epoch 3, but according to the log it
-        is 4".
+        The returned text continues a sentence after the producer id. An example is "has epoch 3,
+        but according to the log it is 4".
         """
         highest = max(theirs.last_offset, theirs.txn_first_offset)
         if highest >= offset:
@@ -276,12 +281,13 @@ class StateAudit:
             return (
                 None
                 if (entry.producer_id, entry.last) in self._abort_markers
-                else f"{claim}, but there is no such marker"
+                else f"{claim}, but the log contains no such abort marker"
             )
         if entry.first != own.first and entry.first >= self._start:
             return f"{claim}, but that transaction begins at offset {own.first}"
         if entry.stable != own.stable and entry.stable >= self._start:
-            return f"the last stable offset after offset {entry.last} is {entry.stable}, but it is {own.stable}"
+            claim = f"the last stable offset after offset {entry.last} is {entry.stable}"
+            return f"{claim}, but according to the log it is {own.stable}"
         return None
 
 

@@ -266,10 +266,7 @@ def _count(log: PartitionLog, extent: Extent) -> int | None:
 
 
 def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
-    """Return the number of offsets, from the log start offset onwards, that have no record.
-
-    Return None if the number is unknown.
-    """
+    """Return the number of offsets without a record, from the log start offset onwards; None if unknown."""
     low, known = log.log_start_offset, 0
     for plan in plans:
         if plan.damaged or plan.stats.records is None or any(f.code != "unfinished_tail" for f in plan.findings):

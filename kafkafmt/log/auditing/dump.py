@@ -134,7 +134,7 @@ def dump(
 
 
 def base_offset_in(name: str) -> int:
-    """Return the base offset in a file name, or 0 if the name contains none."""
+    """Return the base offset in the name of a file, or 0 if the name contains no offset."""
     found = BASE_OFFSET.match(name)
     return int(found[0]) if found else 0
 
@@ -144,13 +144,13 @@ def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Pat
     if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
         packed = [f"; {path}: {how}" for path in given if (how := packing(path))]
         names = ", ".join(map(str, given))
-        raise NoLogError(f"{names}: not a file that can be dumped ({', '.join(SUFFIXES)})" + "".join(packed))
+        raise NoLogError(f"{names}: this kind of file cannot be dumped (only {', '.join(SUFFIXES)})" + "".join(packed))
     for path in given:
         path.stat()  # raise OSError if the path does not exist
         if path.is_dir():
             found = list(_below(path))
             if not found:
-                raise NoLogError(f"{path} contains no file that can be dumped ({', '.join(SUFFIXES)})")
+                raise NoLogError(f"{path} contains no file that can be dumped (only {', '.join(SUFFIXES)})")
             yield from found
         elif path.suffix in SUFFIXES:
             yield path

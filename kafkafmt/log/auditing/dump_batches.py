@@ -72,7 +72,7 @@ class LogDump:
         self._last: int | None = None
 
     def items(self) -> Iterator[Item]:
-        """Yield the batches and records in file order, and then the problems."""
+        """Yield the batches and records in file order, followed by the problems."""
         bad: list[Problem] = []
         rising = True
         with FileView(self.path) as view:
@@ -100,17 +100,18 @@ class LogDump:
             yield from self._judged(bad)
 
     def _judged(self, bad: list[Problem]) -> list[Problem]:
-        """Return the problems that the plan of the segment reports.
+        """Plan the segment, and return the damage and the findings of the plan as problems.
 
-        Unlike `bad`, the result includes offsets that contradict each other. An unfinished tail or
-        a repeated batch is a finding in the result, not damage.
+        A plan also reports batches whose offsets contradict each other. It reports an incomplete
+        last batch or a repeated batch as a finding, not as damage. If the file cannot be planned,
+        return `bad`.
         """
         if self.path.suffix != ".log":
             return bad
         try:
             log = PartitionLog(discover([self.path]).partitions[0], ReadLimits(self.max_batch_bytes))
         except NoLogError:
-            # The file is not named like a segment and contains no valid batch.
+            # `discover` accepts only files that are named like a segment or contain a valid batch.
             return bad
         plan = log.plan(log.segments[0])
         near = [d for d in plan.damaged if self.max_bytes is None or d.position < self.max_bytes]
@@ -121,10 +122,12 @@ class LogDump:
         return Problem("damage", self.path.name, error, message, position, length)
 
     def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
-        """Yield items for a range of bytes that contains no valid batch, if possible.
+        """Yield what can be decoded from a range of bytes that contains no valid batch.
 
-        If the header and the size in it fit the file, the batch is yielded, marked as invalid.
-        If they exceed it and the range is at the end of the file, an `InvalidBytes` is yielded.
+        - If the range starts with a complete batch that can be decoded, yield the batch, marked as
+          invalid.
+        - If the batch would end after the end of the file, yield an `InvalidBytes`.
+        - In other cases, yield nothing.
         """
         head = view.read(position, BATCH_HEADER_SIZE)
         size = (
@@ -165,7 +168,10 @@ class LogDump:
 
 
 def batch_item(row: Any, start: int, valid: bool) -> DumpedBatch:
-    """Return the item for a row of a batch table whose buffer starts at file position `start`."""
+    """Return the `DumpedBatch` for one row of a batch table.
+
+    `start` is the file position of the buffer that the table refers to.
+    """
     attributes, magic, sequence = int(row["attributes"]), int(row["magic"]), int(row["base_sequence"])
     codec = attributes & CODEC_MASK
     common = (
@@ -214,7 +220,7 @@ def _record_item(record: Any, batch: DumpedBatch, crc: int) -> DumpedRecord:
 def _inner_crcs(source: Any) -> list[int]:
     """Return the CRC of each message in the message set of a wrapper message.
 
-    These CRCs were checked when the wrapper message was decoded.
+    Decoding the wrapper message has already verified the CRCs of its inner messages.
     """
     crcs, at, data = [], 0, memoryview(source)
     while at < len(data):

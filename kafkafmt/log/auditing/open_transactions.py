@@ -59,16 +59,16 @@ class OpenTransaction:
 
     @property
     def remedy(self) -> str | None:
-        """The Kafka command that ends the transaction on a broker; None if already aborted."""
+        """The Kafka command that aborts the transaction on a broker. None if it is already aborted."""
         if self.aborted_at is not None:
             return None
         words = ["--topic", self.topic, "--partition", str(self.partition), "--start-offset", str(self.first_offset)]
         return f"kafka-transactions.sh --bootstrap-server HOST:PORT abort {shlex.join(words)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object.
+        """Return the JSON object of the transaction, without its topic and partition.
 
-        It omits topic and partition, which are in the report on the partition.
+        The report on the partition, which contains this object, names the topic and the partition.
         """
         return {
             "producer_id": self.producer_id,
@@ -108,15 +108,15 @@ def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: S
 def abort_transactions(output: Path, transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
     """Append an abort marker for each transaction.
 
-    Return the transactions, with the offset of the marker in `aborted_at`. `output` is a complete
-    log directory. Partitions whose topic name no broker accepts are left unchanged.
+    `output` is a complete log directory. In the returned transactions, `aborted_at` is the offset
+    of the abort marker. Partitions whose topic name no broker accepts are left unchanged.
     """
     given = {(t.topic, t.partition, t.producer_id): t for t in transactions}
     partitions = dict.fromkeys(key[:2] for key in given if is_topic_name(key[0]))
     if not partitions:
         return list(given.values())
     with warnings.catch_warnings(), LogDirectory(output) as directory:
-        # These warnings are redundant, because salvage itself reports all stray partitions.
+        # Salvage itself reports all stray partitions, so a warning would be a repetition.
         warnings.simplefilter("ignore", StrayPartitionWarning)
         for topic, partition in partitions:
             for producer, offset in directory.writer(topic, partition).abort_open_transactions():

@@ -119,8 +119,8 @@ class PartitionReport:
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
         """Return a copy of this report with additional damaged spans.
 
-        `records` is the number of data records in these spans. This report counts them as
-        recovered, and the copy counts them as lost.
+        `records` is the number of data records in the additional spans. The original report counts
+        these records as recovered, and the copy counts them as lost.
         """
         spans = sorted([*self.damaged, *damaged], key=lambda d: (d.file, d.position))
         return replace(self, damaged=tuple(spans), records_recovered=self.records_recovered - records)

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class OpenLog(Protocol):
-    """The part of `kafkafmt.Log` that the functions of this package use."""
+    """Interface of the parts of `kafkafmt.Log` that this package uses."""
 
     @property
     def discovery(self) -> Discovery:
@@ -113,9 +113,9 @@ class Run:
 
     @contextmanager
     def _callback(self) -> Iterator[None]:
-        """Remember an error that a caller's callback raises.
+        """Remember an error that a callback of the caller raises.
 
-        Without this, `reading` would treat an OSError raised by a callback as a disk error.
+        An OSError that comes from a callback is not a read error, so `reading` must raise it again.
         """
         try:
             yield
@@ -125,17 +125,13 @@ class Run:
 
     @property
     def unreadable(self) -> list[UnreadablePartition]:
-        """What could not be read, ordered by topic, partition and path.
-
-        The threads find it in any order.
-        """
+        """Unreadable partitions and files, ordered by topic, partition and path."""
         return sorted(self._unreadable, key=lambda u: (u.topic or "", u.partition or 0, u.path))
 
     def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
-        """Record that a file is not read, and the reason.
+        """Report a file that is not read, with the reason.
 
-        `directory` is the partition that the file belongs to, or None if it belongs to a log
-        directory.
+        `directory` is the partition of the file. It is None for a file of the log directory itself.
         """
         self.tell(f"{path}: {why}")
         topic, partition = (None, None) if directory is None else directory.key
@@ -146,7 +142,7 @@ class Run:
     def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
         """Record the partition as unreadable if the block raises an OSError.
 
-        If `passes` returns True for an error, the error is raised instead.
+        An error for which `passes` returns True is raised and not recorded.
         """
         try:
             yield
@@ -186,7 +182,7 @@ class Run:
     def find(self, source: Source, replicas: str | None) -> Discovery:
         """Return the partitions that the paths contain.
 
-        If `source` is an open log, return the partitions that were found when it was opened.
+        If `source` is an open log, its partitions are not searched again.
         """
         if isinstance(source, str | os.PathLike) or not hasattr(source, "discovery"):
             found = discover(paths_of(source), replicas)

@@ -87,8 +87,8 @@ class SalvagedPartition:
     def to_dict(self) -> dict[str, Any]:
         """Return the partition as it appears in the JSON output.
 
-        This is the report on the source, with the additional key `open_transactions`, and with
-        `restored_markers` if a marker was restored.
+        The object is the report on the source, with the additional key `open_transactions`. If a
+        marker was restored, it also has the key `restored_markers`.
         """
         row = self.source.to_dict() | {"open_transactions": [t.to_dict() for t in self.open_transactions]}
         return row | ({"restored_markers": list(self.restored_markers)} if self.restored_markers else {})
@@ -254,7 +254,9 @@ def salvage(
         run.tell(message.replace(str(filled.work), str(target)))
     if any(not mode & 0o200 for _, made, _ in copied for mode in [made.mode, *made.modes.values()]):
         remedy = f"chmod -R u+w {shlex.quote(str(target))}"
-        run.tell(f"{target}: some files are read-only, as in the source; a broker must be able to write: {remedy}")
+        run.tell(
+            f"{target}: some files are read-only, as in the source; a broker must be able to write to them: {remedy}"
+        )
     for message in strays(target, [(made.topic, made.partition) for _, made, _ in copied]):
         run.tell(message)
     done = [_salvaged(report, made, target, transactions) for report, made, _ in copied]
@@ -278,14 +280,15 @@ def _salvaged(
 
 
 def _is_output_error(error: OSError) -> bool:
-    """Return whether an error concerns the output, so that copying any partition would fail."""
+    """Return whether an error concerns the output, so that no partition can be copied."""
     return error.errno in OUTPUT_ERRORS
 
 
 def _is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
     """Return whether a partition can be salvaged.
 
-    Report the partition if it is left out, and report any of its files that are left out.
+    If the partition cannot be salvaged, report it. Also report each of its files that is not
+    copied.
     """
     with run.reading(directory):
         bounds.check_partition(directory)
@@ -295,7 +298,7 @@ def _is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
 
 
 def _opened(chosen: Iterable[PartitionDir], limits: ReadLimits, run: Run) -> Iterator[PartitionLog]:
-    """Yield the log of each partition whose directory can be listed; report the others."""
+    """Yield the log of each partition whose directory can be listed, and report the other partitions."""
     for directory in chosen:
         with run.reading(directory):
             yield PartitionLog(directory, limits, tell=run.tell)

@@ -69,7 +69,7 @@ class Salvaged:
         Batches that were left out because no index can hold them, although the plan of the source
         accepts them.
     restored : list of int
-        Offsets of abort markers that were written in place of lost ones.
+        Offsets of abort markers that were lost in the source and written again.
     left_out : list of LeftOut
         Files that were not read because they are links to places outside the source.
     modes : dict
@@ -93,9 +93,10 @@ class Salvaged:
     """Permissions that all segments of the source have in common."""
 
     def narrow(self, folder: Path) -> None:
-        """Give the files of the copy, which has been moved to `folder`, their final permissions.
+        """Set the final permissions of the copy's files, which are now in `folder`.
 
-        Files that were added to the copy later get the permissions of the segments.
+        Files that were added to the copy after `salvage_partition` get the permissions of the
+        segments.
         """
         for name in files.list_directory(folder)[1]:
             restrict(folder / name, self.modes.get(name, self.mode))
@@ -164,11 +165,11 @@ def salvage_partition(
 
 
 class _RefusedError(Exception):
-    """Raised if one index cannot hold the copied batches."""
+    """Raised if the batches of a copied segment are invalid or do not fit in its index."""
 
 
 class _Copy:
-    """Copies one partition, segment by segment."""
+    """Copies one partition. Each call of `segment` copies one segment."""
 
     def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:
         self.log = log
@@ -184,13 +185,13 @@ class _Copy:
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
         self.unsure = True
-        """True if batches may be missing, so that some producers are known only from a snapshot."""
+        """Whether batches may be missing, so that some producers are only in a producer snapshot."""
 
     def is_copied(self, source: SegmentFile, pieces: list[Piece], damaged: bool) -> bool:
         """Return whether the copy has a file for a segment.
 
-        There is always a file for the last segment, because that file's name determines the end of the
-        log.
+        The copy always has a file for the last segment, because the log end offset is at least the
+        base offset in its name.
         """
         return bool(pieces) or source.last or not (damaged or source.size)
 
@@ -234,7 +235,7 @@ class _Copy:
     def _write(self, view: FileView, source: SegmentFile, pieces: list[Piece], markers: list[Restored]) -> None:
         """Write the batches and the index files of a segment.
 
-        Raise _RefusedError if an index cannot hold these batches.
+        Raise _RefusedError if an index cannot contain the batches.
         """
         walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
         base = source.base_offset
@@ -261,14 +262,13 @@ class _Copy:
             self._index(path, part_base)
             os.utime(
                 path, ns=(times.st_atime_ns, times.st_mtime_ns)
-            )  # Kafka applies retention by this time if batches have no timestamps
+            )  # if batches have no timestamps, Kafka applies retention by the modification time
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
         """Return whether the source has changed since it was planned.
 
-        This is also the case if reading the source again returns bytes that differ from the bytes
-        that were copied.
+        A source has also changed if its bytes now differ from the copied bytes.
         """
         known = self.log.stamps.get(source.name)
         if known is not None and files.stamp(source.path) != known:
@@ -292,7 +292,8 @@ class _Copy:
     def _new(self, path: Path, data: bytes, mode: int) -> None:
         """Write a rebuilt file.
 
-        It gets only the permissions that both `mode` and the source file of the same name include.
+        The permissions of the file are those that both `mode` and the source file of the same name
+        include.
         """
         mode = files.narrowed(mode & ALL_FILE_BITS, self.source / path.name)
         self.made.modes[path.name] = mode
@@ -319,7 +320,8 @@ class _Copy:
         """Return whether a snapshot contradicts the batches that were copied so far."""
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
-            # A newer epoch in the snapshot is no contradiction: an epoch can begin without a batch.
+            # A higher producer epoch in the snapshot is no contradiction, because an epoch can
+            # begin without a batch.
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
                 return True
             fields = ("epoch", "last_sequence", "offset_delta")
@@ -332,7 +334,7 @@ class _Copy:
         return False
 
     def _index(self, path: Path, base: int) -> None:
-        """Read a copied segment; write its indexes and the producer snapshot at its base offset."""
+        """Write the indexes of a copied segment, and the producer snapshot at its base offset."""
         self.unsure = self.unsure and base > 0
         if self.unsure and (known := self._snapshot(base)) is not None:
             self.state.producers, self.unsure = Producers(known), False
@@ -354,7 +356,7 @@ class _Copy:
         self.made.bytes += made.end
 
     def finish(self) -> Salvaged:
-        """Write the partition's remaining files after all segments were copied."""
+        """Write the other files of the partition, after all segments were copied."""
         folder = self.made.path
         if not self.bases:
             base = (self.log.segments[0].base_offset or 0) if self.log.segments else 0

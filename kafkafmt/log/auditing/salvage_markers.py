@@ -8,7 +8,7 @@ aborted. But a missing marker causes two problems:
   records until its next abort marker (seen with Kafka 3.9.2 and 4.3.1).
 - A broker that rebuilds the index after a crash no longer knows that the range was aborted.
 
-So the marker is written again, at the offset that the index entry contains.
+Therefore, salvage writes the marker again, at the offset that the index entry contains.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .salvage_pieces import Piece, Restored
 
 
 class _Lost(NamedTuple):
-    """A lost marker, with the values from the batches before it that are needed to restore it.
+    """A lost transaction marker, with the values that are needed to write it again.
 
     Attributes
     ----------
@@ -55,10 +55,10 @@ class _Lost(NamedTuple):
 
 
 class _Search:
-    """Finds the markers that were lost and can be restored.
+    """Finds the lost transaction markers that can be restored.
 
-    Call `add` with each table of batches of the copy, in offset order, and then call `finish`. The
-    result is collected in `found`.
+    Call `add` with each table of batches of the copy, in offset order. After the last table, call
+    `finish`. The result is in `found`.
     """
 
     def __init__(self, entries: Iterable[Aborted]) -> None:
@@ -104,9 +104,9 @@ class _Search:
     def finish(self, lost: int) -> None:
         """Decide which markers to restore after the last batch of the copy.
 
-        `lost` is the number of bytes of the source after that batch. They can contain at most that
-        many offsets. An index entry with a marker offset after this range is corrupted, and is
-        ignored.
+        `lost` is the number of bytes of the source after the last batch of the copy. A byte range
+        contains at most as many offsets as bytes, so index entries with a higher marker offset are
+        corrupted and ignored.
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:
@@ -160,9 +160,9 @@ def restored_markers(
 
 
 def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEntry]]]:
-    """Return pairs of a snapshot's offset and a dict of its entries by producer id, sorted by offset.
+    """Return the entries of each readable producer snapshot, sorted by the offset of the snapshot.
 
-    Producer snapshots that cannot be read are omitted.
+    Each item is a pair: the offset of the snapshot, and a dict of its entries by producer id.
     """
     found = []
     for name in files.list_directory(directory.path)[1]:

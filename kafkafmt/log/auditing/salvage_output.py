@@ -115,7 +115,7 @@ def finish_directory(
             messages.append(f"{source}: not copied, {error.message}")
             continue
         if identity is not None:
-            messages.append(f"{output}: has the {META_PROPERTIES} of {identity}, not that of {root}")
+            messages.append(f"{output}: contains the {META_PROPERTIES} of {identity}; that of {root} is not copied")
             continue
         identity = root
     if identity is None:
@@ -139,10 +139,10 @@ class Output:
     Parameters
     ----------
     target : Path
-        A new or empty directory. If it contains only `.kafkafmt-salvage`, left by an interrupted
-        run, it is accepted too, and emptied.
+        A new or empty directory. If it contains only the `.kafkafmt-salvage` of an interrupted run,
+        it is emptied first.
     mode : int, default 0o777
-        Permissions of `target` if it is created. The umask restricts them.
+        Permissions of `target` if it is created, before the umask is applied.
 
     Notes
     -----
@@ -188,7 +188,7 @@ class Output:
         try:
             self.work.mkdir(0o700)
         except FileExistsError:
-            self._working = False  # another process has just created the directory
+            self._working = False  # another process created the directory at the same time
             raise BlockingIOError(
                 errno.EAGAIN, "another process is salvaging into this directory", str(self.target)
             ) from None
@@ -210,7 +210,7 @@ class Output:
             self._lock = -1
 
     def publish(self, made: Iterable[Salvaged]) -> None:
-        """Move all files to the target: a partition by one rename, and `meta.properties` last."""
+        """Move all files to the target directory, each partition by one rename, and `meta.properties` last."""
         partitions = {m.path.name: m for m in made}
         mode = ALL_FILE_BITS
         for partition in partitions.values():

@@ -26,7 +26,7 @@ class Piece(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """A transaction marker that is written to replace a lost one."""
+    """A transaction marker that is written in place of a lost marker."""
 
     offset: int
     data: bytes
@@ -57,7 +57,7 @@ def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
 
 @dataclass
 class Batches:
-    """Positions, ends, first offsets and last offsets of batches, in delivery order."""
+    """The file positions and offsets of batches, in delivery order, with a list for each value."""
 
     positions: list[int]
     ends: list[int]
@@ -68,7 +68,7 @@ class Batches:
 def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece, KafkaFormatError]]) -> Batches:
     """Read the batch headers of the pieces.
 
-    Spans that no longer contain valid batches are added to `bad`.
+    If a file has changed, spans that no longer contain valid batches are added to `bad`.
     """
     found = Batches([], [], [], [])
     for piece in pieces:
@@ -109,10 +109,9 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
 
 
 def rising(batches: Batches) -> list[int]:
-    """Return which batches form the longest sequence with increasing offsets.
+    """Return the indexes of the batches that form the longest sequence with increasing offsets.
 
-    The result is a list of indexes into `batches`. The offsets of all other batches contradict
-    this sequence.
+    The offsets of all other batches contradict the sequence.
     """
     tops: list[int] = []
     ends: list[int] = []
@@ -136,7 +135,7 @@ def rising(batches: Batches) -> list[int]:
 def indexable(
     walker: Walker, name: str, pieces: Sequence[Piece], lower: int, next_base: int | None
 ) -> tuple[list[Piece], list[Damage]]:
-    """Return the batches that one offset index can hold, and the other batches as damage.
+    """Return the batches that an offset index can contain, and damage for each of the other batches.
 
     Parameters
     ----------
@@ -190,7 +189,7 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored]) -> Items:
-    """Return a list of the pieces and markers in offset order."""
+    """Return the pieces and the markers as one list in offset order."""
     items: Items = []
     waiting = list(markers)
     for piece in pieces:
@@ -239,7 +238,10 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
 
 
 def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:
-    """Yield the first offset and the last offset of every batch, and the batch as an item."""
+    """Yield the first offset, the last offset and the bytes of every batch and marker.
+
+    The bytes are a `Piece` for a batch, and a `Restored` for a marker.
+    """
     for item in items:
         if isinstance(item, Restored):
             yield item.offset, item.offset, item

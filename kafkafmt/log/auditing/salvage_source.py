@@ -47,8 +47,8 @@ class Bounds:
     def reason_to_leave_out(self, path: Path, *also: Path) -> str | None:
         """Return why a link must not be followed, or None if `path` may be read.
 
-        The reason is that the link is broken or leads to a place outside the given paths. Places
-        below the directories `also` are allowed too.
+        A link must not be followed if it is broken, or if it leads to a place outside the paths
+        that the user gave and the directories `also`.
         """
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(root) for root in [*self._roots, *(Path(os.path.realpath(a)) for a in also)]):
@@ -71,8 +71,8 @@ class Bounds:
     def without_foreign_files(self, directory: PartitionDir) -> list[LeftOut]:
         """Make `directory` ignore files that are links to places outside the given paths.
 
-        Return the ignored files. Checkpoints of the log directory that are such links are ignored
-        too, but they are not returned.
+        Return the ignored files of the partition directory. Checkpoints of the log directory are
+        checked in the same way, but they are not returned.
         """
         left_out = self.foreign_files(directory.path)
         directory.ignored = frozenset(entry.path.name for entry in left_out)

@@ -194,10 +194,7 @@ def verify_partition(
 
 
 def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:
-    """Return a copy of a report that includes damage found after the report was made.
-
-    The records in the damaged spans count as lost.
-    """
+    """Return a copy of a report with additional damaged spans, whose records count as lost."""
     spans = list(damaged)
     if not spans:
         return report
@@ -231,9 +228,9 @@ def _count_records(
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
     """Count the data records of a segment, starting at offset `low`.
 
-    The number is computed from the batch headers; only the batch that contains `low` is decoded.
-    The headers of wrapper messages do not contain the number of records, so a segment with wrapper
-    messages is decoded completely.
+    The number is computed from the batch headers, and only the batch that contains `low` is
+    decoded. A segment with wrapper messages is decoded completely, because their headers do not
+    contain the number of records.
     """
     if any(extent.records is None for extent in plan.extents):
         return _count_records(log, plan, low, deep)
@@ -249,9 +246,9 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Da
 def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
     """Count the records in an extent (valid adjacent batches), starting at offset `low`.
 
-    Return two numbers: the number of data records and the number of control records. Both are
-    computed from the batch headers; only the batch that contains offset `low` is decoded. The
-    extent must not contain wrapper messages.
+    Return the number of data records and the number of control records. Both are computed from the
+    batch headers. Only the batch that contains offset `low` is decoded. The extent must not contain
+    wrapper messages.
     """
     counts = [0, 0]
     reader = RecordReader(("offset",), first_offset=low, max_batch_bytes=log.max_batch_bytes)
@@ -280,11 +277,11 @@ def _lost_records(damaged: list[Damage], low: int) -> int | None:
 
 
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
-    """Return a finding for each gap between two segments that compaction and damage do not explain.
+    """Return a finding for each gap between two segments that neither compaction nor damage explains.
 
     Only segments that are adjacent in the directory are compared. If only some of the `.log` files
-    were given as paths, the files between them may exist. If no batch of a segment can be
-    delivered, the segment is treated as if it ended where the previous segment ended.
+    were given as paths, there may be other files between them. A segment of which no batch can be
+    delivered is treated as if it ended where the previous segment ended.
     """
     if log.compacted:
         return []

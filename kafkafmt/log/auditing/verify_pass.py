@@ -1,8 +1,9 @@
 """Collect the data that verify needs while a segment is planned, so that it is read only once.
 
-When the plan passes a batch to `VerifyPass.see`, it is not yet known whether all valid batches will
-be delivered in file order. If they are, as is usual, the collected data is kept. Otherwise, it is
-discarded, and the extents of the finished plan are read again.
+`VerifyPass.see` gets each valid batch while the segment is being planned. At that time, it is
+unknown whether all valid batches will be delivered in file order. If they are, which is the usual
+case, the collected data is kept. If not, the data is discarded, and the extents of the finished
+plan are read again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class VerifyPass:
     log : PartitionLog
         The partition.
     audit : PartitionAudit or None
-        Receives the batches. None for a shallow check, which decodes no records.
+        The audit to which the batches are passed. None for a shallow check, which decodes no
+        records.
 
     Attributes
     ----------
@@ -90,7 +92,7 @@ class VerifyPass:
     def _flush(self) -> None:
         """Process the batch headers that were collected.
 
-        One call for many rows is much faster than one call for each table.
+        Processing many headers in one call is much faster than one call for each table.
         """
         if self._waits:
             self._add(0, b"", self._waiting[: self._waits])
@@ -105,7 +107,7 @@ class VerifyPass:
     def is_complete(self, plan: SegmentPlan) -> bool:
         """Return whether `see` was called with exactly the delivered batches, in order of delivery.
 
-        If not, discard the data that was collected for the segment.
+        If the result is False, the data that was collected for the segment is discarded.
         """
         if (
             self._readable
@@ -122,9 +124,9 @@ class VerifyPass:
         return False
 
     def _follow(self, plan: SegmentPlan) -> None:
-        """Stop collecting transactions if a segment is missing before this one.
+        """Stop collecting transactions if a segment is missing before the segment of `plan`.
 
-        The collected batches alone do not reveal such a gap.
+        The marker of a transaction may have been in the missing segment.
         """
         for extent in plan.extents:
             if self._before is not None and misses_a_segment(

@@ -47,14 +47,15 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    # Split into at most parts + 1 pieces, because one extra piece is enough to reject a long line.
+    # Each line is split into at most parts + 1 fields, because one extra field is enough to reject
+    # it.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
         raise StructureError(f"{name}: line 2 states {count} entries, but the file contains {len(entries)}")
     for number, entry in enumerate(entries, 3):
         if len(entry) != parts:
             found = len(entry) if len(entry) < parts else f"more than {parts}"
-            raise StructureError(f"{name}: line {number} has {found} parts, not {parts}")
+            raise StructureError(f"{name}: line {number} has {found} fields; it must have {parts}")
     return entries
 
 
@@ -121,7 +122,7 @@ def _checkpoint_text(entries: Iterable[str]) -> str:
 def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
     """Return the keys and values of ``partition.metadata``.
 
-    The result always contains `version` and `topic_id`.
+    The returned dict always contains `version` and `topic_id`.
     """
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -137,7 +138,7 @@ def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[s
 def partition_metadata_text(topic_id: str) -> str:
     """Return the text of ``partition.metadata`` as a broker writes it.
 
-    The second line does not end with a newline.
+    As in a file that a broker writes, the second line does not end with a newline.
     """
     return f"version: 0\ntopic_id: {topic_id}"
 
@@ -156,7 +157,7 @@ def uuid_bytes(text: str) -> bytes:
 def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
     """Return the keys and values of ``meta.properties``.
 
-    If the file does not contain `version`, it is added to the result with the value "0".
+    If the file does not contain the key `version`, the result contains it with the value "0".
 
     Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id,
     and can contain directory.id.
@@ -184,8 +185,8 @@ def meta_properties_text(values: Mapping[str, str]) -> str:
 def _properties(text: str) -> dict[str, str]:
     """Parse a Java properties file.
 
-    The file can contain comments, continuation lines and escapes. A key ends at `=`, `:` or a
-    blank.
+    A Java properties file can contain comments, continuation lines and escapes. A key ends at `=`,
+    `:` or a blank.
     """
     values: dict[str, str] = {}
     continued = ""
@@ -215,7 +216,8 @@ def _escaped(text: str, special: str) -> str:
 def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
     """Return the broker epoch at the clean shutdown, or -1 if the file is empty.
 
-    Brokers up to Kafka 3.6 write an empty file, whose existence alone indicates a clean shutdown.
+    Brokers up to Kafka 3.6 write an empty ``.kafka_cleanshutdown``. Its existence indicates a clean
+    shutdown.
     """
     if not text.strip():
         return -1

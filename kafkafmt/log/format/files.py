@@ -1,14 +1,12 @@
 """Read, write, sync and list files.
 
-Files are read with `pread` into reused buffers that start at a multiple of 64 bytes. They are
-memory-mapped only if the caller asks for it: a live broker can truncate a file at any time, and
-reading a mapped file that was truncated kills the process. A deleted file stays readable while it
-is open. If a file is truncated, reads return fewer bytes, which the callers treat as the end of the
-input.
+Files are read with `pread` into reused buffers whose addresses are multiples of 64 bytes. A file is
+memory-mapped only if the caller requests it: a live broker can truncate a file at any time, and
+reading a truncated mapping kills the process. A deleted file stays readable while it is open. If a
+file is truncated, reads return fewer bytes, which callers treat as the end of the input.
 
-Functions whose docstring says "sync" return after the data is on disk. If the kernel supports it, a
-range of a file is copied to another file or to a socket inside the kernel (copy_file_range,
-sendfile).
+A function whose docstring says "sync" returns after the data is on disk. If the kernel supports
+copy_file_range or sendfile, it copies the bytes to another file or to a socket itself.
 """
 
 from __future__ import annotations
@@ -108,9 +106,8 @@ class FileView:
     def read_into(self, view: Any, position: int) -> int:
         """Fill the buffer `view` with bytes of the file, starting at `position`.
 
-        Return the number of bytes read.
-
-        The buffer is filled completely, unless the file ends earlier.
+        Return the number of bytes read. It is less than the size of the buffer only if the file
+        ends first.
         """
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         while got < len(target):
@@ -176,7 +173,7 @@ class FileView:
             start += sent
 
     def close(self) -> None:
-        """Close the file. A mapping stays valid. Closing twice does nothing."""
+        """Close the file. The mapped content in `data` stays readable. Closing twice does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -251,7 +248,7 @@ def narrowed(mode: int, *sources: Path) -> int:
 def stamp(path: Path) -> tuple[int, int, int] | None:
     """Return the inode, size and modification time (in ns) of a file, or None if it does not exist.
 
-    If the file is changed, at least one of these values changes.
+    Every change of a file changes its inode, its size or its modification time.
     """
     try:
         status = path.stat()
@@ -261,7 +258,7 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Append to a file. If the write fails, restore the file's previous length.
+    """Append to a file, or restore its previous length if the write fails.
 
     If the file does not exist, it is created with `mode`.
     """

@@ -41,7 +41,7 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
     """Return the offsets and positions of all complete entries of a `.index` file.
 
-    Zeros and invalid entries are included.
+    Unused entries (zeros) and invalid entries are included.
     """
     raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
     return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
@@ -50,21 +50,21 @@ def all_offset_entries(data: bytes, base_offset: int) -> Columns:
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
     """Return the timestamps (in ms) and offsets of all complete entries of a `.timeindex` file.
 
-    Zeros and invalid entries are included.
+    Unused entries (zeros) and invalid entries are included.
     """
     raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
     return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset
 
 
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
-    """Return the offsets and positions of those entries of a `.index` file that are in use."""
+    """Return the offsets and positions of the used entries of a `.index` file."""
     offsets, positions = all_offset_entries(data, base_offset)
     n = in_use(offsets, positions, base_offset, 0)
     return offsets[:n], positions[:n]
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
-    """Return the timestamps (in ms) and offsets of those entries of a `.timeindex` file that are in use."""
+    """Return the timestamps (in ms) and offsets of the used entries of a `.timeindex` file."""
     timestamps, offsets = all_time_entries(data, base_offset)
     n = in_use(timestamps, offsets, 0, base_offset)
     return timestamps[:n], offsets[:n]
@@ -81,13 +81,13 @@ def partial_entry_message(size: int, entry_size: int) -> str:
 
 
 def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
-    """Return the number of index entries that are in use.
+    """Return the number of used entries of an index file.
 
-    The entries in use are the longest prefix in which `first` increases and `second` does not
+    The used entries are the longest prefix in which `first` increases and `second` does not
     decrease.
 
-    The entries after this prefix are unused (zeros) or invalid. A single entry is also unused if
-    both of its values are the lowest possible ones.
+    All entries after the used ones are zeros or invalid. If the only entry has the lowest possible
+    values, it is unused too.
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0

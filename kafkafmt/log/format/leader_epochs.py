@@ -1,8 +1,8 @@
 """Derive and update the leader epochs of a log and the first offset of each epoch.
 
 Kafka's counterpart is ``LeaderEpochFileCache``. The CRC of a batch does not cover its leader epoch,
-so a corrupted batch can name an epoch that never existed. The functions in this module therefore
-select the most plausible increasing sequence of the epochs that the batches name.
+so a corrupted batch can contain an epoch that never existed. Therefore, the functions in this
+module select the most plausible increasing sequence of epochs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Epochs = list[tuple[int, int]]
 
 
 def epochs_of(table: BatchTable) -> Epochs:
-    """Return (epoch, base offset) for each batch at which the leader epoch changes, including the first batch.
+    """Return (epoch, base offset) for the first batch and each batch at which the leader epoch changes.
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
@@ -53,15 +53,15 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 
     Also return True if the entries of the checkpoint are not in increasing order.
 
-    Batches before the first entry do not contradict the checkpoint. Neither do batches after the
-    start of the last entry that have a higher epoch.
+    Batches before the offset of the first entry do not contradict the checkpoint. Batches from the
+    offset of the last entry onwards may have a higher epoch than this entry.
 
     Parameters
     ----------
     epochs : sequence of (int, int)
         Entries of the checkpoint: pairs (epoch, first offset).
     runs : iterable of (int, int, int)
-        (epoch, first offset, last offset) from `epoch_runs`.
+        Tuples (epoch, first offset, last offset), as returned by `epoch_runs`.
     """
     if any(a[0] >= b[0] or a[1] > b[1] for a, b in itertools.pairwise(epochs)):
         return True
@@ -78,16 +78,16 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     """Return (epoch, first offset) for each plausible leader epoch.
 
-    The plausible epochs are those in the longest sequence of changes in which epochs never
+    An epoch is plausible if it is in the longest sequence of changes in which epochs never
     decrease.
 
     Parameters
     ----------
     changes : sequence of (int, int)
-        Pairs (epoch, base offset) from `epochs_of`.
+        Pairs (epoch, base offset), as returned by `epochs_of`.
     """
-    # For each length, `tops` has the lowest epoch with which a sequence of this length can end, and
-    # `ends` has the last change of that sequence.
+    # Of all sequences with one length, the best ends with the lowest epoch. For each length, `tops`
+    # contains the last epoch of the best sequence, and `ends` its last change.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -114,9 +114,9 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
 
 
 def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epochs:
-    """Return the leader epochs of a log after a leader has started `epoch` at `offset`.
+    """Return the leader epochs of a log in which a leader starts `epoch` at `offset`.
 
-    Entries that contradict the new epoch are removed.
+    Epochs that contradict the new epoch are removed.
     """
     kept = list(epochs)
     if kept and kept[-1][0] == epoch and kept[-1][1] <= offset:
@@ -137,21 +137,22 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Of all sequences of runs in which epochs never decrease, return the one that covers the most offsets.
+    """Return the sequence of runs with non-decreasing epochs that covers the most offsets.
 
-    The CRC of a batch does not cover its epoch, so a few batches can have a wrong epoch. Runs that
-    agree with the checkpoint outweigh all other runs.
+    The CRC of a batch does not cover its leader epoch, so a few batches can have a wrong epoch. A
+    run that agrees with the checkpoint counts more than all other runs together.
 
     Parameters
     ----------
     runs : sequence of (int, int, int)
-        (epoch, first offset, last offset) from `epoch_runs`.
+        Tuples (epoch, first offset, last offset), as returned by `epoch_runs`.
     known : sequence of (int, int), optional
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # `epochs`, `weights` and `ends` have an item for each chain that can still be the best: its
-    # last epoch, its weight and its last run. Epochs and weights both increase from chain to chain.
+    # `epochs`, `weights` and `ends` contain the last epoch, the weight and the last run of each
+    # sequence that can still become the best. Both epochs and weights increase from sequence to
+    # sequence.
     epochs: list[int] = []
     weights: list[int] = []
     ends: list[int] = []
@@ -187,9 +188,10 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
     """Return an epoch and its end offset, as a broker returns them for OffsetsForLeaderEpoch requests.
 
-    The epoch returned is the largest known one that is not above `epoch`. If there is no such
-    epoch, `epoch` itself is returned. The end offset is unknown if there are no epochs, or if
-    `epoch` is negative or above the latest epoch. In this case, return None.
+    - The returned epoch is the largest epoch of the log up to `epoch`. If the log has none, it is
+      `epoch` itself.
+    - The result is None if the end offset is unknown. This is the case if the log has no epochs, or
+      if `epoch` is negative or above the latest epoch.
     """
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None

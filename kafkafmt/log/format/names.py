@@ -18,7 +18,7 @@ MAX_PARTITION = 2**31 - 1
 
 
 class PartitionName(NamedTuple):
-    """The parts of a partition directory's name."""
+    """Topic, partition and state, as given by the name of a partition directory."""
 
     topic: str
     partition: int
@@ -64,9 +64,10 @@ def index_base_of(file_name: str) -> int | None:
 
 
 def file_name(offset: int, suffix: str = ".log") -> str:
-    """Return the name of a segment's file or of a producer snapshot.
+    """Return the name of a file whose name consists of an offset and a suffix.
 
-    The name consists of the offset, with 20 digits, and the suffix.
+    The offset is written with 20 digits. Such files are the files of a segment, and producer
+    snapshots.
     """
     return f"{offset:020}{suffix}"
 

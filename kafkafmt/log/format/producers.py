@@ -51,7 +51,7 @@ class Aborted(NamedTuple):
 
 
 def marker_reader(max_batch_bytes: int) -> RecordReader:
-    """Return a reader that can be passed to `read_markers` many times."""
+    """Return a `RecordReader` for `read_markers`, which can be used for many calls."""
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
@@ -100,7 +100,7 @@ class Producers:
         self._before: dict[int, tuple[ProducerEntry | None, int | None]] | None = None
 
     def copy(self) -> Producers:
-        """Return an independent copy. It does not include the state that `mark` has saved."""
+        """Return an independent copy, without the state that `mark` has saved."""
         return Producers(self.entries.values())
 
     def mark(self) -> None:
@@ -108,9 +108,9 @@ class Producers:
         self._before = {}
 
     def take_back(self) -> None:
-        """Restore the state at the last call of `mark` or of this method.
+        """Restore the state that existed at the last call of `mark` or `take_back`.
 
-        The cost is proportional to the number of producers that have changed since that call.
+        The cost is proportional to the number of producers that have changed since the last call.
         """
         for producer_id, (entry, first) in (self._before or {}).items():
             if entry is None:
@@ -134,7 +134,8 @@ class Producers:
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
         """Count the open transactions of producers other than those in `known`.
 
-        Return the number, and the entry of one of these producers, or None if there are none.
+        Return this number, and the entry of one such producer. The entry is None if the number is
+        0.
         """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
@@ -167,7 +168,7 @@ class Producers:
         """
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
         only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
-        if len(rows) > 1 and only_plain:  # without transactions, only the last batch of each producer matters
+        if len(rows) > 1 and only_plain:  # if there is no transaction, only the last batch of a producer matters
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []
@@ -204,7 +205,7 @@ class Producers:
 
     def _end(self, producer_id: int, epoch: int, offset: int, marker: Marker) -> list[Aborted]:
         entry = self.entries.get(producer_id, ProducerEntry(producer_id, epoch))
-        if entry.epoch != epoch:  # sequence numbers start again with a new epoch
+        if entry.epoch != epoch:  # a new producer epoch starts with sequence number 0
             entry = ProducerEntry(producer_id, epoch)
         self.entries[producer_id] = entry._replace(
             timestamp=marker.timestamp, coordinator_epoch=marker.coordinator_epoch, txn_first_offset=-1

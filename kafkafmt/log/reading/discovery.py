@@ -6,7 +6,8 @@ A path is one of these:
 - a partition directory, which contains `.log` files
 - a log directory, which contains partition directories
 
-In a log directory, only the live partitions are read. The others are listed with their state.
+In a log directory, only live partitions are read. Partitions in the states "delete", "stray" and
+"future" are listed, but not read.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from .replicas import choose_replicas
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
-"""If a path contains no log, at most this many directories below it are searched for logs that the
-error message can name.
+"""Maximum number of directories that are searched for logs below a path that contains no log
+itself. The error message names the logs that are found.
 """
 INCOMPLETE = ".kafkafmt-salvage"
-"""Directory in which salvage builds its result. While it exists, the directory that contains it is
+"""Name of the directory in which salvage builds its result. A log directory that contains it is
 incomplete.
 """
 LOST_AND_FOUND = "lost+found"
-"""Name of a directory in the root of many file systems, which only the root user may list."""
+"""Name of a directory that many file systems have in their root. Only the root user may list it."""
 
 
 class NoLogError(OSError):
@@ -101,16 +102,16 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
-    if not os.fspath(path):  # abspath would return the working directory
+    if not os.fspath(path):  # abspath("") returns the working directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
     return Path(os.path.abspath(local_path(path)))
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
-    """Merge the entries that refer to the same directory.
+    """Merge the search results that refer to the same partition directory.
 
-    A user can name a directory by several paths: its own path, the path of its log directory, a
-    link to it, and the path of each file in it.
+    A user can select a partition directory by its own path, by the path of its log directory, by a
+    link, or by the path of a file in it.
     """
     merged: dict[tuple[str, tuple[str, int], str], PartitionDir] = {}
     for p in found:
@@ -152,11 +153,11 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
         return [_partition(path, valid, names, messages, named=True)]
     if parse_partition_name(path.name).parsed and PARTITION_METADATA in names:
         return [_partition(path, [], names, messages, named=True)]
-    why = "no .log file, no partition directory"
+    why = "no .log file and no partition directory"
     if logs:
-        why = f"no file is named by a base offset of 20 digits, and {_few(logs)}"
+        why = f"no file name is a base offset of 20 digits, and {_few(logs)}"
     hint = f"; {_packed_message(path / packed[0]).removeprefix(f'{path}/')}" if packed else _nearby(path)
-    raise NoLogError(f"{path}: no log in it ({why}){hint}")
+    raise NoLogError(f"{path}: no Kafka log found ({why}){hint}")
 
 
 def _check_log_file(path: Path) -> None:
@@ -182,12 +183,12 @@ def _packed_message(path: Path) -> str:
 
 def _few(names: list[str]) -> str:
     if len(names) == 1:
-        return f"{names[0]} has no valid batch"
-    return f"none of {len(names)} .log files, such as {names[0]}, has a valid batch"
+        return f"{names[0]} contains no valid batch"
+    return f"none of its {len(names)} .log files contains a valid batch"
 
 
 def _nearby(path: Path) -> str:
-    """Return the part of a message that names log directories at most two levels below a path.
+    """Return a hint that names log directories at most two levels below a path, or an empty string.
 
     At most LOOKED_INTO directories are searched.
     """
@@ -228,7 +229,8 @@ def _has_log(path: Path) -> bool:
 def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:
     """Return the partition directories of a log directory.
 
-    If a directory cannot be read, its `error` attribute gives the reason.
+    If a partition directory cannot be read, the `error` attribute of its `PartitionDir` is the
+    exception.
     """
     checkpoints = _read_checkpoints(path)
     found = []
@@ -259,7 +261,7 @@ def _partition_in(
     try:
         _, inner = files.list_directory(path)
     except FileNotFoundError:
-        messages.append(f"{path}: gone before it was read (retention or a deleted topic)")
+        messages.append(f"{path}: deleted before it was read, by retention or with its topic")
         return None
     logs = _segments_among(path, inner)
     if not parsed and not any(base_offset_of(n) is not None for n in logs):
@@ -270,9 +272,9 @@ def _partition_in(
 
 
 def _segments_among(path: Path, names: list[str]) -> list[str]:
-    """Return the `.log` files of a directory.
+    """Return the names of the `.log` files in a directory.
 
-    If none of them is named by a base offset, return only those with a valid batch.
+    If no file name is a base offset, only `.log` files that contain a valid batch are returned.
     """
     logs = [n for n in names if n.endswith(".log")]
     named = any(base_offset_of(n) is not None for n in logs)
@@ -315,7 +317,7 @@ def _partition(
     values, problems = checkpoints[0], list(checkpoints[1])
     if any(file == LOG_STARTS for file, _, _ in problems):
         messages.append(
-            f"{path.parent / LOG_STARTS}: not used, because it is damaged; each log starts with its first segment"
+            f"{path.parent / LOG_STARTS}: ignored, because it is damaged; each log starts with its first segment"
         )
     key = name.topic, name.partition
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
@@ -351,7 +353,7 @@ def _partition(
     for segment in vanished:
         try:
             check_retention(found, segment)
-            messages.append(f"{segment.path}: gone before it was read (retention)")
-        except UnavailableSegmentError:  # reading the segment raises the error, for this partition only
+            messages.append(f"{segment.path}: deleted by retention before it was read")
+        except UnavailableSegmentError:  # the error is raised later, when the segment is read
             found.segments = sorted([*found.segments, segment], key=_segment_order)
     return found

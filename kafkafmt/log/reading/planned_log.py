@@ -166,7 +166,7 @@ class PlannedLog:
         If retention does not explain why the file is missing, raise `UnavailableSegmentError`.
         """
         check_retention(self.directory, segment)
-        self.tell(f"{segment.path}: gone {moment} it was read (retention)")
+        self.tell(f"{segment.path}: deleted by retention {moment} it was read")
         self._on_missing(segment)
 
     @cached_property

@@ -1,18 +1,19 @@
 """Find the position at which reading resumes after a damaged batch.
 
-It is the first of these that exists:
+Reading resumes at the first of these positions that exists:
 
 1. The start of a valid batch, if the CRC of the damaged batch matches its bytes up to this
-   position. In this case, only the length field of the damaged batch is corrupted, which the CRC
-   does not cover.
-2. The end of the damaged batch as given by its length field, if a plausible header, only zeros, or
-   the end of the file follows, and no valid batch spans this position.
-3. A valid batch, found by scanning, that is confirmed by the bytes after it (see
+   position. In this case, the damaged batch has only a wrong length field, which the CRC does not
+   cover.
+2. The end of the damaged batch according to its length field. A plausible header, only zeros, or
+   the end of the file must follow, and no valid batch may span this position.
+3. The start of a valid batch that scanning finds and that the bytes after it confirm (see
    `Search._confirmed`).
 4. The end of the file.
 
-A record value can itself contain batches. If a batch can be recognized as being inside a value or a
-wrapper message, it is not a candidate. Rule 3 excludes all other batches inside values.
+A record value can contain batches, and reading must not resume at one of them. The search skips
+each batch that it recognizes as part of a record value or wrapper message. The other batches inside
+record values are rejected, because the bytes after them do not confirm them.
 """
 
 from __future__ import annotations
@@ -36,34 +37,34 @@ from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
 
 OWN_CRC_FINDS = 64
-"""Number of valid batches that are tested before the length field of the damaged batch is trusted.
-The test is whether the CRC of the damaged batch matches its bytes up to the valid batch.
+"""A damaged batch may end where a valid batch starts. At most this many starts are tested with the
+CRC of the damaged batch before its length field is trusted.
 """
 LATER_FINDS = 16
-"""Number of valid batches that are tested after the first confirmed one. The test is whether the
-CRC of the damaged batch matches its bytes up to the valid batch.
+"""A damaged batch may end where a valid batch starts. After the first confirmed batch, at most this
+many starts are tested with the CRC of the damaged batch.
 """
 SPANNING_FINDS = 256
-"""To find a valid batch that spans a position, this many valid batches before the position are
-checked.
+"""Number of valid batches before a position that are checked when the search tests whether a valid
+batch spans the position.
 """
 CHAIN_ROWS = 1 << 14
 LONG_CHAIN = 1 << 16
-"""If consecutive valid batches have more than this many bytes, they are accepted no matter what
-follows.
+"""Size in bytes. If consecutive valid batches are larger in total, they belong to the log, no
+matter which bytes follow them.
 """
 MANY_MESSAGES = 1 << 20
-"""No wrapper message contains this many messages. A larger offset is therefore not relative."""
+"""More messages than any wrapper message contains. A larger offset is therefore not relative."""
 
 
 class Search(BatchFinder):
-    """Finds the position in an open segment at which reading resumes after damage.
+    """Finds the position at which reading a segment resumes after damage.
 
     Attributes
     ----------
     among_plain : bool or None
-        Whether all valid batches so far were uncompressed messages of formats 0 and 1. None before
-        the first valid batch.
+        Whether all valid batches read so far are uncompressed messages of format 0 or 1. None if no
+        valid batch has been read.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -76,15 +77,15 @@ class Search(BatchFinder):
         return np.empty(CHAIN_ROWS, BATCH_DTYPE)
 
     def note(self, rows: BatchTable) -> None:
-        """Register valid batches that were read before the next damaged batch."""
+        """Update `among_plain` with valid batches that precede the damaged batch."""
         if self.among_plain is not False:
             self.among_plain = not ((rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0)).any()
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Find the position at which reading resumes after the damaged batch at `position`.
 
-        Return two values: the position found, and whether the CRC of the damaged batch matches its
-        bytes up to that position.
+        Return this position, and whether the CRC of the damaged batch matches its bytes up to the
+        position.
 
         `expected` is the lowest offset that the damaged batch can have.
         """
@@ -105,10 +106,7 @@ class Search(BatchFinder):
         return end, own.matches(end)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
-        """Return the result of `resume` if the last window is sufficient to find it, as in common cases.
-
-        Otherwise, return None.
-        """
+        """Return the result of `resume` if the last window contains enough bytes to determine it, else None."""
         self._first, self._from = self._index_of(position + 1), position + 1
         data, at, found, _, searched_to, size, zero_tail = self._window()
         known: tuple[int, bool] | None = core.resume_after(
@@ -117,7 +115,7 @@ class Search(BatchFinder):
         return known
 
     def window(self) -> SearchWindow | None:
-        """Return the last window, with the valid batches found in it, or None if nothing was searched."""
+        """Return the bytes that were searched last and the valid batches in them; None before the first search."""
         return self._window() if self._from < self._to else None
 
     def _window(self) -> SearchWindow:
@@ -125,7 +123,7 @@ class Search(BatchFinder):
         return SearchWindow(window.data, window.at, found, self._from, self._to, self.size, self.zero_tail())
 
     def _is_spanned(self, position: int) -> bool:
-        """Return whether a valid batch that begins after the damaged one ends after `position`."""
+        """Return whether `position` is inside a valid batch that begins after the damaged batch."""
         while self._to < min(position, self.size):
             self._scan_on(position)
         end = self._index_of(position)
@@ -133,10 +131,7 @@ class Search(BatchFinder):
         return any(Head(at, self.head(at)).end > position for at in near) and not self.valid(position)
 
     def _scan(self, bad: Head, own: OwnCrc, expected: int) -> int:
-        """Return the position of the first confirmed batch after a damaged batch.
-
-        If there is none, return the end of the file.
-        """
+        """Return the position of the first confirmed batch after a damaged batch, else the end of the file."""
         covered = 0
         for at in self.find(bad.position + 1, self.size):
             if own.matches(at):
@@ -157,10 +152,11 @@ class Search(BatchFinder):
         return self.view.size
 
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
-        """Return the position of the valid batch at which the damaged batch ends.
+        """Return the start of the valid batch that directly follows the damaged batch.
 
-        The CRC and the offsets of the damaged batch must show that it ends at a valid batch after
-        `find`. Otherwise, return the position of the batch `find`.
+        A valid batch after `find` directly follows the damaged batch if it has the next offset and
+        the CRC of the damaged batch matches its bytes up to there. If no valid batch meets this
+        condition, return the position of the batch `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -173,17 +169,17 @@ class Search(BatchFinder):
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
         """Return whether the bytes after a valid batch show that it belongs to the log and not to a record value.
 
-        The valid batch must be followed by one of these:
+        A valid batch is confirmed if one of these follows it:
 
         - the end of the file, or zeros up to the end
         - a plausible header with an offset that can follow the valid batch
         - eight bytes that are the next offset
         - a valid batch
 
-        A valid batch is not enough if the header of the damaged batch has the expected offset, but
-        the batch `find` does not have the next offset after the damaged batch. In this case, one of
-        the first three must follow the last of the consecutive valid batches, or these batches must
-        be longer than LONG_CHAIN.
+        The rule is stricter if the header of the damaged batch has the expected offset, but the
+        offset of `find` is not the next one after the damaged batch. Then the whole sequence of
+        valid batches that begins with `find` is checked. Either it is longer than LONG_CHAIN, or
+        one of the first three cases follows its last batch.
         """
         if bad.continues(expected) and find.first_offset != bad.next_offset:
             ends, last_offset = self._chain_from(find, LARGEST_WINDOW)
@@ -195,11 +191,7 @@ class Search(BatchFinder):
         return self._continued(end, next_offset, find.magic) or (end == find.end and self.valid(end))
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
-        """Return whether the log continues or ends at `end`.
-
-        This is the case if `_log_continues` returns True, or if the first eight bytes at `end` are
-        the next offset.
-        """
+        """Return whether the log continues or ends at `end`, or the eight bytes at `end` are the next offset."""
         if self._log_continues(end, next_offset):
             return True
         offset = self.head(end)[:LENGTH_AT]
@@ -210,22 +202,24 @@ class Search(BatchFinder):
     def _log_continues(self, position: int, expected: int) -> bool:
         """Return whether the log continues or ends at `position`.
 
-        One of these must follow: the end of the file, zeros up to the end of the file, or a
-        plausible header whose offset is between `expected` and `expected` + MAX_RELATIVE_OFFSET.
+        The log continues if a plausible header begins at `position` and its offset is between
+        `expected` and `expected` + MAX_RELATIVE_OFFSET. The log ends at the end of the file, and
+        before zeros up to the end of the file.
         """
         head = self.head(position)
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the end of the record value that consists of the batch `find` and the valid batches directly after it.
+        """Return the end of the record value that begins with the batch `find`, or 0 if there is none.
 
-        Return 0 if these batches are not a record value.
+        A record value can consist of valid batches. Its length precedes it, and must equal the
+        total size of the batches.
 
-        The bytes before a record value contain its length, which must equal the size of these
-        batches. In format 2 the length is a varint, which can match by chance. Therefore
-        `_log_continues` must return False for the end of the value. In a real record, at least the
-        header count follows the value, so the log does not continue there. In formats 0 and 1 the
-        length has four bytes, so a match by chance is as unlikely as with a CRC.
+        - In formats 0 and 1, the length has four bytes, so a match by chance is as unlikely as with
+          a CRC.
+        - In format 2, the length is a varint, which can match by chance. Therefore, the bytes after
+          the value must not continue the log. A real value is followed at least by its record's
+          header count.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
@@ -246,10 +240,10 @@ class Search(BatchFinder):
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
         """Return the end of the consecutive valid batches, starting with `find`, that are inside the damaged batch.
 
-        Return 0 if `find` is not inside the damaged batch. It is inside if its first offset is in
-        the range of offsets that the header of the damaged batch states, because no later batch of
-        the log can have such an offset. The header is trusted only if its first offset is
-        `expected` and its fields agree with each other.
+        The batch `find` is inside the damaged batch if its first offset is in the offset range that
+        the header of the damaged batch states. No later batch of the log can have such an offset.
+        The header is trusted only if its first offset is `expected` and its fields agree with each
+        other. If `find` is not inside the damaged batch, return 0.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
@@ -262,13 +256,11 @@ class Search(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the messages that start with `find` and can be inside a damaged wrapper message.
+        """Return the end of the messages, from `find` on, that can be inside a damaged wrapper message, or 0.
 
-        Return 0 if they cannot be inside a wrapper message.
-
-        Compressed data can contain inner messages unchanged. In format 1, their offsets start at 0.
-        In format 0, their offsets are absolute, so such a message has a valid offset and a valid
-        CRC, and is delivered like any other message.
+        Compressed data can contain the bytes of inner messages unchanged. In format 1, the offsets
+        of inner messages start at 0, which distinguishes them from other messages. In format 0,
+        inner messages have absolute offsets, so they are delivered like other messages.
         """
         if not find.plain_message or find.magic != MAGIC_V1 or bad.magic == MAGIC_V2 or bad.plain_message:
             return 0
@@ -284,11 +276,7 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of the sequence of messages that starts with `find`.
-
-        The messages in the sequence are not compressed and have consecutive offsets up to
-        `highest`.
-        """
+        """Return the end of the uncompressed messages from `find` on that have consecutive offsets up to `highest`."""
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
         other = (rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0) | (rows["base_offset"] > highest)
@@ -297,11 +285,10 @@ class Search(BatchFinder):
         return int(rows["position"][-1]) + int(rows["size"][-1]) + self._looked.at if len(rows) else find.end
 
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the end positions of a chain of batches, and the last offset of its last batch.
+        """Return the end positions of the consecutive valid batches that begin with `find`, and their last offset.
 
-        The chain consists of the batch `find` and the valid batches directly after it. At most the
-        batches of one window are checked. If the first window is too small for `reach` bytes, a
-        larger one is used.
+        The batches are searched in a window that begins at `find`. If FIRST_WINDOW bytes are fewer
+        than `reach`, the window has LARGEST_WINDOW bytes.
         """
         window = self._looked
         for size in (FIRST_WINDOW, LARGEST_WINDOW):
@@ -312,7 +299,7 @@ class Search(BatchFinder):
                 break
         self._chained = scan.count
         rows = self._chain[: scan.count]
-        if not len(rows):  # the batch is larger than the window
+        if not len(rows):  # the batch `find` is larger than the window
             return np.array([find.end]), find.last_offset
         ends = rows["position"].astype(np.int64) + rows["size"] + window.at
         return ends, last_offset(rows[-1])
@@ -320,7 +307,8 @@ class Search(BatchFinder):
     def _ends_at(self, position: int) -> bool:
         """Return whether the file ends at `position`, or has only zeros after it.
 
-        Fewer than eight zero bytes do not count, because they can be the rest of a record.
+        At least eight zero bytes are required, because fewer zero bytes can be the rest of a
+        record.
         """
         return position == self.size or (position + LENGTH_AT <= self.size and position >= self.zero_tail())
 

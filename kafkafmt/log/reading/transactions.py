@@ -4,12 +4,13 @@ The log is read once, in offset order. A producer's transaction is open from its
 batch to its marker (Kafka: ``ProducerStateManager``). Aborted transactions are omitted. The last
 stable offset is the first offset of the oldest open transaction.
 
-A marker may be in a damaged span or in a missing segment. In this case, the transaction index is
-consulted, which lists every aborted transaction. If the index does not show how the transaction
-ended, its records before the damage are omitted, and a `Doubt` reports this.
+The marker of a transaction may be in a damaged span or in a missing segment. In this case, the
+transaction index is read, which lists every aborted transaction. If the index does not show how the
+transaction ended, its records before the damage are omitted and reported as a `Doubt`.
 
-A transaction index may also list a marker at an offset that no batch contains, although nothing is
-damaged. Brokers trust such an entry. This module also trusts it, so the entry ends the transaction.
+A transaction index may list a marker that no batch contains, although nothing is damaged. Brokers
+trust such an index entry, and so does this module: the transaction ends at the offset of the
+marker.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from .plan import SegmentPlan
 from .transaction_index import IndexEntries
 
 MARKER_SIZE = 78
-"""Size of a batch that ends a transaction, in bytes. A longer batch is not a marker."""
+"""Size in bytes of a batch that contains a transaction marker. A larger batch contains none."""
 
 
 class Batches(Protocol):
-    """Interface of batches that are in one buffer. `Part` implements it."""
+    """Interface of a sequence of batches in one buffer. `Part` implements it."""
 
     @property
     def plan(self) -> SegmentPlan:
@@ -92,7 +93,7 @@ class ReadableLog(Protocol):
 
     @property
     def planned(self) -> int:
-        """Number of segments that have a plan."""
+        """Number of segments that have been planned."""
 
     def plan(self, segment: SegmentFile) -> SegmentPlan:
         """Return the plan of a segment."""
@@ -103,9 +104,9 @@ class ReadableLog(Protocol):
 
 @dataclass(frozen=True)
 class Doubt:
-    """A transaction whose outcome is not known, because its marker may be in a damaged span or a missing segment.
+    """A transaction whose outcome is unknown, so that its records are omitted at read_committed.
 
-    Its records are omitted at read_committed.
+    The marker of the transaction may be in a damaged span or in a missing segment.
 
     Attributes
     ----------
@@ -128,15 +129,13 @@ class Doubt:
 
     @property
     def message(self) -> str:
-        """Message for the user: which transaction is in doubt, and which of its records are omitted."""
+        """A message that names the transaction and the records of it that are omitted."""
         span = f"its records at offsets {self.first_offset} to {self.last_offset} are omitted"
         return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
 
 
 class TransactionInDoubtError(KafkaFormatError):
-    """Raised if read_committed would omit records of a transaction whose outcome is not known.
-
-    This error is raised only if the caller requested it.
+    """Raised on request instead of omitting the records of a transaction whose outcome is unknown.
 
     Attributes
     ----------
@@ -173,7 +172,7 @@ class Transactions:
     open : dict of int
         The first offset of each open transaction, by producer id.
     doubts : list of Doubt
-        Transactions whose outcome is not known.
+        Transactions whose outcome is unknown.
     last_stable_offset : int
         The end (exclusive) of the records that a consumer at read_committed sees.
     unmarked : list of Aborted
@@ -189,19 +188,22 @@ class Transactions:
 
     @property
     def undecided(self) -> str:
-        """A message for the user that reading at read_committed ends at an open transaction.
+        """A message that names the first open transaction, or an empty string if no transaction is open.
 
-        Empty if no transaction is open.
+        Reading at read_committed ends before an open transaction.
         """
         if not self.open:
             return ""
         holder = min(self.open, key=lambda producer: self.open[producer])
-        return f"undecided from offset {self.last_stable_offset} on: producer {holder} has an open transaction there"
+        return (
+            f"records from offset {self.last_stable_offset} on are not delivered at read_committed: "
+            f"producer {holder} has an open transaction there"
+        )
 
     def within(self, first: int, last: int) -> Transactions:
-        """Return only those transactions that can have records with offsets from `first` to `last`.
+        """Return the transactions that can have records at offsets `first` to `last`, without `doubts`.
 
-        A Spark task needs no others. The doubts are not included.
+        A Spark task that reads these offsets needs no other transactions.
         """
         aborted = {
             producer: kept
@@ -211,7 +213,7 @@ class Transactions:
         return Transactions(aborted, self.open, [], self.last_stable_offset)
 
     def committed(self, table: BatchTable) -> np.ndarray:
-        """Return those batches of a table that do not belong to an aborted or open transaction."""
+        """Return the rows of a batch table that do not belong to an aborted or open transaction."""
         keep = np.ones(len(table), bool)
         inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
         for producer_id in np.unique(table["producer_id"][inside]).tolist():
@@ -249,19 +251,20 @@ class TransactionWalk:
         self.entries: IndexEntries | None = None
 
     def damage(self, damage: Damage) -> None:
-        """Treat the outcome of every open transaction as unknown, because its marker may have been in the damaged span.
+        """Treat the outcome of every open transaction as unknown after a damaged span.
 
-        If the damaged span is a single batch that is too long for a marker, nothing changes.
+        The damaged span may have contained markers of open transactions. If it is a single batch
+        that is larger than a marker, nothing changes.
         """
         if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
         self._suspend(damage.first_offset or 0, damage.file)
 
     def gap(self, end: int, file: str) -> None:
-        """Treat the outcome of every open transaction as unknown, because of a missing segment.
+        """Treat the outcome of every open transaction as unknown after a missing segment.
 
-        The missing segment may have contained the markers of these transactions. The missing
-        segment begins at the offset `end`, and the segment `file` follows it.
+        The missing segment may have contained markers of open transactions. It begins at the offset
+        `end`, and the segment `file` follows it.
         """
         self._suspend(end, file, "a missing segment")
 
@@ -271,9 +274,10 @@ class TransactionWalk:
         self.found.open.clear()
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
-        """Add the next batches, in offset order.
+        """Add the next batches of the log, in offset order.
 
-        `buffer` contains them, and `file` is the name of their segment.
+        `table` has a row for each batch, `buffer` contains the batches, and `file` is the segment's
+        name.
         """
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if len(rows) and self.entries is None:
@@ -293,7 +297,7 @@ class TransactionWalk:
                 open_.setdefault(producer_id, base)
                 continue
             kind = markers[base].kind if base in markers else None
-            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch is a marker that cannot be decoded
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch is an undecodable marker
                 self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
@@ -302,9 +306,9 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End the open transaction of a producer if an index entry lists a marker that no batch contains.
+        """End the open transaction of a producer if an index entry lists a marker for it that no batch contains.
 
-        Only entries with a marker offset below `before` are used.
+        Only index entries whose marker offset is below `before` are used.
         """
         assert self.entries is not None
         for entry in self.entries.take(producer_id, before):
@@ -315,13 +319,13 @@ class TransactionWalk:
                 self.found.unmarked.append(entry)
 
     def finish(self) -> None:
-        """After the last batch, end the open transactions whose markers are only in the transaction indexes."""
+        """End the open transactions whose markers are listed in a transaction index but missing from the log."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
 
 
 def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
-    """Return whether a damaged span is a single batch, judged by its length field."""
+    """Return whether a damaged span is a single batch according to the length field at its start."""
     segment = next(s for s in log.segments if s.name == damage.file)
     try:
         with FileView(segment.path) as view:
@@ -347,12 +351,12 @@ def find_transactions(log: ReadableLog) -> Transactions:
 
 
 def _has_none(log: ReadableLog) -> bool:
-    """Return whether the plans that exist already show that the log has no transaction."""
+    """Return whether all segments have been planned and none of them contains a transactional batch."""
     return log.planned == len(log.segments) and not any(log.plan(s).stats.transactional for s in log.segments)
 
 
 def settle(walk: TransactionWalk) -> Transactions:
-    """Return the outcomes of all transactions, after the whole log was added to the walk."""
+    """Return the outcomes of all transactions of a log. Call this after all its batches were added to `walk`."""
     found = walk.found
     walk.finish()
     found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
@@ -363,10 +367,11 @@ def settle(walk: TransactionWalk) -> Transactions:
 
 
 def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
-    """Decide the outcome of each transaction whose marker may be in a damaged span or in a missing segment.
+    """Determine the outcomes of transactions whose markers may be damaged or missing.
 
-    Only the damaged spans and segments before the current position of the walk count. The walk can
-    continue afterwards. Return the transactions that are still in doubt.
+    Return the transactions whose outcome remains unknown. Only damaged spans and missing segments
+    before the last batch added to `walk` are considered. The caller can add more batches
+    afterwards.
     """
     known = len(walk.found.doubts)
     _ask_indexes(walk.log, walk)
@@ -379,19 +384,20 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
     """Return whether offsets are missing between two segments for a reason other than compaction.
 
-    `end` is the offset after the segment `before`. `segment` is the next segment that exists, and
-    `first_offset` is its first offset.
+    The segment `before` ends before the offset `end`. The next existing segment is `segment`, and
+    its first batch has the offset `first_offset`.
     """
     return first_offset > end and not (before.next_base == segment.base_offset and log.compacted)
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
-    """Consult the transaction indexes about the transactions whose marker may be damaged or missing.
+    """Use the transaction indexes to determine the outcomes of transactions whose markers may be damaged or missing.
 
-    An index lists aborted transactions. A transaction that is in no index was committed if there is
-    evidence that it ended. Such evidence is a later marker of its producer, or a later abort whose
-    last stable offset is above the first offset of the transaction. Otherwise, the transaction is
-    in doubt.
+    - If an index lists the transaction, it was aborted.
+    - If no index lists it, it was committed, provided that it has ended. It has ended if its
+      producer wrote a later marker, or if a later index entry has a last stable offset above the
+      first offset of the transaction.
+    - In all other cases, the outcome is unknown.
     """
     if not walk.suspended:
         return

@@ -6,7 +6,7 @@ from the batches, so the batches alone determine the state after a crash:
 
 - Index entries are written at the index interval, after the batches that they refer to.
 - A new leader epoch is written to the checkpoint before the first batch of that epoch.
-- When a segment ends, a snapshot of the producers is written, and the segment is synced.
+- When a segment is rolled, it is synced, and a producer snapshot is written.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class LocalLog:
             self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, now_millis()
         )
         self._write_epochs(loaded.epochs)
-        # load() has synced the segments that it recovered.
+        # `load` has synced all segments that it recovered.
         self.recovery_point = self.next_offset
 
     @property
@@ -144,7 +144,7 @@ class LocalLog:
         view, begin = byte_view(data), 0
         starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
         for i, last in enumerate(lasts):
-            # Assume one index entry per batch. The exact number is known only after writing.
+            # Assume one index entry per batch: the exact number is known only after writing.
             if i > begin and i - begin >= self._free_index_entries():
                 self._write(view, table[begin:i])
                 begin = i
@@ -233,7 +233,7 @@ class LocalLog:
                 self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, now_millis()
             )
         except OSError:
-            # The segment stays broken until all files of the new segment have been deleted.
+            # Refuse writes until all files of the new segment have been deleted.
             self.active.broken = True
             delete_segment(self.path, offset)
             self.active.broken = False
@@ -263,12 +263,12 @@ class LocalLog:
         """
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
-        # Save the offsets before truncating, so that recovery after a crash starts at `offset`.
+        # Save the lower recovery point first, so that recovery after a crash starts there.
         self._changed()
         kept = max(bisect_right(self.bases, offset - 1), 1)
         last = self.bases[kept - 1]
         position = self._position_of(last, offset) if offset >= last else 0
-        self.active.broken = True  # the segment is broken until it is truncated
+        self.active.broken = True  # refuse writes until the segment is truncated
         self.active.close()
         for base in reversed(self.bases[kept:]):
             delete_segment(self.path, base)
@@ -282,9 +282,9 @@ class LocalLog:
         self._changed()
 
     def _position_of(self, base: int, offset: int) -> int:
-        """Return the position of the first batch that ends at or after `offset`.
+        """Return the position of the first batch whose last offset is `offset` or higher.
 
-        If there is no such batch, return the size of the segment.
+        If the last offsets of all batches are below `offset`, return the size of the segment.
         """
         path = path_of(self.path, base)
         with FileView(path) as view:
@@ -292,7 +292,7 @@ class LocalLog:
         if found is None:
             raise OSError(
                 errno.EIO,
-                f"cannot find offset {offset}, because the batch headers are invalid: another process changed the file",
+                f"cannot find offset {offset}: another process changed the file, and its batch headers are invalid",
                 str(path),
             )
         return found.position
@@ -335,7 +335,8 @@ class LocalLog:
         self.log_start_offset = max(self.log_start_offset, self.bases[n])
         for base in self.bases[:n]:
             path_of(self.path, base).unlink(missing_ok=True)
-            # Bases are removed one by one, so that a segment that cannot be deleted stays listed.
+            # Remove one base offset at a time, so that a segment that cannot be deleted stays
+            # listed.
             self.bases.remove(base)
             delete_segment(self.path, base)
         for name in files.list_directory(self.path)[1]:

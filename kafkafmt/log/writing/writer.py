@@ -28,19 +28,19 @@ WRITE_BYTES = 1 << 20
 
 
 class Appended(NamedTuple):
-    """Offsets of the appended records. If there were none, `first_offset` is `last_offset` + 1."""
+    """Offsets of the appended records. If no record was appended, `first_offset` is `last_offset` + 1."""
 
     first_offset: int
-    """Offset of the first record."""
+    """Offset of the first appended record."""
     last_offset: int
-    """Offset of the last record."""
+    """Offset of the last appended record."""
 
 
 class LogWriter:
     """A partition that is open for writing. Create it with `LogDirectory.writer`.
 
-    Use it as a context manager, or call `close`. Closing the directory closes it too. It can be
-    shared between threads.
+    Use the writer as a context manager, or call `close`. Closing the `LogDirectory` also closes its
+    writers. Several threads can use a writer.
 
     Attributes
     ----------
@@ -60,11 +60,11 @@ class LogWriter:
     Notes
     -----
     Kafka's counterparts are ``UnifiedLog`` and ``LocalLog``. If a method raises OSError, the log
-    contains complete batches only, up to `next_offset`. If the writer could not ensure this,
-    `in_doubt` is True, and the writer refuses all further operations. Opening the directory again
-    then recovers the log.
+    still consists of complete batches up to `next_offset`. If the writer could not restore that
+    state, `in_doubt` is True, and all further operations fail. Opening the directory again then
+    recovers the log.
 
-    In a forked process every method raises `WrongProcessError`, except that `close` does nothing.
+    In a forked process, `close` does nothing, and all other methods raise `WrongProcessError`.
     """
 
     path: Path
@@ -92,7 +92,9 @@ class LogWriter:
         self._log = LocalLog(path, settings, log_start, recovery_point, changed)
         if leader_epoch is not None and leader_epoch < self.latest_epoch:
             self._log.active.close()
-            raise ValueError(f"leader epoch {leader_epoch} is below the log's latest, {self.latest_epoch}")
+            raise ValueError(
+                f"leader epoch {leader_epoch} is below {self.latest_epoch}, the latest leader epoch of the log"
+            )
         self.leader_epoch: int = max(self.latest_epoch, 0) if leader_epoch is None else leader_epoch
 
     def __repr__(self) -> str:
@@ -127,9 +129,10 @@ class LogWriter:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether an error has left the end of the log unknown.
+        """Whether the end of the log is unknown because of an error.
 
-        If True, nothing more can be written. Opening the partition again recovers the log.
+        If `in_doubt` is True, nothing more can be written. Opening the partition again recovers the
+        log.
         """
         return self._log.active.broken
 
@@ -208,7 +211,7 @@ class LogWriter:
         Parameters
         ----------
         producer_id, producer_epoch : int
-            The producer.
+            Id and epoch of the producer.
         commit : bool
             True writes a commit marker, False an abort marker.
         coordinator_epoch : int, default 0
@@ -217,7 +220,7 @@ class LogWriter:
         Returns
         -------
         Appended
-            Offset of the marker, both as first and as last offset.
+            The offset of the marker, as both the first and the last offset.
 
         Raises
         ------
@@ -240,9 +243,9 @@ class LogWriter:
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
-        """State of each producer that has an open transaction, sorted by age of the transaction.
+        """State of each producer that has an open transaction, the oldest transaction first.
 
-        The oldest comes first. ``txn_first_offset`` is the first offset of the transaction.
+        The field ``txn_first_offset`` is the first offset of the producer's open transaction.
         """
         return self._log.state.producers.open_transactions
 
@@ -285,8 +288,8 @@ class LogWriter:
             Batches or messages (magic 0 to 2), back to back. It is not changed.
         assign_offsets : bool, default True
             If True, the batches get the next offsets and the writer's leader epoch, as on a leader.
-            If False, they keep their offsets and leader epochs, as on a follower. Their offsets
-            must then increase, and start at `next_offset` or above.
+            If False, the batches keep their offsets and leader epochs, as on a follower. Kept
+            offsets must increase, and must start at `next_offset` or above.
 
         Returns
         -------
@@ -345,14 +348,14 @@ class LogWriter:
             self._log.flush()
 
     def truncate_to(self, offset: int) -> int:
-        """Remove all records from `offset` onwards, as a follower does.
+        """Remove all records at `offset` and above, as a follower does.
 
         Only whole batches are removed. If `offset` is inside a batch, the whole batch is removed.
 
         Parameters
         ----------
         offset : int
-            First offset to remove, 0 or higher. If it is not below `next_offset`, nothing changes.
+            First offset to remove, 0 or higher. If it is `next_offset` or higher, nothing changes.
 
         Returns
         -------
@@ -388,8 +391,8 @@ class LogWriter:
         Parameters
         ----------
         offset : int
-            The new log start offset, 0 to `next_offset`. If it is not above the current log start
-            offset, nothing changes.
+            The new log start offset, 0 to `next_offset`. If it is the current log start offset or
+            lower, nothing changes.
 
         Raises
         ------

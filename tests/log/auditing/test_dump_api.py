@@ -65,7 +65,7 @@ def test_index_can_be_checked_alone_or_with_its_log(tmp_path: Path) -> None:
 
 def test_wrong_arguments_and_unknown_files_raise(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("text")
-    with pytest.raises(kafkafmt.NoLogError, match="not a file that can be dumped"):
+    with pytest.raises(kafkafmt.NoLogError, match="this kind of file cannot be dumped"):
         list(kafkafmt.dump(tmp_path / "README.md"))
     with pytest.raises(kafkafmt.NoLogError, match="contains no file"):
         list(kafkafmt.dump(tmp_path))

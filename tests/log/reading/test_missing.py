@@ -126,7 +126,7 @@ def test_segment_that_retention_removed_is_a_message(
     change(folder)
     assert read(log) == list(left)
     assert log.messages
-    assert all(m.endswith("gone before it was read (retention)") for m in log.messages)
+    assert all(m.endswith("deleted by retention before it was read") for m in log.messages)
 
 
 @pytest.mark.parametrize("read", [with_records, with_arrow, after_planning])
@@ -215,7 +215,7 @@ def test_segment_removed_between_listing_and_stat_is_handled_alike(
 
     monkeypatch.setattr(files, "file_size", removing_file_size)
     log = kafkafmt.open(folder.parent)
-    assert [m.rpartition(": ")[2] for m in log.messages] == ["gone before it was read (retention)"]
+    assert [m.rpartition(": ")[2] for m in log.messages] == ["deleted by retention before it was read"]
     assert log["t", 0].log_start_offset == 5
     disappearing = name_of(10)
     log = kafkafmt.open(folder.parent)

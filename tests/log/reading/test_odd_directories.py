@@ -191,9 +191,9 @@ def test_checkpoint_with_too_many_lines_is_reported(tmp_path: Path, monkeypatch:
 
 
 def test_checkpoint_line_of_many_parts_is_not_split_whole() -> None:
-    with pytest.raises(StructureError, match="line 3 has more than 3 parts, not 3"):
+    with pytest.raises(StructureError, match="line 3 has more than 3 fields; it must have 3"):
         read_offset_checkpoint("0\n1\n" + "a " * 100_000, "f")
-    with pytest.raises(StructureError, match="line 3 has 2 parts, not 3"):
+    with pytest.raises(StructureError, match="line 3 has 2 fields; it must have 3"):
         read_offset_checkpoint("0\n1\na 1", "f")
 
 
@@ -289,7 +289,7 @@ def test_file_removed_after_listing_is_reported(tmp_path: Path) -> None:
     assert log.messages == []
     first.unlink()
     assert [r.offset for r in log["t", 0]] == list(range(5, 10))
-    assert [m.rpartition(": ")[2] for m in log.messages] == ["gone before it was read (retention)"]
+    assert [m.rpartition(": ")[2] for m in log.messages] == ["deleted by retention before it was read"]
 
 
 PLACES = [

@@ -80,8 +80,8 @@ def test_directory_of_other_logs_is_no_kafka_log(tmp_path: Path, command: list[s
     write(logs / "apt" / "history.log", TEXT)
     done = inside(command[0], logs, *(tmp_path / "out" if a == "OUT" else a for a in command[1:]))
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
-    assert "no log in it (no file is named by a base offset of 20 digits" in done.stderr
-    with pytest.raises(NoLogError, match="no log in it"):
+    assert "no Kafka log found (no file name is a base offset of 20 digits" in done.stderr
+    with pytest.raises(NoLogError, match="no Kafka log found"):
         kafkafmt.open(logs)
     with pytest.raises(NoLogError, match="not a Kafka log"):
         kafkafmt.open(logs / "dpkg.log")

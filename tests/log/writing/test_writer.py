@@ -107,7 +107,7 @@ def test_encoded_batches_get_offsets_and_epoch(tmp_path: Path) -> None:
         assert writer.leader_epochs == [(4, 0)]
     assert [r.value for r in kafkafmt.open(tmp_path)["t", 0]] == [b"a", b"b", b"c"] * 2
     with LogDirectory(tmp_path) as directory:
-        with pytest.raises(ValueError, match="below the log's latest"):
+        with pytest.raises(ValueError, match="below 4, the latest leader epoch of the log"):
             directory.writer("t", leader_epoch=3)
         writer = directory.writer("t")
         writer.append(some(1))
