@@ -156,7 +156,7 @@ cdef Py_ssize_t natural(n) except -1:
     except OverflowError:
         pass
     if size < 0:
-        raise ValueError(f"{n} is not a valid count or position in memory")
+        raise ValueError(f"a count or position is {n}; it must be between 0 and 2**63 - 1")
     return size
 
 

@@ -34,7 +34,7 @@ def view_of(buffer: Buffer) -> memoryview:
 def natural(n: int) -> int:
     """Return `n`; raise ValueError if it is negative."""
     if index(n) < 0:
-        raise ValueError(f"{n} is not a valid count or position in memory")
+        raise ValueError(f"a count or position is {n}; it must be between 0 and 2**63 - 1")
     return n
 
 
