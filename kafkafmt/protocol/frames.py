@@ -1,11 +1,11 @@
 """Read and write whole requests and responses as frames.
 
 A frame consists of a size field of four bytes, a header and a body. The header of a request
-contains the API key and the version. The header of a response contains only the correlation id of
-its request, so a caller who reads a response must pass the API key and the version. In flexible
-versions (KIP-482), headers have tagged fields. The headers of ApiVersions responses never have
-tagged fields, because a client must be able to read these responses before it has learned the
-broker's versions.
+contains the API key and the version. The header of a response contains only a correlation id. To
+read a response, the caller must therefore pass the API key and the version of the request. In
+flexible versions (KIP-482), headers have tagged fields. The headers of ApiVersions responses never
+have tagged fields, because a client must be able to read these responses before it knows which
+versions the broker supports.
 
 Some clients, such as librdkafka, send additional bytes after a message, and Kafka's parser ignores
 them. This module keeps such bytes in `trailing` and writes them unchanged. If the API or the
@@ -64,7 +64,8 @@ class _FrameContent:
     def __getattr__(self, name: str) -> Any:
         """Return a field of the body.
 
-        For type checkers, its type is Any. The fields of `body` itself have precise types.
+        For type checkers, the field has the type Any. To get the precise type, read the field from
+        `body`.
         """
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
@@ -95,7 +96,7 @@ class Request(_FrameContent, Generic[Body]):
     ----------
     header : RequestHeader
     body : Message or UnknownBody
-        A type checker infers the type of the body from `make_request`, or from a check such as
+        A type checker infers the type of the body from `make_request`, or from a test such as
         ``isinstance(request.body, protocol.ProduceRequest)``.
     trailing : bytes, default b""
         Bytes after the body. `write_request` writes them even if `body` was changed. To omit them,
@@ -138,7 +139,7 @@ class Response(_FrameContent, Generic[Body]):
     ----------
     header : ResponseHeader
     body : Message or UnknownBody
-        A type checker infers the type of the body from `make_response`, or from a check such as
+        A type checker infers the type of the body from `make_response`, or from a test such as
         ``isinstance(response.body, protocol.FetchResponse)``.
     api_version : int
         Version of the body.
@@ -213,7 +214,7 @@ def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Resp
 
 
 def header_version(kind: Kind, key: int, version: int) -> int:
-    """Return the header version that is used for messages with this API key and API version."""
+    """Return the version of the header that belongs to the given API key and API version."""
     api = apis.api(key)
     flexible = api is not None and version in api.flexible
     if kind == RESPONSE:
@@ -239,9 +240,8 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
     If the API version is too new to be supported, the header is read as in the API's newest
-    supported version, as in Kafka. If the API is not supported, it is not known whether the header
-    has tagged fields. In this case, the body starts with the tagged fields of the header, if there
-    are any.
+    supported version. Kafka does the same. If the API is not supported, it is not known whether the
+    header has tagged fields. Any tagged fields are then treated as the start of the body.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
@@ -310,8 +310,7 @@ def read_response_body(
 ) -> tuple[Message | UnknownBody, int, bytes]:
     """Read the response body at `position`. Return the body, its version and the bytes after it.
 
-    The version is usually `api_version`. It is 0 for some ApiVersions responses. See
-    `read_response`.
+    The version is usually `api_version`, but 0 for some ApiVersions responses; see `read_response`.
     """
     try:
         body, trailing = _read_body(frame, position, RESPONSE, api_key, api_version)
@@ -449,7 +448,8 @@ def _check_type(given: Any, wanted: type[_FrameContent]) -> None:
     if not isinstance(given, wanted):
         name = wanted.__name__
         raise TypeError(
-            f"expected a {name}, such as make_{name.lower()}(body, api_version) returns, not {type(given).__name__}"
+            f"expected a {name}, for example the result of make_{name.lower()}(body, api_version), "
+            f"not {type(given).__name__}"
         )
 
 

@@ -70,7 +70,7 @@ def test_body_is_rejected_in_place_of_a_response() -> None:
     calls: list[tuple[Callable[[], object], str]] = [
         (
             lambda: protocol.write_response(body),
-            r"expected a Response, such as make_response\(.*\) returns, not FetchResponse",
+            r"expected a Response, for example the result of make_response\(.*\), not FetchResponse",
         ),
         (lambda: protocol.write_request(response), "expected a Request, .* not Response"),
         (
