@@ -1,16 +1,17 @@
-"""The contract of both cores: `_core` in Cython and C, and `_pure` in Python.
+"""The interface of both cores: `_core`, written in Cython and C, and `_pure`, written in Python.
 
 A *buffer* is any object with a C-contiguous buffer: bytes, bytearray, memoryview, mmap, a NumPy
 array or an Arrow buffer. A call holds the buffer without copying it, so a bytearray cannot be
 resized during the call. Only `write_offsets`, `number_batches`, `number_buffer` and
 `validate_buffer` write to a buffer.
 
-`start` and `end` are positions in the buffer, in bytes. `end` is exclusive; None is the end of the
-buffer. Returned positions also count from the start of the buffer, not from `start`.
+The arguments `start` and `end` are positions in the buffer, in bytes. `end` is exclusive, and None
+means the end of the buffer. Returned positions count from the start of the buffer, not from
+`start`.
 
 A *span* is a position in a buffer and a length in bytes. The length -1 means null. Arrays are
-C-contiguous and aligned, have the dtypes given here, and belong to the caller. No other thread may
-write to them or resize them during a call.
+C-contiguous and aligned, have the documented dtypes, and belong to the caller. No other thread may
+write to an array or resize it during a call.
 
 If data is corrupted, `KafkaFormatError` is raised or returned, as documented for each function.
 Wrong arguments raise TypeError or ValueError, and an integer that does not fit its C type raises
@@ -106,7 +107,8 @@ def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = Non
     Parameters
     ----------
     value : int, default 0
-        CRC-32C of the preceding bytes, to continue a computation. Only the low 32 bits are used.
+        CRC-32C of the bytes before the given range, if a computation is continued. Only the low 32
+        bits are used.
     """
 
 def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
@@ -115,15 +117,16 @@ def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None
     Parameters
     ----------
     value : int, default 0
-        CRC-32 of the preceding bytes, to continue a computation. Only the low 32 bits are used.
+        CRC-32 of the bytes before the given range, if a computation is continued. Only the low 32
+        bits are used.
     """
 
 def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
     """Return the CRC-32C of the last `size` bytes of some data.
 
-    The result is computed from the CRC of all of the data and the CRC of the preceding bytes, as in
-    zlib's ``crc32_combine``. The formula is its own inverse: if `whole` is the CRC of the last
-    bytes, the result is the CRC of all of the data.
+    The result is computed from the CRC of all of the data and the CRC of the bytes before the last
+    `size` bytes, as in zlib's ``crc32_combine``. The function is its own inverse: if `whole` is the
+    CRC of the last `size` bytes, the result is the CRC of all of the data.
 
     Parameters
     ----------
@@ -138,9 +141,9 @@ def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
 def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
     """Return the CRC-32 of the last `size` bytes of some data.
 
-    The result is computed from the CRC of all of the data and the CRC of the preceding bytes, as in
-    zlib's ``crc32_combine``. The formula is its own inverse: if `whole` is the CRC of the last
-    bytes, the result is the CRC of all of the data.
+    The result is computed from the CRC of all of the data and the CRC of the bytes before the last
+    `size` bytes, as in zlib's ``crc32_combine``. The function is its own inverse: if `whole` is the
+    CRC of the last `size` bytes, the result is the CRC of all of the data.
 
     Parameters
     ----------
@@ -170,8 +173,8 @@ def scan_batches(
 ) -> Scan:
     """Read the headers of successive batches and messages into a table.
 
-    This is Kafka's shallow iteration: nothing is decompressed or decoded. Only length, magic and
-    CRC are checked; `decode_records` checks counts and deltas.
+    Kafka calls this shallow iteration: nothing is decompressed or decoded. Only length, magic and
+    CRC are checked. `decode_records` checks counts and deltas.
 
     Parameters
     ----------
@@ -192,18 +195,18 @@ def scan_batches(
     -----
     The scan ends at the first of these:
 
-    - The end of the range, or a batch that continues after it. This is not an error. The last ``end
-      - position`` bytes are an incomplete batch.
-    - A batch for which `table` has no row left. This is not an error. In this case, ``count ==
+    - The end of the range, or a batch that continues after the end of the range. In this case,
+      there is no error. The last ``end - position`` bytes are an incomplete batch.
+    - A batch for which `table` has no row left. In this case, there is no error, and ``count ==
       len(table)``.
-    - A length field that no batch can have (StructureError), an unknown magic (UnsupportedError)
-      or, with `check_crc`, a CRC that does not match (ChecksumError). The error is not raised, but
-      returned as `Scan.error`. Its position is the position of the batch. Its `resume` is the end
-      of the batch, computed from the length field. If the length is impossible, or if the batch
-      ends after the range, `resume` is None.
+    - A batch with an impossible length field (StructureError), with an unknown magic
+      (UnsupportedError) or, if `check_crc` is True, with a CRC that does not match (ChecksumError).
+      The error is not raised, but returned as `Scan.error`. `error.position` is the position of the
+      batch. `error.resume` is the end of the batch, computed from the length field. If the length
+      is impossible, or if the batch ends after the range, `error.resume` is None.
 
-    The length and magic of a batch are checked even if `table` has no row left for it. The CRC is
-    not.
+    If `table` has no row left for a batch, the length and the magic of the batch are still checked,
+    but the CRC is not.
 
     Runs without the GIL.
     """
@@ -214,14 +217,14 @@ def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc
     Parameters
     ----------
     check_crc : bool, default True
-        Require that the whole batch is before `end` and that its CRC matches. If False, only the
+        Accept only a batch that ends at or before `end`, and whose CRC matches. If False, only the
         header is checked, and the batch may end after `end`.
 
     Notes
     -----
-    In the header, the magic, base offset, length, codec and attribute bits are checked. In magic 2,
-    the last offset delta and the count must not be negative. In magic 0 and 1, the key and the
-    value must end exactly at the end of the message.
+    The following parts of a header are checked: the magic, the base offset, the length, the codec
+    and the attribute bits. In magic 2, the last offset delta and the count must not be negative. In
+    magic 0 and 1, the key and the value must exactly fill the message.
 
     The function takes time linear in the number of bytes, regardless of the lengths stated in the
     headers. Runs without the GIL.
@@ -235,18 +238,18 @@ def find_batches(
     Parameters
     ----------
     found : int64 array
-        Gets the positions of the batches that are complete in the buffer and whose CRC matches.
+        Receives the positions of the batches that are complete in the buffer and whose CRC matches.
     beyond : int64 array of shape (n, 2)
-        Gets one row for each plausible header whose batch ends after the buffer. The row contains
-        two numbers: the position of the header, and the CRC of the bytes from the first byte that
-        the crc field covers to the end of the buffer.
+        Receives one row for each plausible header whose batch would end after the buffer. The row
+        contains two numbers: the position of the header, and a CRC. This CRC is computed from the
+        first byte that the crc field covers up to the end of the buffer.
     start, end : int, optional
-        Range in which batches must begin. They may end after `end`, but not after the end of the
+        Range in which batches must begin. A batch may end after `end`, but not after the end of the
         buffer.
     lowest_offset : int, default 0
-        Lowest offset of a header in `beyond`; the highest is `lowest_offset` + 2**31 - 1. This
-        limit is necessary because many positions in ordinary data look like a header with an offset
-        outside this range.
+        Lowest offset of a header in `beyond`. The highest offset is `lowest_offset` + 2**31 - 1.
+        The limits are necessary because many positions in ordinary data look like a header with an
+        offset outside this range.
 
     Returns
     -------
@@ -278,9 +281,9 @@ def scan_damaged(
     Parameters
     ----------
     table : array of BATCH_DTYPE
-        Gets one row per valid batch.
+        Receives one row per valid batch.
     spans : int64 array of shape (n, 8)
-        Gets one row per skipped span. The columns are:
+        Receives one row per skipped span. The columns are:
 
         - position and end of the span
         - number of valid batches before it
@@ -289,29 +292,32 @@ def scan_damaged(
         - stored: its stored CRC
         - 1 if `window` was used, or if the span contains a plausible header whose length field
           leads beyond the end of the file; otherwise 0
-        - number of data records. -1 if the CRC of the batch does not match, whatever its length is,
-          or if its header does not state a possible number
+        - number of data records; -1 if more than the length field of the batch is corrupted, or if
+          the header does not state a possible number
 
-        If the CRC is not the problem, the column `problem` is -2 for an impossible length field, -3
-        for an unknown magic, and -4 for a batch that would end after the file. `actual` is the
-        length field, the magic, or the number of bytes up to the end of the file. `stored` is 0, or
-        the size of the batch that would end after the file.
+        If the CRC is not the problem, the column `problem` has one of these values:
+
+        - The value is -2 if the length field is impossible. Then `actual` is the length field, and
+          `stored` is 0.
+        - The value is -3 if the magic is unknown. Then `actual` is the magic, and `stored` is 0.
+        - The value is -4 if the batch would end after the file. Then `actual` is the number of
+          bytes up to the end of the file, and `stored` is the size of the batch.
     start, end : int, optional
         Range of the buffer to scan. By default, the whole buffer.
     file_end : int, optional
         Position at which the file ends, counted from the start of the buffer. By default, the end
         of the buffer.
     expected : int, default 0
-        Lowest offset that the first batch can have. It increases with each valid batch whose
-        offsets directly follow those of the previous batch.
+        Lowest offset that the first batch can have. The value increases with each valid batch whose
+        offsets directly follow the offsets of the previous batch.
     last : int, optional
         Last offset of the valid batch directly before `start`. None if there is damage before
         `start`.
     origin : int, default 0
         File position at which the buffer begins. Used only with `window`.
     window : SearchWindow, optional
-        Bytes of the file that were searched for valid batches. If it is None, only batches whose
-        length field can be trusted are skipped.
+        Bytes of the file that were searched for valid batches. If None, damaged batches are skipped
+        only if their length field can be trusted.
 
     Returns
     -------
@@ -330,18 +336,18 @@ def scan_damaged(
     -----
     A batch whose CRC does not match is skipped if both of these conditions are met:
 
-    - Its header and the header after it have offsets from `expected` to `expected` + 2**31 - 1, a
-      known magic and a possible length.
+    - The header of the batch and the next header have a known magic, a possible length, and an
+      offset between `expected` and `expected` + 2**31 - 1.
     - There is no valid batch between the two headers. There is also no plausible header between
-      them that has an offset in this range and whose batch ends after the second header. Batches
-      that would end after `file_end` are ignored.
+      them that has an offset in the same range and whose batch ends after the second header.
+      Batches that would end after `file_end` are ignored.
 
-    Other damaged batches in the range that was searched are skipped up to the position that
-    `resume_after` returns, unless this position is after `end`.
+    If another damaged batch begins in the range that `window` covers, it is skipped up to the
+    position that `resume_after` returns, unless this position is after `end`.
 
     The scan ends before the first of these batches:
 
-    - a batch that continues after `end`, or another batch that is neither valid nor skipped
+    - a batch that continues after `end`, or a damaged batch that is not skipped
     - a wrapper message, a batch with a negative last offset delta, or a batch whose next offset
       would exceed 2**63 - 1
     - a batch for which `table` or `spans` has no row left
@@ -364,8 +370,8 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
     extent_count : int
         Number of extents that were scanned. Scanning stops at the first extent that does not match
         its row in `extents`, or whose batches do not fit into the rest of `table`. An extent
-        matches if all its batches are valid, the last batch ends at the given end position, and the
-        number of batches and the last offset are as given.
+        matches if all its batches are valid, and if its end position, number of batches and last
+        offset are equal to those in `extents`.
     row_count : int
         Number of rows of `table` that were filled for these extents.
 
@@ -386,7 +392,7 @@ def resume_after(
 ) -> tuple[int, bool] | None:
     """Find the position at which reading resumes after a damaged batch, in common cases.
 
-    The rules are those of `kafkafmt.log.reading.search`, which handles all other cases.
+    The function follows the rules of `kafkafmt.log.reading.search`, which handles all other cases.
 
     Parameters
     ----------
@@ -400,7 +406,7 @@ def resume_after(
     origin : int
         Position in the file at which the buffer begins.
     scanned_to : int
-        Position up to which the file was searched for valid batches.
+        Position up to which the file was searched for valid batches, exclusive.
     file_end, zero_tail : int
         Position at which the file ends, and position at which the zero bytes at the end of the file
         begin.
@@ -412,15 +418,15 @@ def resume_after(
     position : int
         Position at which reading resumes.
     own : bool
-        True if the damaged batch's own CRC matches when the batch is assumed to end at that
-        position. In this case, only its length field is corrupted.
+        True if the CRC of the damaged batch matches when the batch is assumed to end at `position`.
+        In this case, only the length field of the batch is corrupted.
 
-    None is returned instead if the case is not a common one, or if more of the file has to be
-    searched. A case is not common if one of these conditions is met:
+    The result is None if more of the file must be searched, or if the case is not a common one. A
+    case is not common if one of these conditions is met:
 
-    - The damaged batch's length field leads to the end of the file, or to a possible header that a
-      batch that was found spans.
-    - A batch that was found may be inside another one, or inside a wrapper message.
+    - The length field of the damaged batch leads to the end of the file, or to a header that is
+      inside a valid batch.
+    - A valid batch may be inside another batch or inside a wrapper message.
     - The decision depends on bytes that are not in the buffer.
 
     Notes
@@ -451,25 +457,29 @@ def heaviest_chain(
     weight : int64 array of n items
         Score that each extent adds to its chain.
     left_out : int64 array of n + 1 items
-        Number of offsets that were left out before each extent. The last item is the total number
-        of offsets that were left out.
+        Number of omitted offsets before each extent. The last item is the total number of omitted
+        offsets.
     damage : int64 array of n items
         Number of damaged spans before each extent.
     start_bonus : int64 array of n items
-        Additional score of each extent if a chain begins with it.
+        Additional score of each extent if a chain begins with this extent.
     parent : int64 array of n items
-        Gets the index of each extent's predecessor, or -1 if a chain begins with the extent.
+        Receives the index of each extent's predecessor, or -1 if a chain begins with the extent.
     score : int64 array of n items
-        Gets the score of the heaviest chain that ends with each extent.
+        Receives the score of the heaviest chain that ends with each extent.
     reach : int
         Number of preceding extents that each extent is compared with.
 
     Notes
     -----
-    For each extent after the first, the score of a chain increases by 1 if the extent continues its
-    predecessor without a gap. It does not change if the gap equals the number of offsets left out
-    between the two extents, or if there is damage between them. Otherwise, it decreases by 1. If
-    several predecessors lead to the same score, the first one is chosen. Runs without the GIL.
+    For each extent after the first one of a chain, the score of the chain changes as follows:
+
+    - It increases by 1 if the extent continues its predecessor without a gap.
+    - It does not change if the gap equals the number of offsets omitted between the two extents, or
+      if there is damage between them.
+    - Otherwise, it decreases by 1.
+
+    If several predecessors lead to the same score, the first one is chosen. Runs without the GIL.
     """
 
 def decode_records(
@@ -481,21 +491,21 @@ def decode_records(
 ) -> KafkaFormatError | None:
     """Decode the records of a table of uncompressed batches into columns.
 
-    This is Kafka's deep iteration.
+    Kafka calls this deep iteration.
 
     Parameters
     ----------
     buffer : bytes-like
-        Contains the payloads, uncompressed.
+        Contains the uncompressed payloads.
     batches : array of BATCH_DTYPE
         These fields are used: base_offset, base_timestamp, max_timestamp, last_offset_delta, count,
         attributes (only the timestamp type, and in messages the codec), magic, payload_position and
         payload_size. `position` is used only in error messages.
     columns : RecordColumns
-        Rows are appended at row `columns.rows`, headers at row `columns.headers`. Decoding starts
-        at `columns.cursor`, and updates this cursor.
+        Receives the records from row `columns.rows` on, and the headers from row `columns.headers`
+        on. Decoding starts at `columns.cursor`, and updates this cursor.
     first_offset, end_offset : int, optional
-        Only records with ``first_offset <= offset < end_offset`` are stored; the others are
+        Store only records with ``first_offset <= offset < end_offset``. Other records are only
         checked. If `end_offset` is None, there is no upper limit. Only None includes the offset
         2**63 - 1, because `end_offset` is exclusive.
 
@@ -506,17 +516,17 @@ def decode_records(
         full. If they are full, empty them (``columns.clear()``) and repeat the call with the same
         arguments to continue. Errors are not raised, but returned:
 
-        - StructureError: a batch or record is corrupted. The error's position is the position of
-          the record. For a wrong record count, it is the position of the payload, and for bytes
-          after the last record, the position of the first such byte.
-        - TooLargeError: headers are decoded, and a record has more than `columns.max_headers` of
-          them.
+        - StructureError: a batch or record is corrupted. The error's position is that of the
+          record. If the record count is wrong, it is the position of the payload. If bytes follow
+          the last record, it is the position of the first of these bytes.
+        - TooLargeError: a record has more than `columns.max_headers` headers, and headers are
+          decoded.
         - UnsupportedError: the magic of a batch is unknown. The error's position is the position of
           the batch.
 
-        Rows that were stored before the error are valid and belong to earlier batches.
-        ``cursor[0]`` is the index of the faulty batch, and ``cursor[1]`` is 0. To continue after
-        this batch, add 1 to ``cursor[0]``.
+        After an error, all stored rows are valid and belong to earlier batches. ``cursor[0]`` is
+        the index of the faulty batch, and ``cursor[1]`` is 0. To continue after the faulty batch,
+        add 1 to ``cursor[0]``.
 
     Raises
     ------
@@ -533,20 +543,20 @@ def decode_records(
     parts.
 
     With LogAppendTime, every record gets the batch's maximum timestamp. Timestamps that int64
-    microseconds cannot hold become MICROS_BEYOND, and missing timestamps (magic 0) become
-    MICROS_NONE; both set `columns.odd_times`. Control batches are decoded like all other batches.
-    In each record, fields after the last field that the columns need are not decoded, so corruption
-    of these fields is not reported.
+    microseconds cannot represent become MICROS_BEYOND. Missing timestamps (magic 0) become
+    MICROS_NONE. In both cases, `columns.odd_times` is set to True. Control batches are decoded like
+    all other batches. In each record, fields after the last field that the columns need are not
+    decoded, so corruption of these fields is not reported.
 
     ``columns.cursor`` is an int64 array of 4 items: [0] the index of the batch, [1] the number of
     records of this batch that have been decoded, [2] the position of the next record, and [3] the
     offset delta of the last decoded record. Items [2] and [3] have no meaning if [1] is 0.
 
-    If the headers of a single record do not fit into the header arrays even when these contain no
-    rows, `columns.grow_headers` replaces the arrays with larger ones. `CopiedColumns` get copies of
-    keys and values in Arrow's layout instead of spans. Such columns are also full if the bytes of a
-    batch do not fit into the data arrays. If a single record does not fit even into data arrays
-    without rows, `columns.grow_data` replaces the arrays with larger ones.
+    If the headers of a single record do not fit into empty header arrays, `columns.grow_headers`
+    replaces the arrays with larger ones. `CopiedColumns` receive copies of keys and values in
+    Arrow's layout instead of spans. These columns are also full if the bytes of a batch do not fit
+    into the data arrays. If a single record does not fit into empty data arrays,
+    `columns.grow_data` replaces the arrays with larger ones.
 
     Runs without the GIL.
     """
@@ -562,15 +572,15 @@ def decode_plain_batches(
 ) -> int:
     """Scan plain batches and decode them directly into columns, in one fast step.
 
-    A batch is plain if it has magic 2, no codec and no control bit, its CRC matches, all its
-    records are valid, and all its offsets are in ``first_offset <= offset < end_offset``. If keys
-    or values are copied, the native core also requires that enough bytes follow the batch in the
+    A batch is plain if it has magic 2, is uncompressed, is not a control batch, has a matching CRC
+    and valid records, and has only offsets with ``first_offset <= offset < end_offset``. If keys or
+    values are copied, the native core also requires that enough bytes follow the batch in the
     buffer. The pure-Python core decodes no batch and returns `start`.
 
     Parameters
     ----------
     columns : RecordColumns
-        Rows are appended at row `columns.rows`. The cursor is neither used nor changed.
+        Receives the records from row `columns.rows` on. The cursor is neither used nor changed.
     start, end : int, optional
         Range of the buffer to decode. By default, the whole buffer.
     first_offset, end_offset : int, optional
@@ -583,8 +593,8 @@ def decode_plain_batches(
     -------
     int
         The position after the last decoded batch. Decoding stops, without an error, at the first
-        batch that is not plain or might not fit the columns. If it might not fit, `columns.full` is
-        True, otherwise False.
+        batch that is not plain or might not fit into the columns. `columns.full` is True if this
+        batch is plain but might not fit, otherwise False.
 
     Notes
     -----
@@ -602,8 +612,8 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
     buffer : writable bytes-like
         Changed in place.
     batches : array of BATCH_DTYPE
-        `base_offset` is written at `position`; for a message of magic 0 or 1, it is the message's
-        offset. In magic 2, `leader_epoch` is written too.
+        The `base_offset` of each row is written into the batch at `position`. In magic 2,
+        `leader_epoch` is written too.
 
     Raises
     ------
@@ -618,15 +628,16 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
     """Assign consecutive offsets to the batches of a table, and write them into the buffer.
 
-    A batch takes up ``last_offset_delta + 1`` offsets. A wrapper message, which has a negative
-    `count`, is assigned the last of the offsets that it takes up.
+    A batch takes ``last_offset_delta + 1`` offsets. A wrapper message, which has a negative `count`
+    in the table, is assigned the last of its offsets.
 
     Parameters
     ----------
     buffer : writable bytes-like
         Changed in place.
     batches : array of BATCH_DTYPE
-        The fields `position`, `last_offset_delta`, `count` and `magic` of each row are used.
+        The function uses the fields `position`, `last_offset_delta`, `count` and `magic` of each
+        row.
     next_offset : int
         Offset of the first record, 0 or higher.
     leader_epoch : int, optional
@@ -643,7 +654,7 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
         A batch is outside the buffer, a last offset delta is negative, or an offset would exceed
         2**63 - 1. In this case, nothing is written.
     OverflowError
-        `next_offset` or `leader_epoch` does not fit its field.
+        `next_offset` or `leader_epoch` does not fit into its field.
 
     Notes
     -----
@@ -671,7 +682,7 @@ def number_buffer(
     int or None
         The offset after the last batch. The result is None, and the buffer is unchanged, if a batch
         is corrupted or incomplete, is a wrapper message, has a negative count or last offset delta,
-        or would get an offset above 2**63 - 1. To find out what is wrong, call `scan_batches`.
+        or would get an offset above 2**63 - 1. To get the error, call `scan_batches`.
 
     Notes
     -----
@@ -708,23 +719,22 @@ def validate_buffer(
     leader_epoch : int
         Written into every batch.
     client : bool
-        Require exactly one batch. Its base offset must be 0, its count must be one more than its
-        last offset delta, its control bit must not be set, and if it has a producer id, it must
-        have a base sequence.
+        Require exactly one batch. The base offset must be 0, the count must be one more than the
+        last offset delta, and the control bit must not be set. A batch with a producer id must have
+        a base sequence.
     codec : int, optional
         Require this codec id. By default, any codec is accepted.
     max_size : int, optional
         Largest size of a batch in bytes, header included. By default, there is no limit.
     check_records : bool
-        Check the records. In this case, every batch must be uncompressed and contain a record,
-        every record must be valid, and the highest timestamp must be the maximum timestamp in the
-        header.
+        Check the records. In this case, every batch must be uncompressed and must contain at least
+        one record. Every record must be valid, and the maximum timestamp in the header must be
+        correct.
     compacted : bool
-        With `check_records`, require that no key is null.
+        If `check_records` is True, require that no key is null.
     earliest, latest : int
-        Range of accepted timestamps, in ms; both ends are inclusive. It is checked only with
-        `check_records` and without `append_time`. A batch whose timestamps are all -1 is accepted
-        too.
+        Lowest and highest accepted timestamp, in ms. Timestamps are checked only if `check_records`
+        is True and `append_time` is None. A batch whose timestamps are all -1 is accepted too.
     append_time : int, optional
         Write this timestamp (ms) and LogAppendTime into every batch, and update its CRC. In this
         case, the timestamps of records are not checked.
@@ -733,11 +743,11 @@ def validate_buffer(
     -------
     tuple of int, or None
         Four numbers: the number of records, the offset after the last batch, the maximum timestamp
-        (ms), and the offset of the first record with this timestamp. This offset is -1 without
-        `check_records`, and if there are no timestamps. With `append_time`, the last two items are
-        `append_time` and `next_offset`. The result is None, and the buffer is unchanged, if a rule
-        is broken, or if this function cannot decide whether a rule is broken. Therefore, the data
-        can be valid even if the result is None.
+        (ms), and the offset of the first record with this timestamp. The last number is -1 if
+        `check_records` is False, or if there are no timestamps. If `append_time` is given, the last
+        two numbers are `append_time` and `next_offset`. The result is None, and the buffer is
+        unchanged, if a rule is broken, or if the function cannot decide whether a rule is broken.
+        Therefore, the data can be valid even if the result is None.
 
     Notes
     -----
@@ -746,7 +756,7 @@ def validate_buffer(
     """
 
 def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
-    """Check the records of one uncompressed payload and summarize them for `validate_buffer`.
+    """Check the uncompressed records of one batch, and summarize them for `validate_buffer`.
 
     Parameters
     ----------
@@ -764,8 +774,8 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
         delta of the first record with the highest timestamp delta, and a bool that is True if any
         key is null.
 
-        The result is None if `payload` does not consist of exactly `count` valid records with
-        increasing offset deltas up to `last_offset_delta`, or if `count` is 0 or less.
+        The result is None unless `payload` consists of exactly `count` valid records, whose offset
+        deltas increase up to `last_offset_delta`. It is also None if `count` is 0 or less.
 
     Notes
     -----
@@ -773,7 +783,7 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:
-    """Return the sum of the first `count` lengths (int32, bytes); a null adds 0."""
+    """Return the sum of the first `count` lengths of an int32 array. A null adds 0."""
 
 def gather(
     buffer: Buffer,
@@ -795,13 +805,13 @@ def gather(
     positions, lengths : int64 array, int32 array
         The spans. The first `count` are copied.
     offsets : int32 array
-        Gets `count` + 1 entries, beginning at index `row`.
+        Receives `count` + 1 offsets, beginning at index `row`.
     data : uint8 array of at most 2**31 - 1 bytes
-        Gets the bytes, beginning at index `filled`. Bytes after the returned `filled` are
+        Receives the bytes, beginning at index `filled`. Bytes after the returned `filled` are
         undefined.
     validity : uint8 array, optional
-        Gets one bit per span, beginning at bit `row`, least significant bit first. The bit is 0 for
-        a null, else 1. None if no bitmap is needed.
+        Receives one bit per span, beginning at bit `row`, least significant bit first. The bit is 0
+        for a null, else 1. None if no bitmap is needed.
     row : int, default 0
         Index of the first row to fill.
     filled : int, default 0
@@ -839,7 +849,7 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
     positions, lengths : int64 array, int32 array
         The spans. The first `count` are hashed.
     hashes : int32 array
-        Gets the hash of each span; 0 if the span is null.
+        Receives the hash of each span, or 0 if the span is null.
 
     Raises
     ------
@@ -909,11 +919,12 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     Parameters
     ----------
     buffer : bytes-like
-        Contains the payloads, uncompressed.
+        Contains the uncompressed payloads.
     batches : array of BATCH_DTYPE
         One row per message or wrapper message.
     first, last, count : int64 array
-        Get the results, one item per row. Offsets of magic 1 are absolute, as in `decode_records`.
+        Receive the results, one item per row. Offsets of magic 1 are absolute, as in
+        `decode_records`.
 
     Notes
     -----
@@ -956,8 +967,8 @@ class RecordIterator(Generic[BytesT]):
 
     Several threads can share the iterator.
 
-    Each record is returned to exactly one thread. A thread that needs the next list waits while
-    another thread gets it. An exception ends the iteration.
+    Each record is returned to exactly one thread. While one thread gets the next list, other
+    threads that need it wait. An exception ends the iteration.
 
     Parameters
     ----------
@@ -965,8 +976,8 @@ class RecordIterator(Generic[BytesT]):
 
     Notes
     -----
-    ``itertools.chain`` is not used, because CPython's implementation crashes: it releases a
-    generator that is still running in another thread.
+    ``itertools.chain`` is not used, because CPython's implementation can crash if threads share it.
+    It releases a generator that is still running in another thread.
     """
 
     def __init__(self, lists: Iterable[list[Record[BytesT]]]) -> None: ...
@@ -981,7 +992,7 @@ def make_values(
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` spans are returned; a null is returned as None.
+        The spans. The first `count` spans are returned, and a null is returned as None.
     views : bool, default False
         Return read-only memoryviews instead of bytes.
 
@@ -994,18 +1005,19 @@ def make_values(
 class RecordBuffer:
     """Build batches in a growing buffer, which contains closed batches and then one open batch.
 
-    In magic 0 and 1 without a codec, a batch is a sequence of messages, and closing it only begins
-    the next one.
+    In magic 0 and 1 without a codec, a batch is a sequence of messages. Closing such a batch only
+    begins the next one.
 
     Parameters
     ----------
     magic : {0, 1, 2}, default 2
     attributes : int, default 0
         Attributes of every batch. In magic 0 and 1, these are the attributes of the wrapper message
-        or of every message. They are not checked.
+        or of every message. The attributes are not checked.
     max_size : int, optional
-        Largest size of the open batch in bytes, header included, before compression. Its first
-        record is accepted even if it is larger. By default, the largest possible size, 2**31 - 1.
+        Largest size of the open batch in bytes, including the header, before compression. The first
+        record is accepted even if the batch becomes larger. By default, the largest possible size,
+        2**31 - 1.
     base_offset : int, optional
         Base offset of the first batch. By default, and in every later batch, this is the offset of
         the first record.
@@ -1051,7 +1063,7 @@ class RecordBuffer:
     ) -> None: ...
     @property
     def size(self) -> int:
-        """Size of the open batch in bytes, uncompressed, header included."""
+        """Size of the open batch in bytes, including the header, before compression."""
     @property
     def closed_size(self) -> int:
         """Size of all closed batches in bytes."""
@@ -1077,17 +1089,21 @@ class RecordBuffer:
         Returns
         -------
         bool
-            True if the record was added, False if it does not fit the open batch.
+            True if the record was added, False if it does not fit into the open batch.
 
         Raises
         ------
         InvalidError
-            The offset is lower than `next_offset` or more than 2**31 - 1 above the base offset, the
-            timestamp is below -1, magic 0 or 1 has headers, or magic 0 has a timestamp.
-            `InvalidError.code` is the name of the broken rule. Nothing is added. The error's
-            position is the size of the open batch.
+            The record breaks a rule, so it is not added. `InvalidError.code` is the name of the
+            rule. The error's position is the size of the open batch. These are the rules:
+
+            - The offset must not be lower than `next_offset`, or more than 2**31 - 1 above the base
+              offset.
+            - The timestamp must not be below -1.
+            - In magic 0 and 1, a record must not have headers.
+            - In magic 0, a record must not have a timestamp.
         TooLargeError
-            The record is larger than any batch can be. Nothing is added.
+            The record is larger than any batch can be. The record is not added.
         """
     def has_room_for(
         self,
@@ -1105,7 +1121,8 @@ class RecordBuffer:
         ----------
         records : list or tuple
             Each record is a tuple of the arguments of `append`, in their order, or a `Record`. A
-            `Record` keeps its offset, unless that is -1; its timestamp type is not used.
+            `Record` keeps its offset, unless the offset is -1. The timestamp type of a `Record` is
+            not used.
         start : int, default 0
             Index of the first record to append.
 
@@ -1119,7 +1136,7 @@ class RecordBuffer:
         ValueError
             Some records are `Record` objects that keep their offsets, and others have no offset.
         InvalidError, TooLargeError
-            As in `append`. The records before the faulty one are added.
+            Raised in the same cases as by `append`. The records before the faulty one are added.
         """
     def append_columns(
         self,
@@ -1139,7 +1156,7 @@ class RecordBuffer:
         keys, values : Spans, optional
             None if all keys or values are null.
         timestamps : int64 array, optional
-            Milliseconds. None if all are -1.
+            Timestamps in ms. None if all timestamps are -1.
         offsets : int64 array, optional
             None if each record gets the next offset.
         headers : HeaderSpans, optional
@@ -1169,7 +1186,7 @@ class RecordBuffer:
         raise RuntimeError while this call is running.
         """
     def records(self) -> bytes:
-        """Return the records of the open batch without its header: the bytes to compress."""
+        """Return the uncompressed records of the open batch, without the batch header."""
     def close(self, compressed: Buffer | None = None, last_offset: int | None = None, count: int | None = None) -> int:
         """Close the open batch and begin the next one.
 
@@ -1180,7 +1197,7 @@ class RecordBuffer:
             contain a codec, and not allowed otherwise.
         last_offset : int, optional
             Last offset of the batch, if it is higher than the offset of the last record. The
-            offsets and sequence numbers of the next batch continue after this offset.
+            offsets and sequence numbers of the next batch continue after `last_offset`.
         count : int, optional
             Number of records that `compressed` contains.
 
@@ -1193,12 +1210,12 @@ class RecordBuffer:
         Raises
         ------
         RuntimeError
-            The number of records is not `count`, because another thread has appended records since
-            the records were compressed.
+            The batch does not have `count` records, because another thread has appended records
+            since the records were compressed.
         ValueError
             `last_offset` is too low or too high, or `compressed` is missing or not allowed.
         TooLargeError
-            The compressed records do not fit a batch.
+            The compressed records do not fit into a batch.
         """
     def take_closed(self) -> bytes:
         """Return all closed batches as bytes, and remove them. The open batch remains."""
@@ -1219,13 +1236,13 @@ class Layout:
     version : int
         Version of the message, for error messages.
     fields : sequence of tuples
-        The fields in the order in which they are encoded. Each is a tuple (name, kind, array,
+        The fields in the order in which they are encoded. Each field is a tuple (name, kind, array,
         nullable, compact, layout, default):
 
         - name: str, name of the slot
         - kind: int, index of WIRE_TYPES
         - array: bool, whether the field is an array of this kind
-        - nullable: bool, whether the field can be null; elements of an array cannot be null
+        - nullable: bool, whether the field can be null. Elements of an array cannot be null.
         - compact: bool, whether lengths are encoded as varints
         - layout: Layout of the structure if the field is a structure, else None
         - default: value of the field in a new message; if it is a type, the type is called to
@@ -1233,7 +1250,7 @@ class Layout:
     tagged : sequence of (tag, field), optional
         Tagged fields. Record data cannot be tagged.
     absent : sequence of (name, default, ignorable), optional
-        Slots that this version does not have. If such a slot has a value other than the default,
+        Fields that this version does not have. If such a field has a value other than the default,
         the message cannot be written, unless `ignorable` is True.
     flexible : bool, default False
         Whether tagged fields follow the other fields (KIP-482).
@@ -1254,9 +1271,10 @@ class Layout:
         Returns
         -------
         message : instance of `message_type`
-            The message, which is created without calling `__init__`. Absent fields have their
-            default values. Unknown tagged fields are in `unknown_tagged_fields`, a tuple of (tag,
-            bytes) pairs. Record data is a memoryview into the buffer; all other values are copied.
+            The message, which is created without calling `__init__`. Fields that the version does
+            not have get their default values. Unknown tagged fields are stored in
+            `unknown_tagged_fields`, a tuple of (tag, bytes) pairs. Record data is a memoryview into
+            the buffer. All other values are copied.
         position : int
             The position after the message.
 
@@ -1265,8 +1283,8 @@ class Layout:
         TruncatedError
             A field ends after `end`.
         StructureError
-            A field is null and must not be, a string has more than MAX_STRING bytes, or tags do not
-            increase.
+            A field that is not nullable is null, a string has more than MAX_STRING bytes, or tags
+            do not increase.
         TooLargeError
             The message contains more than MAX_OBJECTS objects. Arrays, array elements other than
             numbers, and unknown tagged fields count as objects.
@@ -1299,9 +1317,9 @@ def write_messages(
     Raises
     ------
     ValueError
-        A value cannot be represented in this version. It is None, it is a number or string that is
-        out of range, or it is the value of an absent field that is not ignorable and differs from
-        its default.
+        A value cannot be represented in this version: None in a field that is not nullable, a
+        number or string that is out of range, or the value of an absent field. An absent field is
+        allowed if it is ignorable or has its default value.
     TypeError
         A value has the wrong type.
 

@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True,
 # initializedcheck=False
-"""The native core: includes its parts in the order of their dependencies.
+"""Define the native core, by including its parts in the order of their dependencies.
 
-The contract of each function, with types, is in _core.pyi. The pure-Python core (_pure/) is the
+The file _core.pyi documents each function and its types. The pure-Python core (_pure/) is the
 readable specification.
 
-Rules for all parts: input is any C-contiguous buffer; it is never copied, and only the functions
-that assign offsets write to it. Every read is bounded, and bounds are compared by subtraction,
-which cannot overflow. Loops over batches and records run without the GIL. An error about data
-contains its position.
+These rules apply to all parts. The input is any C-contiguous buffer. It is never copied, and only
+the functions that assign offsets write to it. Every read is checked against the end of the input.
+Bounds are compared by subtraction, which cannot overflow. Loops over batches and records run
+without the GIL. Errors about data contain a position.
 """
 
 from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS, WIRE_TYPES

@@ -34,7 +34,7 @@ class SharedIterator(Generic[T]):
     def __next__(self) -> T:
         with self._lock:
             if self._busy:
-                raise RuntimeError("the iterator was called by code that it runs to produce its next item")
+                raise RuntimeError("the iterator was called recursively, by code that produces its next item")
             if self._items is None:
                 raise StopIteration
             self._busy = True

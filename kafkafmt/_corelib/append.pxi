@@ -1,5 +1,5 @@
-# Append Python objects and columns to a RecordBuffer: convert them to fields, which
-# RecordBuffer.place() encodes (build.pxi).
+# Append records to a RecordBuffer. Python objects and rows of columns are converted to fields here.
+# RecordBuffer.place() encodes these fields (build.pxi).
 
 
 cdef building_error(RecordBuffer self, int status, object offset, int64_t timestamp):
@@ -17,9 +17,9 @@ cdef building_error(RecordBuffer self, int status, object offset, int64_t timest
 
 cdef inline int take_objects(RecordBuffer self, object key, object value, object timestamp, object headers, object offset, bint dry,
                              int64_t* when, int64_t* at) except -1:
-    """Place a record whose objects have exact types, without running Python code.
+    """Append a record if all its objects have exact types. No Python code runs.
 
-    Return NOT_PLAIN if one has another type.
+    Return NOT_PLAIN if an object has another type.
     """
     cdef Field key_field, value_field
     cdef Py_ssize_t count = 0, i
@@ -86,13 +86,17 @@ cdef enum:
 
 
 cdef inline bint keeps_offset(object record) except -1:
-    """Return whether a Record has an offset; -1 is that of a Record whose offset was not read."""
+    """Return whether a Record has an offset. The offset is -1 if it was not read."""
     cdef int overflow = 0
     return PyLong_AsLongLongAndOverflow(<object>kf_record_offset(record), &overflow) != -1 or overflow
 
 
 cdef inline int origin_of(object record) except -1:
-    """Return FROM_RECORD, NEXT, or 0 for a tuple with an offset and for other objects."""
+    """Return FROM_RECORD, NEXT or 0.
+
+    The result is FROM_RECORD for a Record with an offset, NEXT for a Record or tuple without an
+    offset, and 0 for other objects.
+    """
     if PyTuple_CheckExact(record):
         return NEXT if PyTuple_GET_SIZE(record) < 5 or <object>PyTuple_GET_ITEM(record, 4) is None else 0
     if kf_is_record(record):
@@ -145,7 +149,7 @@ cdef Py_ssize_t append_records(RecordBuffer self, object records, Py_ssize_t i) 
 
 
 cdef int header_row(RecordBuffer self, const HeaderColumn* column, Py_ssize_t i) noexcept nogil:
-    """Load the headers of row `i` into self.header_fields."""
+    """Convert the headers of row `i` to fields, and store them in self.header_fields."""
     cdef Py_ssize_t h, n = column.counts[i], first = column.starts[i]
     if n == 0:
         return PLACED

@@ -1,5 +1,5 @@
-# Write offsets and leader epochs into batches in place. The CRC of magic 2 does not cover these
-# fields.
+# Write offsets and leader epochs into batches in place. The CRC of a batch of magic 2 does not
+# cover these fields, so it remains valid.
 
 
 cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NULL:
@@ -9,7 +9,7 @@ cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NUL
 
 
 cdef Py_ssize_t first_row_outside(const Batch* rows, Py_ssize_t count, Py_ssize_t size) noexcept nogil:
-    """Return the first row whose batch is outside a buffer of `size` bytes, or -1."""
+    """Return the first row whose batch is not inside a buffer of `size` bytes, or -1."""
     cdef Py_ssize_t i
     for i in range(count):
         if rows[i].position < 0 or rows[i].position > size - MAGIC_END:

@@ -1,5 +1,5 @@
-# Read batch headers into a table and check the CRCs, without decompressing or decoding records
-# (Kafka: shallow iteration).
+# Read batch headers into a table and check the CRCs, without decompressing or decoding records.
+# Kafka calls this shallow iteration.
 
 cdef struct Batch:      # one item of BATCH_DTYPE
     int64_t position
@@ -31,7 +31,7 @@ cdef enum:
 
 
 cdef inline int min_length(uint8_t magic) noexcept nogil:
-    """Return the smallest length field of a magic; for an unknown magic, that of magic 0."""
+    """Return the smallest valid length field for a magic. An unknown magic is treated as magic 0."""
     return MIN_BATCH_LENGTH if magic == MAGIC_V2 else MIN_LENGTH_V1 if magic == MAGIC_V1 else MIN_LEGACY_LENGTH
 
 
@@ -40,7 +40,7 @@ cdef inline uint32_t stored_crc(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint32_t actual_crc(const uint8_t* p, int32_t length) noexcept nogil:
-    """Return the CRC of a batch or message that is complete in the buffer."""
+    """Compute the CRC of a batch or message, which must be complete in the buffer."""
     if p[MAGIC_AT] == MAGIC_V2:
         return crc32c_update(0, p + CRC_START, length + ENTRY_OVERHEAD - CRC_START)
     return crc32_update(0, p + MAGIC_AT, length + ENTRY_OVERHEAD - MAGIC_AT)
@@ -66,10 +66,11 @@ cdef inline void read_batch_header(const uint8_t* base, const uint8_t* p, int32_
 
 
 cdef inline void read_message_header(const uint8_t* base, const uint8_t* p, int32_t length, Batch* row) noexcept nogil:
-    """Fill the row of a message of magic 0 or 1.
+    """Fill a table row for a message of magic 0 or 1.
 
-    The payload is the message itself, which decode_records() takes. The payload of a wrapper is its
-    compressed value; the size is 0 if key and value do not fill the message.
+    The payload of a plain message is the message itself, as decode_records() expects. The payload
+    of a wrapper message is its compressed value. The size of this payload is 0 if the key and the
+    value do not exactly fill the message.
     """
     cdef const uint8_t* end = p + ENTRY_OVERHEAD + length
     cdef const uint8_t* q = p + (LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0)

@@ -1,5 +1,5 @@
-# Access to the caller's buffers and NumPy arrays: Source and Arrays hold them for the length of one
-# call.
+# Access the caller's buffers and NumPy arrays. Source and Arrays hold them during one call of the
+# core.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -65,8 +65,8 @@ cdef enum:
 cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:
     """Copy a span.
 
-    If `slack` is True, COPY_SLACK bytes are accessible on both sides, and a short span is copied in
-    32-byte steps.
+    If `slack` is True, a short span is copied in 32-byte steps. The caller must then ensure that
+    COPY_SLACK bytes are accessible from `to` on and from `p` on.
     """
     if KF_LIKELY(slack and n <= 128):
         memcpy(to, p, 32)
@@ -82,7 +82,7 @@ cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint sla
 
 @cython.internal
 cdef class Source:
-    """A buffer of the caller, held for one call."""
+    """Holds a buffer of the caller during one call of the core."""
 
     cdef Py_buffer view
     cdef const uint8_t* data
@@ -107,7 +107,7 @@ cdef class Source:
 
 @cython.internal
 cdef class Arrays:
-    """Arrays of the caller, held for one call."""
+    """Holds arrays of the caller during one call of the core."""
 
     cdef Py_buffer views[24]
     cdef int count
@@ -121,7 +121,7 @@ cdef class Arrays:
             PyBuffer_Release(&self.views[i])
 
     cdef Py_ssize_t size(self) noexcept:
-        """Return the size in bytes of the array taken last."""
+        """Return the size in bytes of the array that was passed to take() last."""
         return self.views[self.count - 1].len
 
     cdef void* take(self, obj, Py_ssize_t items, Py_ssize_t itemsize, bint writable=True) except? NULL:
@@ -148,7 +148,7 @@ cdef class Arrays:
 cdef Py_ssize_t natural(n) except -1:
     """Return `n` as a C integer.
 
-    Raise ValueError if it is negative or too large for a count or position.
+    Raise ValueError if `n` is negative or too large for a count or position.
     """
     cdef Py_ssize_t size = -1
     try:
@@ -156,7 +156,7 @@ cdef Py_ssize_t natural(n) except -1:
     except OverflowError:
         pass
     if size < 0:
-        raise ValueError(f"{n} is not a valid count or position in memory")
+        raise ValueError(f"a count or position is {n}; it must be between 0 and 2**63 - 1")
     return size
 
 

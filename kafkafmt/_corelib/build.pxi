@@ -1,11 +1,12 @@
-# RecordBuffer: encode records into a growing buffer, batch after batch.
+# Define RecordBuffer, which encodes records into a growing buffer, batch by batch.
 #
-# The open batch begins at `start`. Space for its header (magic 2), or for a wrapper message without
-# its value, is reserved there. close() fills this space, after it has replaced the records with
-# compressed ones if there is a codec, and begins the next batch.
+# The open batch begins at `start`. Space is reserved there: in magic 2 for the batch header, in
+# magic 0 and 1 with a codec for the part of the wrapper message before its value. If there is a
+# codec, close() replaces the records with compressed records. Then close() fills the reserved space
+# and begins the next batch.
 #
-# Appending has two steps. First, Python objects are converted to pointers (`Field`) without running
-# Python code (append.pxi). Then place() encodes the record; for columns, this runs without the GIL.
+# Appending has two steps. First, append.pxi converts Python objects to pointers (`Field`), without
+# running Python code. Then place() encodes the record. Rows of columns are encoded without the GIL.
 
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
@@ -25,7 +26,7 @@ cdef extern from *:
 
 @cython.final
 cdef class RecordBuffer:
-    """Build batches in a growing buffer: closed batches, and after them one open batch.
+    """Build batches in a growing buffer, which contains closed batches and then one open batch.
 
     See `_core.pyi`.
     """
@@ -80,9 +81,10 @@ cdef class RecordBuffer:
         return 0
 
     cdef void begin(self) noexcept nogil:
-        """Begin a batch after the closed ones.
+        """Begin a new batch after the closed batches.
 
-        Space for its header, or for a wrapper message without its value, is reserved.
+        Space is reserved for the batch header, or for the part of a wrapper message before its
+        value.
         """
         self.filled = self.start + self.head
         self.plain_end = self.count = 0
@@ -133,8 +135,8 @@ cdef class RecordBuffer:
                           Py_ssize_t header_count, bint dry) noexcept nogil:
         """Append a record.
 
-        If `dry`, only return what would happen. Return PLACED, FULL, an index of BUILD_FAULTS, or
-        NO_MEMORY.
+        Return PLACED, FULL, an index of BUILD_FAULTS, or NO_MEMORY. If `dry` is True, return the
+        same result without appending the record.
         """
         if KF_LIKELY(offset == NEXT_OFFSET):
             offset = self.next_offset
@@ -149,9 +151,9 @@ cdef class RecordBuffer:
         return self.place_message(key, value, timestamp, offset, dry)
 
     cdef inline bint place_plain(self, const Field* key, const Field* value, int64_t timestamp) noexcept nogil:
-        """Append a record of magic 2 with put_plain().
+        """Append a record of magic 2 if it is plain.
 
-        Return False if it is not plain or might not fit.
+        Return False if the record is not plain or might not fit.
         """
         cdef uint8_t* p = put_plain(self.data + self.filled, self.data + self.plain_end, self.base_timestamp,
                                     zigzag(self.next_offset - self.base_offset), timestamp, key.data, key.size, value.data,
@@ -247,7 +249,7 @@ cdef class RecordBuffer:
         return PyBytes_FromStringAndSize(<const char*>self.data + self.start + self.head, self.filled - self.start - self.head)
 
     cdef int finish(self, int64_t last_offset) noexcept nogil:
-        """Write the header, or the wrapper message without its value, and begin the next batch."""
+        """Fill the space at the start of the batch, and begin the next batch."""
         cdef uint8_t* p = self.data + self.start
         cdef Py_ssize_t size = self.filled - self.start
         cdef void* ends

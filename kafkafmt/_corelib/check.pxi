@@ -1,10 +1,10 @@
-# Fast path of validation and of assign_offsets(): check batches and write their offsets in place,
-# in one pass.
+# Implement the fast path of validation and of assign_offsets(), which checks batches and writes
+# their offsets in place, in one pass.
 #
-# Each batch is checked (CRC, header rules, records) and then gets its base offset and leader epoch
-# while it is in the CPU cache. No header table and no Python objects are built. If a batch fails a
-# check, the fields already changed are restored, and the caller takes its slow path
-# (records/validate.py, records/assign.py), which reports the error or re-encodes the batch.
+# The CRC, the header and the records of each batch are checked. Then its base offset and leader
+# epoch are written, while the batch is in the CPU cache. No table and no Python objects are
+# created. If a batch fails a check, all changed fields are restored. The caller then takes its slow
+# path (records/validate.py, records/assign.py), which reports the error or re-encodes the batch.
 
 cdef extern from *:
     """
@@ -53,9 +53,9 @@ cdef struct RecordSummary:               # facts about the records of one batch
 
 
 cdef inline bint short_varint(const uint8_t** at, uint32_t* raw) noexcept nogil:
-    """Read a varint of at most 3 bytes, without undoing zigzag.
+    """Read a varint of at most 3 bytes, without zigzag decoding.
 
-    Return False if it is longer. 3 bytes are readable.
+    Return False if the varint is longer. The caller must ensure that 3 bytes are readable.
     """
     cdef const uint8_t* p = at[0]
     cdef uint32_t n = p[0]
@@ -76,7 +76,8 @@ cdef inline bint short_varint(const uint8_t** at, uint32_t* raw) noexcept nogil:
 cdef inline bint skip_short_headers(const uint8_t** at, const uint8_t* stop, uint32_t count) noexcept nogil:
     """Move `at` past the headers of a record.
 
-    Return False if they are invalid or have long varints. 32 bytes after `stop` are readable.
+    Return False if the headers are invalid or have varints of more than 3 bytes. The caller must
+    ensure that 32 bytes after `stop` are readable.
     """
     cdef const uint8_t* p = at[0]
     cdef uint32_t i, n
@@ -93,12 +94,10 @@ cdef inline bint skip_short_headers(const uint8_t** at, const uint8_t* stop, uin
 
 cdef inline const uint8_t* short_record_end(const uint8_t* p, const uint8_t* limit, uint64_t delta, int64_t* timestamp,
                                             bint* null_key) noexcept nogil:
-    """Return the end of a valid record with short varints and offset delta `delta`.
+    """Return the end of a valid record that has short varints and the offset delta `delta`.
 
-    Return NULL for any other record.
-
-    32 bytes from `p` on are readable. A record is accepted only if 32 bytes between its end and
-    `limit` are readable too.
+    Return NULL for other records, and for a record that is followed by fewer than 32 bytes before
+    `limit`. The caller must ensure that 32 bytes from `p` on are readable.
     """
     cdef uint32_t length, time, number, key, value, count
     cdef const uint8_t* stop
@@ -130,7 +129,7 @@ cdef inline const uint8_t* short_record_end(const uint8_t* p, const uint8_t* lim
 
 
 cdef const uint8_t* record_end(const uint8_t* p, const uint8_t* end, int64_t* delta, int64_t* timestamp, bint* null_key) noexcept nogil:
-    """Return the end of a valid record that ends by `end`, or NULL."""
+    """Return the end of the record at `p`, or NULL if it is invalid or does not end before `end`."""
     cdef const uint8_t* stop
     cdef int32_t n
     p = get_varint(p, end, &n)
@@ -161,9 +160,9 @@ cdef const uint8_t* record_end(const uint8_t* p, const uint8_t* end, int64_t* de
 
 cdef bint summarize_records(const uint8_t* p, const uint8_t* end, const uint8_t* limit, int32_t count, int32_t last_offset_delta,
                             RecordSummary* summary) noexcept nogil:
-    """Summarize the records of a payload; return False if one is invalid.
+    """Summarize the records of a payload. Return False if a record is invalid.
 
-    There must be exactly `count` records, and their offset deltas must increase up to
+    The payload must have exactly `count` records, whose offset deltas increase up to
     `last_offset_delta`.
     """
     cdef const uint8_t* stop
@@ -191,9 +190,9 @@ cdef bint summarize_records(const uint8_t* p, const uint8_t* end, const uint8_t*
 
 
 cdef inline bint times_follow_rules(int64_t base_timestamp, int64_t max_timestamp, const RecordSummary* summary, const Rules* rules) noexcept nogil:
-    """Return whether the header has the records' maximum timestamp and all timestamps are allowed.
+    """Return whether the maximum timestamp in the header is correct and all timestamps are allowed.
 
-    Allowed timestamps are in range, or all of them are -1.
+    Timestamps are allowed if all of them are in range, or if all of them are -1.
     """
     if base_timestamp < -KF_FAR or base_timestamp > KF_FAR or summary.min_timestamp < -KF_FAR or summary.max_timestamp > KF_FAR:
         return False
@@ -205,9 +204,9 @@ cdef inline bint times_follow_rules(int64_t base_timestamp, int64_t max_timestam
 
 
 cdef inline bint batch_follows_rules(const uint8_t* p, int32_t length, const uint8_t* limit, const Rules* rules, Totals* totals) noexcept nogil:
-    """Return whether a batch of magic 2 follows the rules; if so, add it to `totals`.
+    """Return whether a batch of magic 2 complies with the rules. If it does, add it to `totals`.
 
-    Such a batch is appended with no other change than offset and leader epoch.
+    A broker appends a compliant batch with only its offset and leader epoch changed.
     """
     cdef int attributes = int16_at(p + ATTRIBUTES_AT), codec = attributes & CODEC_MASK
     cdef int32_t last_delta = int32_at(p + LAST_OFFSET_DELTA_AT), count = int32_at(p + COUNT_AT)
@@ -248,7 +247,7 @@ cdef bint save_fields(History* history, const uint8_t* base, const uint8_t* p) n
 
 
 cdef inline void set_append_time(uint8_t* p, int32_t length, int64_t timestamp, SavedFields* saved) noexcept nogil:
-    """Write LogAppendTime and `timestamp`, and compute the CRC again."""
+    """Set the timestamp type to LogAppendTime, write `timestamp`, and update the CRC."""
     saved.max_timestamp, saved.crc = int64_at(p + MAX_TIMESTAMP_AT), stored_crc(p)
     p[ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME_BIT
     put64(p + MAX_TIMESTAMP_AT, timestamp)
@@ -256,9 +255,9 @@ cdef inline void set_append_time(uint8_t* p, int32_t length, int64_t timestamp, 
 
 
 cdef bint check_and_number(uint8_t* base, Py_ssize_t size, const Rules* rules, Totals* totals, History* history) noexcept nogil:
-    """Check and change every batch of a buffer.
+    """Check all batches of a buffer, and write their new fields.
 
-    Return False at the first one that fails, with the batches before it changed.
+    Return False at the first batch that fails a check. The batches before it remain changed.
     """
     cdef uint8_t* p = base
     cdef uint8_t* end = base + size

@@ -1,4 +1,4 @@
-# Encode records and messages at a position where there is space for them, without the GIL.
+# Encode records and messages into memory that the caller has reserved. No function needs the GIL.
 
 cdef extern from *:
     """
@@ -62,7 +62,7 @@ cdef inline uint8_t* put_varint(uint8_t* p, uint64_t raw) noexcept nogil:
 
 
 cdef inline void copy_exact(uint8_t* to, const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Copy exactly `n` bytes; faster than a call of memcpy for short spans."""
+    """Copy exactly `n` bytes. For short spans, this is faster than memcpy()."""
     cdef Py_ssize_t i = 0
     if n > 256:
         memcpy(to, p, n)
@@ -98,10 +98,10 @@ cdef inline uint8_t* put_field(uint8_t* p, const Field* field) noexcept nogil:
 cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_timestamp, uint64_t delta, int64_t timestamp,
                                const uint8_t* key, Py_ssize_t key_size, const uint8_t* value, Py_ssize_t value_size,
                                bint slack) noexcept nogil:
-    """Encode a plain record (magic 2, no headers, small fields); return the position after it.
+    """Encode a plain record (magic 2, no headers, small fields), and return the position after it.
 
-    Return NULL if the record might not fit before `end`, or a field is not small. `slack` is that of
-    copy_span().
+    Return NULL if the record might not fit before `end`, or if a field is not small. `slack` has
+    the same meaning as in copy_span().
     """
     cdef uint64_t time_raw = zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp))
     cdef uint64_t key_raw = zigzag(key_size), value_raw = zigzag(value_size)
@@ -141,7 +141,7 @@ cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_time
 
 cdef inline Py_ssize_t record_size(uint64_t time_raw, uint64_t delta_raw, const Field* key, const Field* value, const Header* headers,
                                    Py_ssize_t header_count) noexcept nogil:
-    """Return the value of the length field of a record that put_plain() does not encode."""
+    """Return the length field of a record of magic 2."""
     cdef Py_ssize_t i, size = 1 + varint_size(time_raw) + varint_size(delta_raw) + field_size(key) + field_size(value)
     size += varint_size(zigzag(header_count))
     for i in range(header_count):
@@ -190,7 +190,7 @@ cdef inline uint8_t* encode_message(uint8_t* message, int magic, int attributes,
 
 
 cdef inline void put_batch_header(uint8_t* p, Py_ssize_t size, const Batch* row) noexcept nogil:
-    """Write the header of a batch of magic 2, with its CRC, before its records."""
+    """Write the header of a batch of magic 2, including the CRC of the records after it."""
     put64(p, row.base_offset)
     put32(p + LENGTH_AT, <uint32_t>(size - ENTRY_OVERHEAD))
     put32(p + LEADER_EPOCH_AT, <uint32_t>row.leader_epoch)
@@ -207,12 +207,12 @@ cdef inline void put_batch_header(uint8_t* p, Py_ssize_t size, const Batch* row)
 
 
 cdef inline Py_ssize_t wrapper_head(int magic) noexcept nogil:
-    """Return the size of a wrapper message, whose key is null, without its value."""
+    """Return the size of a wrapper message with a null key, without the size of its value."""
     return ENTRY_OVERHEAD + min_length(<uint8_t>magic)
 
 
 cdef inline void put_wrapper(uint8_t* p, Py_ssize_t size, int magic, int attributes, int64_t offset, int64_t timestamp) noexcept nogil:
-    """Write a wrapper message with a null key, with its CRC, around its value."""
+    """Write the part of a wrapper message before its value, including the CRC. The key is null."""
     cdef Py_ssize_t head = wrapper_head(magic)
     put64(p, offset)
     put32(p + LENGTH_AT, <uint32_t>(size - ENTRY_OVERHEAD))

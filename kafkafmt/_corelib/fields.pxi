@@ -1,8 +1,8 @@
-# Convert Python objects and columns to fields: pointers and lengths.
+# Convert Python objects and rows of columns to fields. A field is a pointer and a length.
 #
-# Objects of exact types (bytes, int, str, list, tuple) are read without running Python code, which
-# could change them while pointers to their data are held. Other objects are first converted to
-# exact types. Columns are spans of buffers.
+# Objects of exact types (bytes, int, str, list, tuple) are read without running Python code. Python
+# code could change the objects while fields point to their data. Other objects are first converted
+# to objects of exact types. Columns consist of spans of buffers.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject
@@ -55,7 +55,7 @@ cdef struct HeaderColumn:       # headers of each record; if `counts` is NULL, n
 
 
 cdef inline int plain_field(object o, Field* field) noexcept:
-    """Convert bytes or None to a field; return NOT_PLAIN for any other object."""
+    """Convert bytes or None to a field. Return NOT_PLAIN for any other object."""
     if PyBytes_CheckExact(o):
         field.data = <const uint8_t*>PyBytes_AS_STRING(o)
         field.size = PyBytes_GET_SIZE(o)
@@ -71,9 +71,10 @@ cdef inline bint is_empty_tuple(PyObject* o) noexcept:
 
 
 cdef inline void prefetch_record(PyObject* record, PyObject* later) noexcept:
-    """Prefetch the objects of a record that is appended soon.
+    """Prefetch the objects of a record that will be appended soon.
 
-    Cache misses on scattered objects take most of the time.
+    Without prefetching, cache misses take most of the time, because the objects are scattered in
+    memory.
     """
     cdef PyObject* value
     KF_PREFETCH(later)
@@ -95,7 +96,7 @@ cdef object plain_bytes(o, name):
 
 
 cdef list plain_headers(headers):
-    """Convert headers (pairs, or a dict) to a list of pairs of exact types."""
+    """Convert headers (pairs or a dict) to a list of (str or bytes, bytes or None) tuples."""
     plain = []
     for pair in headers.items() if isinstance(headers, dict) else headers or ():
         key, value = pair
@@ -110,7 +111,7 @@ cdef list plain_headers(headers):
 cdef object checked_int64(n, name):
     """Return `n` as an int.
 
-    Raise TypeError if it is no integer, and OverflowError if it does not fit 64 bits.
+    Raise TypeError if `n` is not an integer, and OverflowError if `n` does not fit into 64 bits.
     """
     number = n.__index__() if hasattr(n, "__index__") else None
     if number is None:

@@ -1,15 +1,15 @@
-# Kafka's numbers as C constants: header positions, attribute bits, limits, and the codes of errors
-# and wire types.
+# Define C constants for Kafka's header positions, attribute bits and limits, and for the codes of
+# errors and wire types.
 #
-# They have the names and the values of constants.py, which documents them. C code needs them as
-# compile-time constants, so they are repeated here, and check_layout() compares the two when the
-# module is imported.
+# The names, values and documentation of the constants are in constants.py. They are repeated here
+# because C code needs compile-time constants. When the module is imported, check_layout() compares
+# both files.
 
 from . import constants as _constants
 
 cdef enum:
-    # Positions in the header of a batch of magic 2; the first five and the magic are common to all
-    # formats.
+    # Positions in the header of a batch of magic 2. The first five positions and the position of
+    # the magic are common to all formats.
     OFFSET_AT = 0
     LENGTH_AT = 8
     ENTRY_OVERHEAD = 12
@@ -50,7 +50,8 @@ cdef enum:
     MAGIC_V1 = 1
     MAGIC_V2 = 2
 
-    # Bits of the attributes. The low byte of a batch's attributes has the layout of a message's.
+    # Attribute bits. The low byte of the attributes of a batch has the same layout as the
+    # attributes of a message.
     CODEC_MASK = 0x07
     LOG_APPEND_TIME_BIT = 0x08
     CONTROL_BIT = 0x20
@@ -123,7 +124,7 @@ cdef extern from *:
 
 
 cdef check_layout():
-    """Raise ImportError if a constant of this file differs from constants.py."""
+    """Raise ImportError if a constant in this file has another value in constants.py."""
     built = dict(
         OFFSET_AT=OFFSET_AT, LENGTH_AT=LENGTH_AT, ENTRY_OVERHEAD=ENTRY_OVERHEAD, MAGIC_AT=MAGIC_AT, MAGIC_END=MAGIC_END,
         CRC_AT=CRC_AT, CRC_START=CRC_START, ATTRIBUTES_AT=ATTRIBUTES_AT, LAST_OFFSET_DELTA_AT=LAST_OFFSET_DELTA_AT,

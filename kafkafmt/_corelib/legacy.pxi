@@ -1,10 +1,11 @@
-# Decode messages of magic 0 and 1. A plain message is a message set of one; the decompressed value
-# of a wrapper is a larger set.
+# Decode messages of magic 0 and 1. A plain message is treated as a message set with one message.
+# The decompressed value of a wrapper message is a message set too.
 #
-# A set is checked before its messages are delivered: bounds, magic, CRC-32 of inner messages, no
-# second level of compression. This pass also finds the last offset, from which the relative offsets
-# of magic 1 are computed. If all messages are wanted and certainly fit the columns, the same pass
-# stores them; otherwise a second one does.
+# Each message set is checked before its messages are delivered. The bounds and magic of each
+# message must be valid, the CRC-32 of inner messages must match, and inner messages must not be
+# compressed again. This pass also finds the last offset, which is needed to convert the relative
+# offsets of magic 1 to absolute ones. If all messages are wanted and certainly fit into the
+# columns, the same pass stores them. Otherwise, a second pass stores them.
 
 cdef struct Message:
     int64_t offset
@@ -17,9 +18,10 @@ cdef struct Message:
 
 
 cdef inline int read_message_fields(const uint8_t* base, const uint8_t* p, const uint8_t* end, Message* m) noexcept nogil:
-    """Read the message at `p` as spans; return an index of FAULTS, or 0.
+    """Read the message at `p` as spans. Return an index of FAULTS, or 0 if the message is valid.
 
-    The smallest possible message of its magic (26 or 34 bytes) is before `end`.
+    The caller must ensure that `end` is at least 26 bytes (magic 0) or 34 bytes (magic 1) after
+    `p`.
     """
     cdef const uint8_t* stop
     m.size = int32_at(p + LENGTH_AT)
@@ -52,7 +54,7 @@ cdef inline int32_t legacy_timestamp_type(const Batch* batch) noexcept nogil:
 
 
 cdef inline bint message_fits(const Message* m, const Columns* out) noexcept nogil:
-    """Return whether the copies of a message's key and value fit, or nothing is copied."""
+    """Return True if copies of the message's key and value fit, or if the columns store no copies."""
     return (out.key.offsets == NULL or m.key_length <= out.key.room - out.key.filled) and (
         out.value.offsets == NULL or m.value_length <= out.value.room - out.value.filled
     )
@@ -89,13 +91,14 @@ cdef inline void store_message(const uint8_t* base, const Message* m, int64_t of
 
 cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, int mode, int64_t* count, int64_t* added,
                          int64_t* highest, Fault* fault) noexcept nogil:
-    """Check every message of a set; in the mode STORE, also store them with unchanged offsets.
+    """Check every message of a message set. In the mode STORE, also store the messages.
 
-    With STORE, the columns have space for all messages.
+    Stored messages keep their unchanged offsets. The caller must ensure that the columns have space
+    for all messages. The function stores three results:
 
     - count: number of messages
-    - added: what to add to their offsets
-    - highest: their highest offset, before the addition
+    - added: number that must be added to the stored offsets to get absolute offsets
+    - highest: highest stored offset
     """
     cdef const uint8_t* p = base + batch.payload_position
     cdef const uint8_t* end = p + batch.payload_size
@@ -139,9 +142,9 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
 
 
 cdef int decode_set_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fault* fault) noexcept nogil:
-    """Decode a set in one pass; all of its messages are wanted.
+    """Decode a message set in one pass. All its messages must be wanted.
 
-    Return WALK_FULL if it might not fit, with nothing stored.
+    Return WALK_FULL, and store nothing, if the message set might not fit.
     """
     cdef Py_ssize_t need = <Py_ssize_t>batch.payload_size, rows = out.rows, i
     cdef int64_t count, added, highest
@@ -166,9 +169,9 @@ cdef int decode_set_at_once(const uint8_t* base, const Batch* batch, Columns* ou
 
 cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, const OffsetRange* wanted,
                     Fault* fault) noexcept nogil:
-    """Decode a set from the cursor on.
+    """Decode a message set, beginning at the cursor.
 
-    It is stored completely or not at all, unless the columns are empty.
+    The message set is stored completely or not at all, unless the columns are empty.
     """
     cdef const uint8_t* p
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
@@ -223,9 +226,9 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
 
 cdef int64_t decode_plain_messages(const uint8_t* base, const Batch* batches, int64_t count, int64_t at, Columns* out,
                                    const OffsetRange* wanted) noexcept nogil:
-    """Decode successive plain messages; return the first row that was not decoded.
+    """Decode successive plain messages. Return the first row that was not decoded.
 
-    That row is something else, is corrupted, or does not fit the columns.
+    The returned row is not a plain message, is corrupted, or does not fit into the columns.
     """
     cdef const Batch* b
     cdef const uint8_t* p

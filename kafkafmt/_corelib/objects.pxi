@@ -1,4 +1,4 @@
-# Make Python objects from columns: Record objects and single values.
+# Create Python objects from columns: Record objects and single values.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
@@ -18,7 +18,7 @@ Record = kf_record_type()
 
 
 cdef inline object span_object(Source source, object view, int64_t position, int32_t length):
-    """Return a span as bytes, or as a slice of `view` unless that is None. A null is None."""
+    """Return a span as bytes, or as a slice of `view` if it is given. Return a null as None."""
     if length < 0:
         return None
     if KF_UNLIKELY(position < 0 or position > source.size or length > source.size - position):
@@ -119,9 +119,9 @@ def make_values(buffer, positions, lengths, count, views=False):
 
 @cython.final
 cdef class RecordIterator:
-    """Iterate over the records of successive lists.
+    """Iterates over the records of successive lists.
 
-    Safe for several threads, each of which gets other records.
+    Several threads can share the iterator. Each record is returned to exactly one thread.
     """
 
     # The lock is needed only at the end of a list. Before the end, nothing releases the GIL.
@@ -154,7 +154,7 @@ cdef class RecordIterator:
                 if lists is None:
                     raise StopIteration
                 if self.busy:
-                    raise RuntimeError("the iterator was called by code that it runs to produce its next item")
+                    raise RuntimeError("the iterator was called recursively, by code that produces its next item")
                 self.busy = True
                 try:
                     records = next(lists)

@@ -1,5 +1,5 @@
-# Decode the records of many batches in one call: of a table of batches, or (plain batches only)
-# directly from a buffer.
+# Decode the records of many batches in one call. The batches are rows of a table, or plain batches
+# in a buffer.
 #
 # A batch is stored completely or not at all, so records of a corrupted batch are never delivered. A
 # batch that is larger than the empty columns is checked completely first, and then stored in parts.
@@ -9,9 +9,10 @@ include "legacy.pxi"
 
 cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t count, int64_t* batch, Cursor* cursor, Columns* out,
                         int want, const OffsetRange* wanted, Fault* fault) noexcept nogil:
-    """Decode batches from `batch` on.
+    """Decode batches, beginning with `batch`.
 
-    Return WALK_DONE, a WALK_FULL code if the columns are full, or WALK_FAULT.
+    Return WALK_DONE, a WALK_FULL code if the columns are full, or WALK_FAULT if a batch is
+    corrupted.
     """
     cdef const Batch* b
     cdef Py_ssize_t rows, headers
@@ -62,8 +63,9 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         if status != WALK_DONE:
             if not whole:
                 return WALK_FULL if out.rows else status
-            # The bytes or headers of the batch do not fit. The next call stores it into empty
-            # columns; if they are empty already, it is checked and stored in parts.
+            # The bytes or headers of the batch do not fit into the columns. If the columns contain
+            # rows, the next call stores the batch into empty columns. If the columns are empty, the
+            # batch is checked and then stored in parts.
             discard_rows(out, rows, out.rows)
             out.headers = headers
             cursor[0] = probe
@@ -106,7 +108,7 @@ cdef int load_filled(Binary* column, Py_ssize_t rows) except -1:
 
 
 cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) except -1:
-    """Fill `out` from the caller's columns; return the WANT_ bits of the fields they need."""
+    """Fill `out` from the caller's columns, and return the WANT_ bits of the required fields."""
     cdef Py_ssize_t capacity = natural(columns.capacity), header_capacity = natural(columns.header_capacity)
     cdef int want = 0
     out.offset = <int64_t*>arrays.take(columns.offset, capacity, 8)
@@ -159,7 +161,7 @@ cdef close_columns(columns, Columns* out):
 
 
 cdef OffsetRange offset_range(object first_offset, object end_offset) except *:
-    """Return the range from `first_offset` to the exclusive `end_offset`; None is no end."""
+    """Return the range of offsets from `first_offset` to `end_offset`, which is exclusive."""
     cdef OffsetRange wanted = OffsetRange(first_offset, INT64_MAX)
     cdef int64_t end
     if end_offset is not None:
@@ -217,12 +219,14 @@ cdef enum:
 
 cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want,
                                  const OffsetRange* wanted, bint check_crc, bint* full) noexcept nogil:
-    """Decode plain batches from `p` on.
+    """Decode plain batches, beginning at `p`.
 
-    Return the position of the first batch that is not plain, is corrupted, or might not fit.
+    Return the position of the first batch that is not plain, is corrupted, or might not fit into
+    the columns.
 
-    The CRC of a batch is checked and its records are decoded while it is in the L1 cache, and the
-    next batch is prefetched meanwhile. So each byte is loaded from memory once.
+    The CRC of a batch is checked and its records are decoded while the batch is in the L1 cache.
+    The next batch is prefetched in the meantime. Each byte is therefore loaded from memory only
+    once.
     """
     cdef Batch b
     cdef Cursor cursor

@@ -1,9 +1,10 @@
 # Find valid batches in arbitrary bytes, in time linear in the number of bytes.
 #
-# A header can claim any length, so one CRC per plausible header would take quadratic time. Instead,
-# the CRCs of the buffer's prefixes are computed once, at every PREFIX_STEP bytes. The CRC of a span
-# follows from the CRCs of two prefixes, by the rule that zlib's crc32_combine() uses: crc(B) =
-# crc(AB) ^ crc(A) * x^(8 * len(B)), modulo the polynomial.
+# In arbitrary bytes, many positions look like a batch header, with any length. Computing the CRC of
+# each of these batches directly would take quadratic time. Instead, the CRCs of the buffer's
+# prefixes are computed once, at every PREFIX_STEP bytes. The CRC of a span is derived from the CRCs
+# of two prefixes, by the rule of zlib's crc32_combine(): crc(B) = crc(AB) ^ crc(A) * x^(8 * len(B)),
+# modulo the polynomial of the CRC.
 
 from libc.stdlib cimport free, malloc
 
@@ -42,7 +43,7 @@ cdef uint32_t prefix_crc(Prefixes* prefixes, int kind, const uint8_t* end) noexc
 
 
 cdef int span_crc(Prefixes* prefixes, int kind, const uint8_t* start, const uint8_t* end, uint32_t* crc) noexcept nogil:
-    """Store the CRC of a span. Return -1 if there is no memory for the prefixes."""
+    """Store the CRC of the bytes from `start` to `end`. Return -1 if malloc() fails."""
     if end - start <= DIRECT_LENGTH:
         crc[0] = crc_update(kind, 0, start, end - start)
         return 0
@@ -55,9 +56,9 @@ cdef int span_crc(Prefixes* prefixes, int kind, const uint8_t* start, const uint
 
 
 cdef inline bint header_plausible(const uint8_t* p, Py_ssize_t readable) noexcept nogil:
-    """Return whether the header of a valid batch or message can begin at `p`.
+    """Return whether the bytes at `p` can be the header of a valid batch or message.
 
-    `readable` is the number of readable bytes.
+    `readable` is the number of bytes that are available at `p`.
     """
     cdef int32_t length, key_length, value_at
     if p[MAGIC_AT] > MAGIC_V2 or p[0] & 0x80 or readable < ENTRY_OVERHEAD + min_length(p[MAGIC_AT]):
@@ -80,7 +81,7 @@ cdef inline bint header_plausible(const uint8_t* p, Py_ssize_t readable) noexcep
 
 
 cdef inline bint in_reach(int64_t offset, int64_t expected) noexcept nogil:
-    """Return whether `offset` can follow `expected` in one segment."""
+    """Return whether a batch at `offset` can be next in a segment if offset `expected` is next."""
     return expected <= offset and <uint64_t>offset - <uint64_t>expected <= MAX_INT32
 
 
@@ -89,7 +90,7 @@ cdef inline int crc_kind(const uint8_t* p) noexcept nogil:
 
 
 cdef inline const uint8_t* crc_start(const uint8_t* p) noexcept nogil:
-    """Return the first byte that the crc field covers."""
+    """Return a pointer to the first byte that the CRC of the batch at `p` covers."""
     return p + (CRC_START if p[MAGIC_AT] == MAGIC_V2 else MAGIC_AT)
 
 
@@ -181,9 +182,9 @@ def find_batches(buffer, found, beyond, start=0, end=None, lowest_offset=0):
 
 
 cdef inline bint continues_log(const uint8_t* p, int64_t expected) noexcept nogil:
-    """Return whether a header can begin at `p` whose offset is in reach of `expected`.
+    """Return whether the bytes at `p` can be a header that continues the log at offset `expected`.
 
-    61 bytes are readable.
+    The caller must ensure that 61 bytes are available at `p`.
     """
     cdef int64_t offset = int64_at(p)
     cdef int32_t length = int32_at(p + LENGTH_AT), key_length
@@ -197,12 +198,12 @@ cdef inline bint continues_log(const uint8_t* p, int64_t expected) noexcept nogi
 
 cdef inline int may_begin(Prefixes* prefixes, const uint8_t* p, const uint8_t* following, Py_ssize_t file_left, int64_t expected,
                           bint* beyond) noexcept nogil:
-    """Return whether the plausible header at `p` begins a batch of the log, or -1 if memory is missing.
+    """Return whether the plausible header at `p` can be the header of a batch in the log.
 
-    That is a valid batch that ends by `following`, or one that continues the log and ends later.
-
-    A batch that would end after the file, which has `file_left` bytes from `p` on, is not valid:
-    `beyond` reports such a header.
+    If the batch ends at or before `following`, it must be valid. If it ends later, its header must
+    continue the log at offset `expected`, and the batch must not end after the file. The file has
+    `file_left` bytes from `p` on. If the batch would end after the file, set `beyond`. Return -1 if
+    malloc() fails.
     """
     if int32_at(p + LENGTH_AT) > following - p - ENTRY_OVERHEAD:
         if not continues_log(p, expected):
@@ -217,7 +218,7 @@ cdef inline int may_begin(Prefixes* prefixes, const uint8_t* p, const uint8_t* f
 
 cdef const uint8_t* after_corrupted(Prefixes* prefixes, const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, int64_t expected,
                                     bint* beyond, int* failed) noexcept nogil:
-    """Return the end of a batch whose CRC does not match, or NULL if its length is not trusted."""
+    """Return the end of a batch whose CRC does not match, or NULL if its length cannot be trusted."""
     cdef const uint8_t* following
     cdef const uint8_t* q
     cdef int begins
@@ -270,9 +271,9 @@ def scan_extents(buffer, table, extents):
 
 
 cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
-    """Return whether a header can begin at `p` whose offset is `expected` or higher.
+    """Return whether the bytes at `p` can be a header with an offset of at least `expected`.
 
-    61 bytes are readable.
+    The caller must ensure that 61 bytes are available at `p`.
     """
     cdef int32_t length = int32_at(p + LENGTH_AT), key_length
     if int64_at(p) < 0 or int64_at(p) < expected or p[MAGIC_AT] > MAGIC_V2 or length < min_length(p[MAGIC_AT]):
@@ -284,7 +285,7 @@ cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
 
 
 cdef inline bint header_is_dense(const uint8_t* p) noexcept nogil:
-    """Return whether the fields of a v2 header are consistent, with one record per offset."""
+    """Return whether the fields of a v2 header are consistent, and each offset has a record."""
     cdef int64_t producer_id = int64_at(p + PRODUCER_ID_AT)
     cdef int16_t epoch = int16_at(p + PRODUCER_EPOCH_AT)
     if int32_at(p + LAST_OFFSET_DELTA_AT) < 0 or int32_at(p + COUNT_AT) - 1 != int32_at(p + LAST_OFFSET_DELTA_AT) or int32_at(p + COUNT_AT) < 1:
@@ -295,9 +296,9 @@ cdef inline bint header_is_dense(const uint8_t* p) noexcept nogil:
 
 
 cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
-    """Return the zigzag varint of 32 bits that consists of the `size` bytes before `p`.
+    """Decode the `size` bytes before `p` as one 32-bit zigzag varint.
 
-    Return -1 if it is negative or there is no such varint.
+    Return -1 if the varint is negative, or if it does not have exactly `size` bytes.
     """
     cdef uint32_t value = 0
     cdef int i
@@ -311,15 +312,17 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 
 cdef enum:
-    CHAIN_REACH = 1 << 16       # same limits as LONG_CHAIN and LARGEST_WINDOW in log/reading/search.py
+    # These limits must equal the limits in log/reading/search.py, where CHAIN_REACH is called
+    # LONG_CHAIN, and LATER_REACH is called LARGEST_WINDOW.
+    CHAIN_REACH = 1 << 16
     LATER_REACH = 1 << 20
-    LATER_FINDS = 16            # this one and the next two have the same name there
+    LATER_FINDS = 16
     SPANNING_FINDS = 256
     OWN_CRC_FINDS = 64
     WRAPPED_MESSAGES = 0xFFFF
 
 
-cdef struct FoundBatches:       # positions in the file of the valid batches in [position, scanned_to)
+cdef struct FoundBatches:       # file positions of the valid batches that the search found
     const int64_t* at
     Py_ssize_t count
 
@@ -330,7 +333,7 @@ cdef inline int64_t last_offset_at(const uint8_t* p) noexcept nogil:
 
 
 cdef Py_ssize_t index_after(FoundBatches* candidates, int64_t position) noexcept nogil:
-    """Return the index of the first candidate after `position`."""
+    """Return the index of the first candidate that begins after `position`."""
     cdef Py_ssize_t low = 0, high = candidates.count, middle
     while low < high:
         middle = (low + high) >> 1
@@ -349,11 +352,14 @@ cdef bint batch_found_at(FoundBatches* candidates, int64_t position) noexcept no
 
 cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
                           int64_t file_end, int64_t expected, int64_t reach, const int64_t* lengths, int64_t* last) noexcept nogil:
-    """Return the end of the successive batches from candidate `i` on, and store their last offset.
+    """Return the end of a chain of adjacent batches, and store their last offset in `last`.
 
-    The chain may end once it has `reach` bytes. Return -1 if it may continue where nothing was
-    searched or where the search finds nothing, or if the size of a part of it is one of the six
-    `lengths`.
+    The chain begins with candidate `i`. It is followed until it has more than `reach` bytes, or
+    until the next batch is not a candidate.
+
+    Return -1 if the end of the chain cannot be determined: a batch may continue the chain after
+    `scanned_to`, or with a header that the search skips. Also return -1 if one of the six `lengths`
+    is the number of bytes from the start of the chain to the end of one of its batches.
     """
     cdef int64_t start = candidates.at[i] - origin, p = start
     cdef int k
@@ -378,15 +384,15 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
     if int32_at(data + p + LENGTH_AT) > file_end - origin - p - ENTRY_OVERHEAD:
         return p
     if in_reach(int64_at(data + p), expected) and header_plausible(data + p, size - p):
-        return p                # the search would have found it
+        return p                # if the batch were valid, the search would have found it
     if int32_at(data + p + LENGTH_AT) > size - p - ENTRY_OVERHEAD or actual_crc(data + p, int32_at(data + p + LENGTH_AT)) == stored_crc(data + p):
-        return -1               # the scan of the log continues here, but the search does not
+        return -1               # the search skips this header, although its batch may be valid
     return p
 
 
 cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t position, int64_t scanned_to,
                          int64_t file_end, int64_t zero_tail, int64_t expected, bint* own) noexcept nogil:
-    """Return the position for `resume_after`, or -1."""
+    """Return the first result of `resume_after`, or -1 instead of None. Store the second in `own`."""
     cdef int64_t bad = position - origin, end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained, stop = -1
     cdef int64_t lengths[6]
     cdef const uint8_t* p
@@ -415,7 +421,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
             if end + origin >= scanned_to:
                 return -1
             if continues_log(data + end, expected) or batch_found_at(candidates, end + origin):
-                stop = end          # the length field may be right
+                stop = end          # the length field may be correct
     summed = bad + (MAGIC_AT if p[MAGIC_AT] < MAGIC_V2 else CRC_START)
     i = index_after(candidates, position)
     if stop >= 0:
@@ -453,7 +459,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return -1
         if q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and p[MAGIC_AT] != MAGIC_V2 and not plain:
-            return -1           # it may be inside a wrapper message
+            return -1           # the candidate may be inside a wrapper message
         lengths[5] = <uint32_t>int32_at(q - 4)
         chained = lengths[5]
         for k in range(5):
@@ -514,19 +520,24 @@ def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tai
     return None if result < 0 else (result, own)
 
 
-# The scan of damaged data skips batches by their length fields (after_corrupted), and searches a
-# window for the end of other damaged spans (resume_from).
+# scan_damaged() skips a damaged batch by its length field if after_corrupted() trusts this field.
+# Otherwise, resume_from() finds the end of the damaged span in a window that was searched before.
 
 cdef enum:
     LENGTH_PROBLEM = -2         # as in log/reading/parts.py
     MAGIC_PROBLEM = -3
     END_PROBLEM = -4
     SPAN_COLUMNS = 8
-    FAILED_BYTES = 1 << 20      # of batches whose CRC does not match; then CRCs are derived from prefixes
+    # When batches whose CRC does not match add up to more bytes than this, CRCs are derived from the
+    # CRCs of prefixes.
+    FAILED_BYTES = 1 << 20
 
 
 cdef inline int64_t records_of(const uint8_t* p) noexcept nogil:
-    """Return the number of data records that a header states, or -1 if it states none or an impossible one."""
+    """Return the number of data records that the header at `p` states.
+
+    Return -1 if the header states no number or an impossible one.
+    """
     if p[MAGIC_AT] < MAGIC_V2:
         return -1 if p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1
     cdef int32_t count = int32_at(p + COUNT_AT)
@@ -536,7 +547,7 @@ cdef inline int64_t records_of(const uint8_t* p) noexcept nogil:
 
 
 cdef inline int describe_problem(int64_t* span, int status, const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, uint32_t crc) noexcept nogil:
-    """Store what is wrong with the batch at `p`. Return False if the caller must examine it."""
+    """Store the problem of the batch at `p` in `span`. Return False if `span` cannot represent it."""
     if status == SCAN_CRC:
         span[3], span[4], span[5] = p[MAGIC_AT], crc, stored_crc(p)
     elif status == SCAN_LENGTH:

@@ -1,11 +1,12 @@
-# Varints: 7 bits per byte, least significant first; signed ones are zigzag-encoded. 32 bits take at
-# most 5 bytes, 64 bits at most 10. Bits above the width are dropped, as Kafka's ByteUtils does.
+# Read varints, which store 7 bits per byte, least significant bits first. Signed varints are
+# zigzag-encoded. A varint of 32 bits has at most 5 bytes, and a varint of 64 bits at most 10 bytes.
+# Bits above the width are dropped, as in Kafka's ByteUtils.
 
 
 cdef inline const uint8_t* get_uvarint(const uint8_t* p, const uint8_t* end, uint32_t* out) noexcept nogil:
     """Read an unsigned varint of 32 bits.
 
-    Return the position after it, or NULL if it does not end before `end` or within 5 bytes.
+    Return the position after the varint, or NULL if it does not end before `end` or within 5 bytes.
     """
     cdef uint32_t value = 0
     cdef int shift = 0
@@ -24,7 +25,8 @@ cdef inline const uint8_t* get_uvarint(const uint8_t* p, const uint8_t* end, uin
 cdef inline const uint8_t* get_uvarlong(const uint8_t* p, const uint8_t* end, uint64_t* out) noexcept nogil:
     """Read an unsigned varint of 64 bits.
 
-    Return the position after it, or NULL if it does not end before `end` or within 10 bytes.
+    Return the position after the varint, or NULL if it does not end before `end` or within 10
+    bytes.
     """
     cdef uint64_t value = 0
     cdef int shift = 0

@@ -1,33 +1,34 @@
 # Decode the records of one batch of magic 2 into the caller's columns, without the GIL.
 #
-# The length of each record is checked against the batch. If at least SLACK bytes of the batch
-# follow the record, its varints are read unchecked, since they cannot run past the batch. The
-# lengths of key, value and header fields are always checked against the record's end. An unchecked
-# read can detect an error one field late. So decode_records() checks a faulty record again, with
-# every read checked, and reports the same field as the pure-Python core.
+# The length of each record is compared with the end of the batch. If at least SLACK bytes of the
+# batch follow the record, its varints are read without a bounds check, because they cannot extend
+# past the batch. The lengths of the key, the value and the headers are always compared with the end
+# of the record. Without bounds checks, an error can be detected one field late. Therefore,
+# decode_records() decodes a faulty record again, with every read checked, and reports the same
+# field as the pure-Python core.
 
 cdef enum:
-    # Fields of the record body that the columns need.
+    # Bits for the fields of the record body that the columns need.
     WANT_KEY = 1
     WANT_VALUE = 2
     WANT_HEADERS = 4
 
-    # What walk_batch() and its callers return.
+    # Return values of walk_batch() and its callers.
     WALK_DONE = 0
     WALK_FULL = 1               # no row is left
     WALK_FULL_HEADERS = 2       # the header columns are too small for the next record
     WALK_FULL_DATA = 3          # the Arrow data buffers are too small for the next record
     WALK_FAULT = 4
 
-    # Codes of Fault that are not indexes of FAULTS.
+    # Values of Fault.code that are not indexes of FAULTS.
     FAULT_UNSUPPORTED = 100
     FAULT_MANY_HEADERS = 101    # Fault.delta is the number of headers
 
     SLACK = 32                  # the varints of a record up to its header count, attributes included, take at most 31 bytes
     AHEAD = 512                 # default prefetch distance in bytes
 
-    # Modes of walk_batch(). They are compile-time constants in every call, so each combination in
-    # use becomes a function.
+    # Bits for the modes of walk_batch(). Every caller passes constants, so the compiler creates a
+    # function for each combination that is used.
     CHECK_ONLY = 0              # check the records, store nothing
     STORE = 1                   # fill the columns
     COPY = 2                    # copy keys and values into Arrow buffers instead of storing their spans
@@ -83,9 +84,9 @@ cdef struct Fault:
 
 
 cdef inline const uint8_t* get_varint_unchecked(const uint8_t* p, int32_t* out) noexcept nogil:
-    """Read a zigzag varint of which 5 bytes are readable.
+    """Read a zigzag varint of at most 5 bytes, without a bounds check.
 
-    Return the position after it, or NULL if it is longer.
+    Return the position after the varint, or NULL if the varint is longer.
     """
     cdef uint32_t raw = p[0]
     if KF_LIKELY(raw < 0x80):
@@ -119,9 +120,8 @@ cdef inline int decode_headers(const uint8_t* base, const uint8_t* p, const uint
                                Py_ssize_t h) noexcept nogil:
     """Check the `count` headers of a record that ends at `end`.
 
-    They are stored from row `h` on, unless `h` is negative.
-
-    Return an index of FAULTS, or 0.
+    Return an index of FAULTS, or 0 if the headers are valid. The headers are stored from row `h`
+    on, unless `h` is negative.
     """
     cdef int32_t i, n
     for i in range(count):
@@ -145,7 +145,7 @@ cdef inline int decode_headers(const uint8_t* base, const uint8_t* p, const uint
 
 
 cdef inline int64_t micros_of(Columns* out, int64_t millis, int32_t timestamp_type) noexcept nogil:
-    """Return a timestamp in microseconds, or MICROS_NONE or MICROS_BEYOND."""
+    """Convert a timestamp in ms to microseconds, or to MICROS_NONE or MICROS_BEYOND."""
     if KF_LIKELY(timestamp_type >= 0 and -MAX_MILLIS <= millis <= MAX_MILLIS):
         return millis * 1000
     out.odd_times = True
@@ -153,7 +153,7 @@ cdef inline int64_t micros_of(Columns* out, int64_t millis, int32_t timestamp_ty
 
 
 cdef inline void append_binary(Binary* column, Py_ssize_t row, const uint8_t* p, int32_t n, bint slack) noexcept nogil:
-    """Append a value of `n` bytes, which fits, or a null if `n` is -1. slack: as in copy_span()."""
+    """Append a value of `n` bytes to a column with sufficient capacity, or a null if `n` is -1."""
     if KF_LIKELY(n >= 0):
         copy_span(column.data + column.filled, p, n, slack)
         column.filled += n
@@ -163,7 +163,7 @@ cdef inline void append_binary(Binary* column, Py_ssize_t row, const uint8_t* p,
 
 
 cdef void discard_rows(Columns* out, Py_ssize_t rows, Py_ssize_t end) noexcept nogil:
-    """Remove the rows from `rows` to `end`: set their validity bits again and free their data."""
+    """Remove the rows from `rows` to `end`. Reset their validity bits, and release their data."""
     cdef Py_ssize_t row
     out.rows = rows
     for row in range(rows, end):
@@ -181,15 +181,15 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
                            const OffsetRange* wanted, Py_ssize_t ahead) noexcept nogil:
     """Decode the records of one batch, starting at `cursor`.
 
-    Return a WALK_ code; WALK_FAULT adds no row.
+    Return a WALK_ code. If it is WALK_FAULT, no row is added.
 
-    - want: WANT_ bits. Fields after the last one wanted are skipped without a check.
-    - mode: STORE, COPY, EASY and CAREFUL. With EASY, range and row checks are skipped; header
-      capacity is still checked.
-    - wanted: records with other offsets are checked, but not stored. Used with STORE and without
-      EASY only; NULL otherwise.
-    - ahead: prefetch distance in bytes. decode_plain() passes the size of the batch, which loads the
-      next batch while this one is decoded.
+    - want: WANT_ bits. Fields after the last wanted field are skipped without a check.
+    - mode: STORE, COPY, EASY and CAREFUL. EASY omits the checks of the offset range and of the row
+      capacity, but not the check of the header capacity.
+    - wanted: range of offsets. Records with other offsets are checked, but not stored. The range is
+      NULL unless STORE is set and EASY is not set.
+    - ahead: prefetch distance in bytes. decode_plain() passes the size of the batch, so that the
+      next batch is loaded while the current batch is decoded.
     """
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
     cdef const uint8_t* p = base + cursor.position
@@ -363,8 +363,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
     return full
 
 
-# walk_batch() is compiled for the combinations of columns that are most common. Each is a function,
-# chosen once per call.
+# walk_batch() is compiled into a separate function for each of the most common combinations of
+# columns. decode_records() chooses a function once per call.
 
 ctypedef int (*BatchWalk)(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                           const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil
@@ -409,7 +409,7 @@ cdef inline BatchWalk choose_walk(const Columns* out, int want) noexcept nogil:
 
 
 cdef int check_batch(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, int want, Fault* fault) noexcept nogil:
-    """Check the records of a batch from `cursor` on, without storing any."""
+    """Check the records of a batch, beginning at `cursor`, without storing them."""
     return walk_batch(base, batch, out, cursor, fault, want, CHECK_ONLY, NULL, AHEAD)
 
 
@@ -431,7 +431,7 @@ cdef inline bint batch_in_range(const Batch* b, const OffsetRange* wanted) noexc
 
 
 cdef inline bint batch_has_slack(const uint8_t* base, const Batch* b, const Columns* out) noexcept nogil:
-    """Return whether COPY_SLACK bytes of the buffer follow a batch, or nothing is copied."""
+    """Return True if COPY_SLACK bytes follow the batch, or if the columns store no copies."""
     return (out.key.offsets == NULL and out.value.offsets == NULL) or \
         out.source_end - base - b.payload_position - b.payload_size >= COPY_SLACK
 

@@ -1,9 +1,9 @@
-# Layout: one structure of the wire protocol in one version.
+# Define Layout, which reads and writes one structure of the wire protocol in one version.
 #
-# Each field is a C struct that says how the field is encoded and in which slot of the message its
-# value is kept. Slots are read and written directly in memory, which is safe because the type of
-# every message is checked. A message is made without a call of its __init__; reading fills all of
-# its slots.
+# For each field, a C struct describes how the field is encoded, and in which slot of the message
+# object its value is stored. Slots are read and written directly in memory. This is safe because
+# the type of every message object is checked first. A message object is created without calling
+# __init__, because reading a message fills all its slots.
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.list cimport PyList_Append
@@ -180,5 +180,5 @@ cdef class Layout:
         return message, p
 
     cdef str where(self, int i):
-        """Return the name of field `i` for an error message; -1 is the tagged fields."""
+        """Return the name of field `i`, or of the tagged fields if `i` is -1, for an error message."""
         return f"{self.message_type.__name__}'s tagged fields" if i < 0 else f"{self.message_type.__name__}.{self.names[i]}"

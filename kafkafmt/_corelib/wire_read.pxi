@@ -1,8 +1,8 @@
-# Read messages of the wire protocol (see wire.pxi). A length or count is compared with the
-# remaining bytes before anything is allocated for it.
+# Read messages of the wire protocol (see wire.pxi). Each length or count is compared with the
+# number of remaining bytes before memory is allocated.
 
 cdef inline object wire_number_at(const uint8_t* data, int kind):
-    """Return a value of a kind with a fixed size."""
+    """Read a value whose type has a fixed size."""
     cdef uint64_t bits
     cdef double number
     cdef int i
@@ -32,7 +32,10 @@ cdef inline object wire_number_at(const uint8_t* data, int kind):
 
 @cython.internal
 cdef class WireSource:
-    """A buffer that is read; `view` is made for the first record data."""
+    """Holds the buffer from which a message is read.
+
+    `view` is created when record data is first read.
+    """
 
     cdef Source source
     cdef object buffer
@@ -46,7 +49,7 @@ cdef class WireSource:
         self.view = None
 
     cdef int take(self, Layout form, int i, int64_t count, Py_ssize_t start) except -1:
-        """Count `count` objects towards the limit of MAX_OBJECTS."""
+        """Add `count` to the number of objects in the message, which must not exceed MAX_OBJECTS."""
         self.objects -= count
         if self.objects < 0:
             raise TooLargeError(TOO_MANY_OBJECTS.format(name=form.where(i), limit=MAX_OBJECTS), start)
@@ -78,7 +81,7 @@ cdef object read_wire_struct(Layout form, WireSource source, Py_ssize_t* p, Py_s
 
 
 cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t* p, Py_ssize_t end):
-    """Fill the slots of known tagged fields; return the unknown ones as a tuple of (tag, bytes)."""
+    """Fill the slots of known tagged fields. Return unknown tagged fields as (tag, bytes) pairs."""
     cdef Py_ssize_t start = p[0], stop
     cdef uint32_t count = read_wire_uvarint(form, -1, source, p, end), tag, size
     cdef int64_t last = -1
@@ -106,7 +109,7 @@ cdef object read_wire_tagged(Layout form, message, WireSource source, Py_ssize_t
         if i < form.tagged_end and form.wire[i].tag == tag:
             kf_set_slot(message, form.wire[i].slot, read_wire_field(form, i, source, p, stop))
             if p[0] != stop:
-                raise StructureError(f"{form.where(i)}: {stop - p[0]} bytes are left over", p[0])
+                raise StructureError(f"{form.where(i)}: the tagged field has {stop - p[0]} bytes after its value", p[0])
         else:
             unknown.append((tag, PyBytes_FromStringAndSize(<const char*>source.source.data + p[0], size)))
             p[0] = stop
@@ -130,7 +133,10 @@ cdef uint32_t read_wire_uvarint(Layout form, int i, WireSource source, Py_ssize_
 
 
 cdef int64_t read_wire_length(Layout form, int i, WireSource source, Py_ssize_t* p, Py_ssize_t end, bint wide, bint nullable) except? -2:
-    """Read a length or count (an int16 or int32, or a varint if compact); return -1 for null."""
+    """Read a length or count, which is an int16, an int32, or a varint if the field is compact.
+
+    Return -1 for null.
+    """
     cdef WireField* wire = &form.wire[i]
     cdef int64_t length
     cdef Py_ssize_t start = p[0], width = 4 if wide else 2

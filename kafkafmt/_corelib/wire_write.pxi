@@ -2,7 +2,7 @@
 
 @cython.internal
 cdef class WireOutput:
-    """The encoded messages: a list of buffers, and the bytes after the last of them."""
+    """Collects encoded messages as a list of buffers and the bytes after the last buffer."""
 
     cdef list parts
     cdef uint8_t* data
@@ -19,7 +19,7 @@ cdef class WireOutput:
         PyMem_Free(self.data)
 
     cdef uint8_t* extend(self, Py_ssize_t n) except NULL:
-        """Reserve `n` bytes, which count as written, and return their address."""
+        """Reserve `n` bytes and return their address. The caller must fill all of them."""
         cdef Py_ssize_t room
         cdef uint8_t* data
         if n > self.room - self.size:
@@ -129,7 +129,7 @@ cdef int write_wire_tagged(Layout form, WireOutput out, message, unknown) except
 
 
 cdef int write_wire_length(Layout form, int i, WireOutput out, Py_ssize_t length, bint wide, bint nullable) except -1:
-    """Write a length or count; -1 is null."""
+    """Write a length or count. -1 means null."""
     if length < 0 and not nullable:
         raise ValueError(f"{form.where(i)} cannot be None in this version")
     if length > MAX_FRAME:

@@ -1,6 +1,6 @@
-"""The pure-Python core, which is the readable specification of `_core` and its fallback.
+"""The pure-Python core, which is the readable specification and the fallback of the native core.
 
-Tests and benchmarks compare the two cores.
+Tests and benchmarks compare the pure-Python core with the native core.
 """
 
 from .assign import number_batches, write_offsets

@@ -41,7 +41,7 @@ def check_numbers(next_offset: int, leader_epoch: int | None) -> None:
     if next_offset < 0:
         raise ValueError(f"next_offset is {next_offset}; it cannot be negative")
     if next_offset > MAX_OFFSET or (leader_epoch is not None and not -(2**31) <= leader_epoch < 2**31):
-        raise OverflowError(f"next_offset {next_offset} or leader epoch {leader_epoch} does not fit its field")
+        raise OverflowError(f"next_offset {next_offset} or leader epoch {leader_epoch} does not fit into its field")
 
 
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:

@@ -55,7 +55,7 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
 
     A batch that continues after `end` is not an error.
 
-    The first 17 bytes of the batch must be before `end`.
+    The caller must ensure that the first 17 bytes of the batch are before `end`.
     """
     (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
     whole = length <= end - p - ENTRY_OVERHEAD
@@ -139,7 +139,7 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        # The magic byte cannot be read, but no magic allows a length outside these limits.
+        # The magic byte is missing. For any magic, a length outside these limits is invalid.
         if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

@@ -1,6 +1,6 @@
 """Define `RecordBuffer`, which encodes records into a growing buffer, batch by batch.
 
-Space is reserved before the records of the open batch, and filled when the batch is closed. In
+Space is reserved before the records of the open batch, and is filled when the batch is closed. In
 magic 2, this space is for the header of the batch. In magic 0 and 1 with a codec, it is for the
 part of the wrapper message before its value.
 """
@@ -106,7 +106,7 @@ class RecordBuffer:
         self._head = (
             BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
         )
-        self._lock = RLock()  # the native core appends while it holds the GIL instead
+        self._lock = RLock()  # the native core needs no lock, because it holds the GIL
         self._data = bytearray()
         self._ends: list[int] = []
         self.closed_size = 0
@@ -115,7 +115,7 @@ class RecordBuffer:
     def _begin(self) -> None:
         """Begin a new batch after the closed batches.
 
-        Reserve space for the header of the batch, or for a wrapper message without its value.
+        Reserve space for the batch header, or for the part of a wrapper message before its value.
         """
         self._data += bytes(self._head)
         self.count = 0
@@ -152,10 +152,9 @@ class RecordBuffer:
         return encode_message(record, self._magic, stamped, inner, timestamp)
 
     def _place(self, record: Fields, dry: bool = False) -> bool:
-        """Append a record.
+        """Append a record. Return False if the record does not fit.
 
-        Return True, or False if the record does not fit. If `dry` is True, return the same result
-        without appending the record.
+        If `dry` is True, return the same result without appending the record.
         """
         encoded, offset, base = self._encode(record)
         if len(encoded) > self._max_size - self.size:
@@ -207,7 +206,7 @@ class RecordBuffer:
         if type(records) is not list and type(records) is not tuple:
             raise TypeError(f"records must be a list or tuple, not {type(records).__name__}")
         origins = offset_origin(records[i - 1]) if 0 < i <= len(records) else 0
-        while i < len(records):  # the list can grow or shrink during the loop
+        while i < len(records):  # the list may grow or shrink during the loop
             record = records[i]
             origins |= offset_origin(record)
             if origins == KEPT_OFFSET | NEXT_OFFSET:

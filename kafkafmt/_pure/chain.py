@@ -1,4 +1,4 @@
-"""Find the heaviest chain of extents with increasing offsets (see `log.reading.conflicts`)."""
+"""Find the heaviest chain of extents (runs of adjacent batches) with increasing offsets."""
 
 from __future__ import annotations
 

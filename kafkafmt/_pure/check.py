@@ -1,9 +1,9 @@
 """Implement the fast path of validation and assign_offsets().
 
-It checks all batches, and then writes their offsets in place. If a check fails, the buffer stays
-unchanged, and the caller takes its slow path (records/validate.py, records/assign.py), which
-reports the error or re-encodes the batch. The native core checks and writes in one pass, and
-restores the fields that it has changed if a check fails.
+The fast path checks all batches, and then writes their offsets in place. If a check fails, the
+buffer is left unchanged. The caller then takes its slow path (records/validate.py,
+records/assign.py), which reports the error or re-encodes the batch. The native core checks and
+writes in one pass. If a check fails, the native core restores the changed fields.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .walk import BODY, Batch
 FAR = 2**61
 """Largest absolute value of the timestamps that the native core adds without an overflow check.
 
-It leaves batches with larger timestamps to the slow path.
+Batches with larger timestamps take the slow path.
 """
 _ROWS = 256
 
@@ -119,7 +119,7 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 
 
 def keeps_times(base: int, highest: int, low: int, high: int, earliest: int, latest: int) -> bool:
-    """Return whether the maximum timestamp in the header is right and all timestamps are allowed.
+    """Return whether the maximum timestamp in the header is correct and all timestamps are allowed.
 
     Timestamps are allowed if all of them are in range, or if all of them are -1.
     """

@@ -1,4 +1,4 @@
-"""Convert Python objects and rows of columns to `Fields`, records whose fields have exact types."""
+"""Convert Python objects and rows of columns to `Fields`, whose items have exact types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .varint import view_of
 Headers = Iterable[tuple[str | Buffer, Buffer | None]] | None
 
 KEPT_OFFSET, NEXT_OFFSET = 1, 2
-"""Bits that say where the offset of a record comes from.
+"""Bits that describe where the offset of a record comes from.
 
 KEPT_OFFSET means that the record is a `Record` that keeps its offset. NEXT_OFFSET means that the
 record gets the next offset.
@@ -42,7 +42,7 @@ def plain_bytes(o: Any, name: str) -> bytes | None:
 def checked_int64(n: Any, name: str) -> int:
     """Return `n` as an int.
 
-    Raise TypeError if it is not an integer, and OverflowError if it does not fit into 64 bits.
+    Raise TypeError if `n` is not an integer, and OverflowError if `n` does not fit into 64 bits.
     """
     try:
         number = index(n)
@@ -80,7 +80,8 @@ def offset_of(record: Record) -> int | None:
 def offset_origin(record: Any) -> int:
     """Return KEPT_OFFSET, NEXT_OFFSET or 0.
 
-    The result is 0 for a tuple with an offset, and for an object that is not a record.
+    The result is KEPT_OFFSET for a Record with an offset, NEXT_OFFSET for a Record or tuple without
+    an offset, and 0 for other objects.
     """
     if type(record) is tuple:
         return NEXT_OFFSET if len(record) < 5 or record[4] is None else 0
@@ -95,9 +96,9 @@ def need_rows(array: Any, rows: int) -> None:
 
 
 def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
-    """Return the bytes of span `i`, or None for a null.
+    """Return the bytes of span `i`, or None if the span is null.
 
-    Raise IndexError if the span is outside the buffer.
+    Raise IndexError if span `i` is outside the buffer.
     """
     position, length = int(spans.positions[i]), int(spans.lengths[i])
     if length < 0:
@@ -122,7 +123,7 @@ class Column:
 
 
 def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None, bytes | None]]:
-    """Return the headers of row `i`, up to and including the first header whose key is null.
+    """Return the headers of row `i`. Stop after the first header whose key is null.
 
     Raise IndexError if a span is outside its buffer, or if the headers of the row are outside the
     header columns.
@@ -137,6 +138,6 @@ def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None
     pairs: list[tuple[bytes | None, bytes | None]] = []
     for h in range(first, first + count):
         pairs.append((span_of(keys, headers.keys, h), span_of(values, headers.values, h)))
-        if pairs[-1][0] is None:  # like the native core, do not check the headers after a null key
+        if pairs[-1][0] is None:  # as in the native core, headers after a null key are not checked
             break
     return pairs

@@ -88,7 +88,7 @@ class MessageSet:
         stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
         spans = []
         try:
-            for trailing in (4, 0):  # the length field of the value (4 bytes) must fit after the key
+            for trailing in (4, 0):  # the message must have 4 more bytes for the length of the value
                 (length,) = INT32.unpack_from(view, q)
                 q += 4
                 if length > stop - q - trailing:

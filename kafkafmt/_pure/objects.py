@@ -77,7 +77,8 @@ class Record:
 def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[Value]:
     """Return spans as bytes or memoryviews, and nulls as None.
 
-    All spans are checked at once, because one function call per span would take most of the time.
+    All spans are checked with NumPy, because a function call for each span would take most of the
+    time.
     """
     nulls = lengths < 0
     outside = (~nulls & ((positions < 0) | (lengths > len(view) - positions))).nonzero()[0]
@@ -175,7 +176,7 @@ class RecordIterator:
                 if self._lists is None:
                     raise StopIteration
                 if self._busy:
-                    raise RuntimeError("the iterator was called by code that it runs to produce its next item")
+                    raise RuntimeError("the iterator was called recursively, by code that produces its next item")
                 self._busy = True
                 try:
                     self._records = iter(next(self._lists))

@@ -1,8 +1,9 @@
 """Find valid batches in arbitrary bytes.
 
-A header can contain any length, so computing one CRC per header could take quadratic time. Instead,
-the CRC of a long span is derived from the CRCs of two prefixes of the buffer, as in zlib's
-`crc32_combine`. The CRCs of the prefixes are computed only once.
+In arbitrary bytes, many positions look like a batch header, with any length. Computing the CRC of
+each of these batches directly could take quadratic time. Instead, the CRC of a long span is derived
+from the CRCs of two prefixes of the buffer, by the rule of zlib's `crc32_combine`. The CRC of each
+prefix is computed only once.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ POLYNOMIALS = {True: 0x82F63B78, False: 0xEDB88320}
 
 
 class PrefixCrcs:
-    """Computes the CRCs of spans of one buffer. For long spans, each byte is read only once."""
+    """Computes the CRCs of spans of one buffer, from the CRCs of prefixes if the spans are long."""
 
     def __init__(self, view: memoryview, start: int) -> None:
         self.view = view
@@ -82,7 +83,7 @@ class PrefixCrcs:
 
 
 def multiply(castagnoli: bool, a: int, b: int) -> int:
-    """Return the product of two polynomials modulo the CRC's polynomial."""
+    """Return the product of the polynomials `a` and `b` modulo the polynomial of the CRC."""
     a, b = a & 0xFFFFFFFF, b & 0xFFFFFFFF
     product, polynomial = 0, POLYNOMIALS[castagnoli]
     while a:
@@ -95,7 +96,7 @@ def multiply(castagnoli: bool, a: int, b: int) -> int:
 
 @lru_cache(4096)
 def power_of_x(castagnoli: bool, n: int) -> int:
-    """Return x**n modulo the CRC's polynomial."""
+    """Return the polynomial x**n modulo the polynomial of the CRC."""
     if n == 0:
         return 0x80000000
     half = power_of_x(castagnoli, n // 2)
@@ -109,9 +110,9 @@ def stored_crc(view: memoryview, p: int) -> int:
 
 
 def header_plausible(view: memoryview, p: int, end: int) -> bool:
-    """Return whether the header of a valid batch or message can begin at `p`.
+    """Return whether the bytes at `p` can be the header of a valid batch or message.
 
-    Only bytes before `end` can be read.
+    Only the bytes before `end` are available.
     """
     magic, readable = view[p + MAGIC_AT], end - p
     if readable < ENTRY_OVERHEAD + MIN_LENGTHS[magic]:
@@ -130,7 +131,10 @@ def plausible_batch(view: memoryview, p: int) -> bool:
 
 
 def plausible_message(view: memoryview, p: int, readable: int, length: int, magic: int) -> bool:
-    """Return whether key and value exactly fill the message, which is rare in random bytes."""
+    """Return whether the header of a message of format 0 or 1 is plausible.
+
+    The key and the value must exactly fill the message. Random bytes rarely meet this condition.
+    """
     attributes, key_at = view[p + LEGACY_ATTRIBUTES_AT], LEGACY_KEY_AT[magic]
     (key_length,) = INT32.unpack_from(view, p + key_at)
     if attributes & 0xF0 or attributes & CODEC_MASK > CODEC_LZ4 or not -1 <= key_length <= length - MIN_LENGTHS[magic]:
@@ -144,12 +148,12 @@ def plausible_message(view: memoryview, p: int, readable: int, length: int, magi
 
 
 def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> Iterator[int]:
-    """Yield the positions in [start, stop) at which a plausible header begins.
+    """Yield the positions from `start` up to `stop`, exclusive, at which a plausible header begins.
 
-    Only bytes before `end` can be read.
+    Only the bytes before `end` are available.
     """
-    # Copy one chunk of limited size at a time, because searching a copy for magic bytes is
-    # faster.
+    # Magic bytes are found faster in a bytes object than in the memoryview. Copy only CHUNK bytes
+    # at a time, to limit the memory.
     for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
@@ -176,7 +180,7 @@ def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
 
 def _of_rest(castagnoli: bool, whole: int, prefix: int, size: int) -> int:
     if size < 0:
-        raise ValueError(f"{size} is not a valid count or position in memory")
+        raise ValueError(f"a count or position is {size}; it must be between 0 and 2**63 - 1")
     return (whole ^ multiply(castagnoli, power_of_x(castagnoli, 8 * size), prefix)) & 0xFFFFFFFF
 
 
@@ -213,20 +217,21 @@ def find_batches(
 
 
 def in_reach(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the offset in the header at `p` is from `expected` to `expected` + 2**31 - 1.
+    """Return whether the offset in the header at `p` can follow `expected` in one segment.
 
-    Larger gaps do not occur within one segment.
+    The offset must be between `expected` and `expected` + 2**31 - 1, because gaps within one
+    segment are not larger.
     """
     return bool(0 <= INT64.unpack_from(view, p)[0] - expected <= MAX_RELATIVE_OFFSET)
 
 
 def continues_log(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether `possible` and `in_reach` are both True for the header at `p`."""
+    """Return whether the bytes at `p` can be a header that continues the log at offset `expected`."""
     return in_reach(view, p, expected) and possible(view, p)
 
 
 def possible(view: memoryview, p: int) -> bool:
-    """Return whether a header can begin at `p`, whatever offset the header contains."""
+    """Return whether the bytes at `p` can be a header. The offset field is not checked."""
     (length,), magic = INT32.unpack_from(view, p + LENGTH_AT), view[p + MAGIC_AT]
     if magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
         return False
@@ -241,14 +246,11 @@ def may_begin(
 ) -> tuple[bool, bool]:
     """Check whether the plausible header at `p` can be the header of a batch in the log.
 
-    Return two bools. The first is True in these two cases:
+    If the batch ends at or before `following`, it must be valid. If it ends later, its header must
+    continue the log at offset `expected`, and the batch must not end after `file_end`.
 
-    - The batch ends at or before `following`, and is valid.
-    - The batch ends after `following`, but not after `file_end`, and `continues_log` accepts its
-      header.
-
-    The second bool is True if the header is rejected only because its batch would end after
-    `file_end`.
+    Return two bools: whether the header is accepted, and whether it is rejected only because its
+    batch would end after `file_end`.
     """
     if not whole(view, p, following):
         continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end
@@ -259,11 +261,11 @@ def may_begin(
 def after_corrupted(
     view: memoryview, crcs: PrefixCrcs, p: int, stop: int, file_end: int, expected: int
 ) -> tuple[int | None, bool]:
-    """Check whether the length of a batch can be trusted although its CRC does not match.
+    """Check whether the length field of a batch can be trusted although its CRC does not match.
 
-    Return two values. The first is the end of the batch, or None if its length cannot be trusted.
-    The second is True if the length can be trusted, and the batch contains a header whose length
-    leads beyond the end of the file.
+    Return two values: the end of the batch, and whether the batch contains a plausible header whose
+    own length field leads beyond the end of the file. If the length field cannot be trusted, return
+    None and False.
     """
     if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
         return None, False
@@ -299,22 +301,26 @@ LATER_REACH = 1 << 20
 LATER_FINDS = 16
 SPANNING_FINDS = 256
 OWN_CRC_FINDS = 64
-"""Limits of log/reading/search.py; CHAIN_REACH is LONG_CHAIN there, and LATER_REACH is
-LARGEST_WINDOW.
+"""The limits from CHAIN_REACH to OWN_CRC_FINDS must equal the limits in log/reading/search.py,
+where CHAIN_REACH is called LONG_CHAIN, and LATER_REACH is called LARGEST_WINDOW.
 """
 WRAPPED_MESSAGES = 0xFFFF
-"""Largest distance from the end of a message to the offset of a wrapper message after it."""
+"""Largest accepted gap in the offsets after a message of format 0 or 1. The next message can be a
+wrapper, whose offset is the offset of its last inner message.
+"""
 HIGHEST = MAX_OFFSET - (1 << 32)
-"""Highest offset of a header for which `resume_after` makes a decision."""
+"""`resume_after` returns None for a header with a higher offset than this limit. Sums of offsets
+therefore cannot overflow int64 in the native core.
+"""
 
 
 def may_follow(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether a possible header begins at `p` whose offset is at least `expected`."""
+    """Return whether the bytes at `p` can be a header with an offset of at least `expected`."""
     return bool(INT64.unpack_from(view, p)[0] >= max(expected, 0)) and possible(view, p)
 
 
 def header_is_dense(view: memoryview, p: int) -> bool:
-    """Return whether the fields of a v2 header are consistent, with one record per offset."""
+    """Return whether the fields of a v2 header are consistent, and each offset has a record."""
     _, _, _, _, _, _, delta, base_time, max_time, producer_id, epoch, sequence, count = HEADER.unpack_from(view, p)
     if not 0 <= delta == count - 1 or not -1 <= base_time <= max_time < FAR_FUTURE:
         return False
@@ -322,9 +328,9 @@ def header_is_dense(view: memoryview, p: int) -> bool:
 
 
 def varint_before(view: memoryview, p: int, size: int) -> int:
-    """Return the 32-bit zigzag varint that consists of exactly the `size` bytes before `p`.
+    """Decode the `size` bytes before `p` as one 32-bit zigzag varint.
 
-    Return -1 if the varint is negative, or if these bytes are not a single varint.
+    Return -1 if the varint is negative, or if it does not have exactly `size` bytes.
     """
     raw = view[p - size : p]
     if raw[-1] & 0x80 or any(not b & 0x80 for b in raw[:-1]):
@@ -334,13 +340,13 @@ def varint_before(view: memoryview, p: int, size: int) -> int:
 
 
 def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
-    """Return the offset of the batch or message at `p`, and the offset after its last offset."""
+    """Return the base offset of the batch or message at `p`, and the offset after its last one."""
     (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
     return first, first + 1 + (max(delta, 0) if view[p + MAGIC_AT] == MAGIC_V2 else 0)
 
 
 def is_plain(view: memoryview, p: int) -> bool:
-    """Return whether the header at `p` is that of an uncompressed message of format 0 or 1."""
+    """Return whether the header at `p` belongs to an uncompressed message of format 0 or 1."""
     return view[p + MAGIC_AT] < MAGIC_V2 and not view[p + LEGACY_ATTRIBUTES_AT] & CODEC_MASK
 
 
@@ -354,14 +360,14 @@ def chain_end(
     reach: int,
     lengths: list[int],
 ) -> tuple[int, int] | None:
-    """Follow the chain of batches that begins with candidate `i`.
+    """Return the end of a chain of adjacent batches, and the offset after its last offset.
 
-    In a chain, batches follow each other without a gap. The chain is followed until it has more
-    than `reach` bytes. Return the position at which it ends, and the offset after its last offset.
+    The chain begins with candidate `i`. It is followed until it has more than `reach` bytes, or
+    until the next batch is not a candidate.
 
-    Return None if the number of bytes from its beginning to the end of one of its batches is in
-    `lengths`. Also return None if the next batch of the chain may exist but was not searched for,
-    or is a batch that the search does not find.
+    Return None if the end of the chain cannot be determined: a batch may continue the chain after
+    `scanned_to`, or with a header that the search skips. Also return None if `lengths` contains the
+    number of bytes from the start of the chain to the end of one of its batches.
     """
     known, start = set(candidates[i:]), candidates[i]
     p = start
@@ -379,7 +385,7 @@ def chain_end(
     magic, (length,) = view[p + MAGIC_AT], INT32.unpack_from(view, p + LENGTH_AT)
     possible_batch = magic <= MAGIC_V2 and length >= MIN_LENGTHS[magic] and batch_end(view, p) <= file_end
     searched = possible_batch and in_reach(view, p, expected) and header_plausible(view, p, len(view))
-    if possible_batch and not searched:  # the search finds no such batch, even if it is valid
+    if possible_batch and not searched:  # the search skips this header, even if its batch is valid
         if not whole(view, p, len(view)):
             return None
         stored, actual = checksums(view, p, length)
@@ -441,7 +447,7 @@ def _resume_after(
             return None
         plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
         if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and magic != MAGIC_V2 and not is_plain(view, bad):
-            return None  # it may be inside a wrapper message
+            return None  # the candidate may be inside a wrapper message
         lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
             UINT32.unpack_from(view, candidate - 4)[0]
         ]
@@ -480,7 +486,7 @@ def _resume_after(
 
 
 class OwnCrc:
-    """Computes the CRC of a damaged batch up to increasing positions."""
+    """Computes the CRC of a damaged batch up to several assumed ends, in ascending order."""
 
     def __init__(self, view: memoryview, p: int) -> None:
         legacy = view[p + MAGIC_AT] < MAGIC_V2
@@ -489,7 +495,7 @@ class OwnCrc:
         self._at, self._crc = p + (MAGIC_AT if legacy else CRC_START), 0
 
     def matches(self, end: int) -> bool:
-        """Return whether the crc field equals the CRC of the bytes up to `end`."""
+        """Return whether the CRC matches if the batch is assumed to end at `end`."""
         if end < self._at:
             return False
         self._crc, self._at = self._update(self._view, self._crc, self._at, end), end
@@ -497,10 +503,12 @@ class OwnCrc:
 
 
 def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
-    """Return the end of a damaged batch whose length field leads to a header at `end`.
+    """Return where reading resumes if the damaged batch's length field leads to a header at `end`.
 
-    `inside` contains the candidates before this header. If the CRC of the damaged batch matches up
-    to one of them, return this candidate. If one of them ends after `end`, return None.
+    `inside` contains the candidates before `end`. Return None if one of these candidates ends after
+    `end`. Otherwise, return the first candidate up to which the CRC of the damaged batch matches,
+    or `end` if there is none. The second value is True if the CRC matches up to the returned
+    position.
     """
     if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
         return None
@@ -513,23 +521,26 @@ def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tu
 def _unless_later(
     view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
 ) -> tuple[int, bool] | None:
-    """Return candidate `i`, or None if a later candidate can have the offset `next_offset`."""
+    """Return candidate `i`, or None if a later candidate may have the offset `next_offset`."""
     reach = candidates[i] + LATER_REACH
     later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
     if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):
         return None
-    beyond = len(candidates) > i + 1 + len(later)  # the next candidate is out of reach
+    beyond = len(candidates) > i + 1 + len(later)  # the next candidate is more than LATER_REACH bytes away
     return (candidates[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None
 
 
 LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM = -2, -3, -4
-"""Numbers of problems in the column `problem` of `scan_damaged`, as in log/reading/parts.py."""
+"""Values of the column `problem` of `scan_damaged`. They are the same as in log/reading/parts.py."""
 
 
 def problem_of(
     view: memoryview, p: int, stop: int, file_end: int, error: KafkaFormatError | None
 ) -> tuple[int, int, int] | None:
-    """Return the columns that describe the error of the batch at `p`, or None if they cannot."""
+    """Return the columns `problem`, `actual` and `stored` of `scan_damaged` for the batch at `p`.
+
+    Return None if these columns cannot represent `error`.
+    """
     if isinstance(error, ChecksumError):
         stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
         return view[p + MAGIC_AT], actual, stored
@@ -543,7 +554,10 @@ def problem_of(
 
 
 def records_of(view: memoryview, p: int) -> int:
-    """Return the number of data records in the header at `p`, or -1 if it is missing or impossible."""
+    """Return the number of data records that the header at `p` states.
+
+    Return -1 if the header states no number or an impossible one.
+    """
     if view[p + MAGIC_AT] < MAGIC_V2:
         return 1 if is_plain(view, p) else -1
     _, _, _, _, _, attributes, last_delta, _, _, _, _, _, count = HEADER.unpack_from(view, p)

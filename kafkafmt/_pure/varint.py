@@ -32,14 +32,14 @@ def view_of(buffer: Buffer) -> memoryview:
 
 
 def natural(n: int) -> int:
-    """Return `n`; raise ValueError if it is negative."""
+    """Return `n`. Raise ValueError if it is negative."""
     if index(n) < 0:
-        raise ValueError(f"{n} is not a valid count or position in memory")
+        raise ValueError(f"a count or position is {n}; it must be between 0 and 2**63 - 1")
     return n
 
 
 def check_range(view: memoryview, start: int, end: int | None) -> int:
-    """Return `end` as a position; raise ValueError if the range is not in the buffer."""
+    """Return `end` as a position. Raise ValueError if the range is not inside the buffer."""
     last = len(view) if end is None else natural(end)
     if last < natural(start) or last > len(view):
         raise ValueError(f"start {start} and end {last} are not a valid range of a buffer of {len(view)} bytes")

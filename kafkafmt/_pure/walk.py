@@ -62,7 +62,7 @@ def varint(data: Any, p: int, end: int) -> tuple[int, int]:
 def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
     """Read a length, which is negative for null, and skip that many bytes.
 
-    Return the span of these bytes and the position after them.
+    Return the span of the skipped bytes, and the position after the span.
     """
     length, p = varint(data, p, end)
     if length > end - p:
@@ -75,7 +75,7 @@ def read_record(
 ) -> Row:
     """Read the record at position `start` in a payload that ends at `end`.
 
-    Fields after the last one in `names` are not decoded.
+    Fields after the last field in `names` are not decoded.
     """
     base_offset = batch.base_offset
     code = FAULT_LENGTH
@@ -128,12 +128,12 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
     """Read a plain record. Return None if the record is faulty or not plain.
 
     In a plain record, every varint has one or two bytes. A record with headers is plain only if
-    headers are not wanted. Nearly all records are plain. The caller reads other records with
-    `read_record`, which reports faults. The code is inlined, because function calls would take most
-    of the time.
+    headers are not wanted. Nearly all records are plain. The caller reads all other records with
+    `read_record`, which reports faults. The code that reads varints is inlined, because function
+    calls would take most of the time.
     """
     p = start
-    if end - start < PLAIN_SIZE:  # this can be a short record at the end of a batch
+    if end - start < PLAIN_SIZE:  # the last records of a batch may be shorter than this
         return None
     byte = data[p]
     p += 1
@@ -199,9 +199,8 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
 
 
 PLAIN_SIZE = 16
-"""Largest number of bytes that the varints of a plain record take.
-
-They are read without a check if the batch has this many bytes left.
+"""Largest total size of the varints of a plain record, in bytes. If the rest of the batch is at
+least this large, varints are read without bounds checks.
 """
 NO_HEADERS: list[tuple[int, int, int, int]] = []
 new_row: Callable[[type[Row], tuple[Any, ...]], Row] = tuple.__new__
@@ -223,14 +222,14 @@ class Batch:
         self.count = int(row["count"])
         self.payload_position = int(row["payload_position"])
         self.payload_end = self.payload_position + int(row["payload_size"])
-        # if True, no offset or timestamp of a record with small deltas can overflow 64 bits
+        # if True, small deltas cannot cause offsets or timestamps to overflow 64 bits
         self.never_wraps = abs(self.base_offset) < MAX_OFFSET // 2 and abs(self.base_timestamp) < MAX_OFFSET // 2
         self.timestamp_type = 1 if int(row["attributes"]) & LOG_APPEND_TIME_BIT else 0
 
     def timestamp(self, raw: int) -> int:
         """Return the timestamp of a record, given the zigzag-encoded bits of its timestamp delta.
 
-        With LogAppendTime, this is the batch's maximum timestamp.
+        With LogAppendTime, the result is the maximum timestamp of the batch.
         """
         if self.timestamp_type:
             return self.max_timestamp
@@ -254,7 +253,7 @@ class Batch:
                 except IndexError:  # the buffer ends inside a faulty record
                     pass
             if row is None:
-                plain = False  # if one record is not plain, the others of its batch rarely are
+                plain = False  # if one record of a batch is not plain, the others rarely are
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
             yield row

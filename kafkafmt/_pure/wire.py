@@ -155,7 +155,10 @@ class Layout:
                 name, read, _, _ = self.tagged[tag]
                 value, after = read(view, p, p + size)
                 if after != p + size:
-                    raise StructureError(f"{self.type.__name__}.{name}: {p + size - after} bytes are left over", after)
+                    raise StructureError(
+                        f"{self.type.__name__}.{name}: the tagged field has {p + size - after} bytes after its value",
+                        after,
+                    )
                 setattr(message, name, value)
             else:
                 unknown.append((tag, bytes(view[p : p + size])))

@@ -152,12 +152,15 @@ def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> 
 
 
 class Budget(local):
-    """Counts, for each thread, how many more objects the current message may contain."""
+    """Stores, for each thread, how many more objects the current message may contain."""
 
     left = MAX_OBJECTS
 
     def take(self, name: str, count: int, start: int) -> None:
-        """Subtract `count` objects from the budget. Raise TooLargeError if it is exceeded."""
+        """Subtract `count` from the number of objects that are left.
+
+        Raise TooLargeError if the message contains too many objects.
+        """
         self.left -= count
         if self.left < 0:
             raise TooLargeError(TOO_MANY_OBJECTS.format(name=name, limit=MAX_OBJECTS), start)

@@ -19,7 +19,7 @@ MAX_FRAME = 2**31 - 1
 
 
 class Output:
-    """The encoded messages: a list of buffers, and the bytes written after the last buffer."""
+    """Collects encoded messages as a list of buffers and the bytes after the last buffer."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []

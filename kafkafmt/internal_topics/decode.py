@@ -1,7 +1,8 @@
-"""Decode records of Kafka's internal topics with the schemas in `schemas/`, one file per topic.
+"""Decode records of Kafka's internal topics with the schemas in `schemas/`.
 
-- A coordinator record has a key (record type as int16, then the fields) and a value (version as
-  int16, then the fields). A record without a value is a tombstone.
+- A coordinator record has a key and a value. The key starts with the record type as an int16, and
+  the value starts with a version as an int16. The fields follow. A record without a value is a
+  tombstone.
 - A metadata record (`__cluster_metadata`) has no key. Its value starts with the frame version (1),
   the record type and the version, each as an unsigned varint. The fields follow.
 
@@ -26,7 +27,7 @@ TOPICS = {
     "__transaction_state": "transaction_state",
     "__share_group_state": "share_group_state",
 }
-"""The topics that coordinators write to, each with the name of its schema file without suffix."""
+"""Maps each topic that coordinators write to the name of its schema file, without the suffix."""
 FRAME_VERSION = 1
 _CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 
@@ -45,7 +46,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 class UnknownTypeError(UnsupportedError):
-    """Raised if the schemas do not describe the type of a record."""
+    """Raised if a record has a type that the schemas do not define."""
 
     def __init__(self, type_id: int) -> None:
         super().__init__(f"record type {type_id} is unknown")
@@ -98,7 +99,7 @@ def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> Coor
     Raises
     ------
     UnknownTypeError
-        The schemas do not describe the record type.
+        The schemas do not define the record type.
     KafkaFormatError
         The key or value is truncated or damaged, or its version is unknown.
     """
@@ -132,7 +133,7 @@ def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
     Raises
     ------
     UnknownTypeError
-        The schemas do not describe the record type.
+        The schemas do not define the record type.
     KafkaFormatError
         The value is truncated or damaged, or its version is unknown.
     """
@@ -196,8 +197,8 @@ def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes |
 def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
     """Return the value of a coordinator record as JSON data.
 
-    The subscriptions and assignments of consumer group members are decoded. Those that cannot be
-    decoded are returned unchanged.
+    The subscriptions and assignments of consumer group members are decoded. Subscriptions and
+    assignments that cannot be decoded are returned unchanged.
     """
     data = to_json(record.value, record.version)
     if getattr(record.value, "protocol_type", None) == "consumer":
@@ -219,7 +220,7 @@ def metadata_text(offset: int, value: bytes | None) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Serialize a value as JSON, with control characters escaped as in Jackson (uppercase hex)."""
+    """Serialize a value as JSON. Escape control characters with uppercase hex, as Jackson does."""
     return _CONTROL_CHARACTER.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
 
 

@@ -20,7 +20,7 @@ from .schema import Field
 
 
 def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
-    """Convert a message to JSON values. Include only the fields that `version` has.
+    """Convert the fields that a message has in the given version to JSON values.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
     base : type
         Base class of the message and of the structures inside it.
     module : str
-        Value of `__module__` in the classes. `pickle` uses it to find them.
+        Value of `__module__` in the classes. `pickle` uses it to find the classes.
 
     Returns
     -------
@@ -147,8 +147,8 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
 def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, common: dict[str, Any]) -> type[M]:
     """Create the class of a structure.
 
-    The classes of nested structures are created first. Each class is added to `made` under the name
-    of its structure.
+    The classes of nested structures are created first. `made` maps the name of each structure to
+    its class.
     """
     namespace: dict[str, Any] = {}
     fields: list[tuple[str, Any, Any]] = []
@@ -176,7 +176,7 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
     message = dataclasses.make_dataclass(
         struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False
     )
-    message.__module__ = namespace["__module__"]  # since Python 3.12, make_dataclass() sets it to this module
+    message.__module__ = namespace["__module__"]  # since Python 3.12, make_dataclass() sets __module__ to this module
     return message
 
 
@@ -233,8 +233,8 @@ def _make_layout(message: type[SchemaMessage], version: int, core: Any) -> Any:
 def _compile(part: type[SchemaMessage], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
     """Return the layout of a message or structure.
 
-    The layouts of nested structures are compiled first. Each layout is added to `done` under the
-    name of its structure.
+    The layouts of nested structures are compiled first. `done` maps the name of each structure to
+    its layout.
     """
     fields, tagged, absent = [], [], []
     for f in part.SCHEMA.fields:

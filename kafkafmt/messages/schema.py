@@ -36,7 +36,7 @@ WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 class Versions:
     """A range of versions that includes `first` and `last`.
 
-    If `last` is less than `first`, the range is empty.
+    The range is empty if `last` is less than `first`.
     """
 
     first: int
@@ -158,7 +158,7 @@ def snake_case(name: str) -> str:
 
 
 def parse_field(line: str) -> Field:
-    """Parse a line that describes a field. `parse_message` sets `Field.struct` later."""
+    """Parse a line that describes a field, except the structure that the field's type names."""
     kafka_name, type_, versions, *rest = line.split(maxsplit=3)
     present = Versions.parse(versions)
     nullable = type_.endswith("?")

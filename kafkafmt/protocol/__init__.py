@@ -1,4 +1,4 @@
-"""Read and write the messages of Kafka's wire protocol in all versions. This is not a client.
+"""Read and write the messages of Kafka's wire protocol in all versions, without network access.
 
     from kafkafmt import protocol
 

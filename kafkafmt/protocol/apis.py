@@ -28,7 +28,7 @@ class Api:
     Attributes
     ----------
     key : int
-        Kafka's number for the API, or -1 if this object describes a header.
+        Kafka's number for the API; -1 if the object describes a header.
     name : str
         Kafka's name for the API, such as "ApiVersions".
     versions, flexible : Versions

@@ -115,7 +115,7 @@ def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
     """
     splitter, position = FrameSplitter(MAX_FRAME), 0
     try:
-        while data := stream.read1(CHUNK):  # read1 does not wait until a pipe has CHUNK bytes
+        while data := stream.read1(CHUNK):  # unlike read(), read1() does not wait for CHUNK bytes
             for frame in splitter.feed(data):
                 yield position, len(frame), frame, ""
                 position += len(frame)
@@ -123,7 +123,7 @@ def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
         yield position, splitter.buffered, None, error.message
         return
     if splitter.buffered:
-        why = f"the stream ends inside a frame, after {splitter.buffered} bytes of it"
+        why = f"the stream ends inside a frame, after {splitter.buffered} bytes of the frame"
         yield position, splitter.buffered, None, why
 
 
@@ -179,7 +179,7 @@ def decode_responses(
         Key or name of the API to assume for responses that match no request. By default, such a
         response is an error.
     api_version : int, optional
-        API version to assume for responses that match no request.
+        Version of the API to assume for responses that match no request.
 
     Yields
     ------

@@ -1,11 +1,11 @@
 """Read and write whole requests and responses as frames.
 
 A frame consists of a size field of four bytes, a header and a body. The header of a request
-contains the API key and the version. The header of a response contains only the correlation id of
-its request, so a caller who reads a response must pass the API key and the version. In flexible
-versions (KIP-482), headers have tagged fields. The headers of ApiVersions responses never have
-tagged fields, because a client must be able to read these responses before it has learned the
-broker's versions.
+contains the API key and the version. The header of a response contains only a correlation id. To
+read a response, the caller must therefore pass the API key and the version of the request. In
+flexible versions (KIP-482), headers have tagged fields. The headers of ApiVersions responses never
+have tagged fields, because a client must be able to read these responses before it knows which
+versions the broker supports.
 
 Some clients, such as librdkafka, send additional bytes after a message, and Kafka's parser ignores
 them. This module keeps such bytes in `trailing` and writes them unchanged. If the API or the
@@ -37,7 +37,7 @@ CORRELATION_ID_BYTES = 4
 
 
 def header_version(kind: Kind, key: int, version: int) -> int:
-    """Return the header version that is used for messages with this API key and API version."""
+    """Return the version of the header that belongs to the given API key and API version."""
     api = apis.api(key)
     flexible = api is not None and version in api.flexible
     if kind == RESPONSE:
@@ -63,9 +63,8 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
     If the API version is too new to be supported, the header is read as in the API's newest
-    supported version, as in Kafka. If the API is not supported, it is not known whether the header
-    has tagged fields. In this case, the body starts with the tagged fields of the header, if there
-    are any.
+    supported version. Kafka does the same. If the API is not supported, it is not known whether the
+    header has tagged fields. Any tagged fields are then treated as the start of the body.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
@@ -134,8 +133,7 @@ def read_response_body(
 ) -> tuple[Message | UnknownBody, int, bytes]:
     """Read the response body at `position`. Return the body, its version and the bytes after it.
 
-    The version is usually `api_version`. It is 0 for some ApiVersions responses. See
-    `read_response`.
+    The version is usually `api_version`, but 0 for some ApiVersions responses; see `read_response`.
     """
     try:
         body, trailing = _read_body(frame, position, RESPONSE, api_key, api_version)
@@ -273,7 +271,8 @@ def _check_type(given: Any, wanted: type[Request[Any] | Response[Any]]) -> None:
     if not isinstance(given, wanted):
         name = wanted.__name__
         raise TypeError(
-            f"expected a {name}, such as make_{name.lower()}(body, api_version) returns, not {type(given).__name__}"
+            f"expected a {name}, for example the result of make_{name.lower()}(body, api_version), "
+            f"not {type(given).__name__}"
         )
 
 

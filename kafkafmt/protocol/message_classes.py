@@ -31,9 +31,9 @@ class Message(SchemaMessage):
     __slots__ = ()
 
     API: ClassVar[Api]
-    """API of the message. The class of a structure inside a message has no `API`."""
+    """API of the message. Only the classes of whole messages have the attribute `API`."""
     KIND: ClassVar[Kind]
-    """Either "request" or "response". The class of a structure inside a message has no `KIND`."""
+    """Either "request" or "response". Only the classes of whole messages have the attribute `KIND`."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class UnknownBody:
 
     @property
     def KIND(self) -> Kind:
-        """The value of `kind`. `Message` also has an attribute with this name."""
+        """Either "request" or "response", as in the attribute `Message.KIND`."""
         return self.kind
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class UnknownBody:
             reason = f"API key {self.api_key} is not supported"
         else:
             reason = f"{known.name}{self.kind.title()} version {self.api_version} is not supported (supported: {known.versions})"
-        return f"{reason}; {len(self.data)} bytes of body were not decoded"
+        return f"{reason}; {len(self.data)} bytes of the body were not decoded"
 
 
 def to_json(message: SchemaMessage | UnknownBody, version: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def to_json(message: SchemaMessage | UnknownBody, version: int) -> dict[str, Any
     ----------
     message : Message or UnknownBody
     version : int
-        Version of the message. It is ignored if `message` is an `UnknownBody`, which has its own
+        Version of the message. Ignored if `message` is an `UnknownBody`, which contains its
         version.
 
     Returns

@@ -44,8 +44,8 @@ class RecordData(NamedTuple):
 class BatchesEnd(NamedTuple):
     """Describes where the last complete batch in record data ends.
 
-    If a response is full, the broker truncates its last batch. Therefore, any bytes after the
-    complete batches are the start of another batch.
+    When a fetch response reaches its size limit, the broker truncates the last batch. Therefore,
+    any bytes after the complete batches are the start of another batch.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class BatchesEnd(NamedTuple):
 
 @shared
 def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
-    """Yield the record data of each partition in a message, in the order in which it occurs.
+    """Yield the record data of each partition in a message, in the order of the message.
 
     Parameters
     ----------

@@ -32,7 +32,8 @@ class _FrameContent:
     def __getattr__(self, name: str) -> Any:
         """Return a field of the body.
 
-        For type checkers, its type is Any. The fields of `body` itself have precise types.
+        For type checkers, the field has the type Any. To get the precise type, read the field from
+        `body`.
         """
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
@@ -63,7 +64,7 @@ class Request(_FrameContent, Generic[Body]):
     ----------
     header : RequestHeader
     body : Message or UnknownBody
-        A type checker infers the type of the body from `make_request`, or from a check such as
+        A type checker infers the type of the body from `make_request`, or from a test such as
         ``isinstance(request.body, protocol.ProduceRequest)``.
     trailing : bytes, default b""
         Bytes after the body. `write_request` writes them even if `body` was changed. To omit them,
@@ -106,7 +107,7 @@ class Response(_FrameContent, Generic[Body]):
     ----------
     header : ResponseHeader
     body : Message or UnknownBody
-        A type checker infers the type of the body from `make_response`, or from a check such as
+        A type checker infers the type of the body from `make_response`, or from a test such as
         ``isinstance(response.body, protocol.FetchResponse)``.
     api_version : int
         Version of the body.

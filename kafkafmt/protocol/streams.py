@@ -21,7 +21,7 @@ DEFAULT_MAX_SIZE = 100 << 20
 
 
 class FrameSplitter:
-    """Splits a stream of bytes into frames. The caller feeds the stream in pieces of any size.
+    """Splits a stream of bytes into frames. The caller passes the stream in pieces of any size.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class FrameSplitter:
     position : int
         Position of the next frame in the stream, in bytes.
     buffered : int
-        Number of bytes of the next, incomplete frame that have already been fed.
+        Number of bytes of the next frame that have been buffered so far.
     """
 
     def __init__(self, max_size: int = DEFAULT_MAX_SIZE) -> None:
@@ -45,11 +45,11 @@ class FrameSplitter:
         self._error: KafkaFormatError | None = None
 
     def __repr__(self) -> str:
-        return f"<kafkafmt.protocol.FrameSplitter: next frame at {self.position}, {self.buffered} bytes of it buffered>"
+        return f"<kafkafmt.protocol.FrameSplitter: next frame at {self.position}, {self.buffered} bytes buffered>"
 
     @property
     def buffered(self) -> int:
-        """Number of bytes of the next, incomplete frame that have already been fed."""
+        """Number of bytes of the next frame that have been buffered so far."""
         return len(self._held)
 
     def feed(self, data: Buffer) -> Iterator[memoryview]:
@@ -89,7 +89,7 @@ class FrameSplitter:
             raise self._error
 
     def _split(self, data: Buffer, frames: list[memoryview]) -> None:
-        """Append each frame that ends in `data` to `frames`. Buffer the rest of `data`."""
+        """Append each frame that ends in `data` to `frames`, and buffer the rest of `data`."""
         view = byte_view(data)
         if not isinstance(view.obj, bytes):
             view = memoryview(bytes(view))
@@ -106,7 +106,7 @@ class FrameSplitter:
         self._held += view[start:]
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Add bytes from `view` to the buffered start of a frame. Return how many were added."""
+        """Add bytes from `view` to the buffered start of a frame. Return the number of added bytes."""
         start = max(0, min(SIZE_BYTES - len(self._held), len(view)))
         self._held += view[:start]
         if len(self._held) < SIZE_BYTES:
@@ -150,18 +150,18 @@ class Correlation:
             return sum(map(len, self._waiting.values()))
 
     def sent(self, request: Request[Any]) -> None:
-        """Add a request that was sent. Ignore it if the broker sends no response to it."""
+        """Add a request that was sent, unless it is a request to which the broker does not respond."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 
     def expect(self, correlation_id: int, api_key: int | str, api_version: int) -> None:
-        """Add a request, given its correlation id, the key or name of its API, and its version."""
+        """Add a request with the given correlation id, API (key or name) and version."""
         expected = apis.key_of(api_key), api_version
         with self._lock:
             self._waiting[correlation_id].append(expected)
 
     def forget(self, correlation_id: int) -> None:
-        """Remove the last request with this correlation id. Use this if no response will follow."""
+        """Remove the last request with this correlation id, because no response to it is expected."""
         with self._lock:
             self._waiting[correlation_id].pop()
             if not self._waiting[correlation_id]:
@@ -198,5 +198,7 @@ class Correlation:
         correlation_id = correlation_id_of(frame)
         found = self.take(correlation_id)
         if found is None:
-            raise StructureError(f"no unanswered request has correlation id {correlation_id}", SIZE_BYTES)
+            raise StructureError(
+                f"no request with correlation id {correlation_id} is waiting for a response", SIZE_BYTES
+            )
         return read_response(frame, api_key=found[0], api_version=found[1])

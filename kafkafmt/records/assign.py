@@ -55,13 +55,14 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
         if scan.error is not None:
             raise scan.error
         if not scan.count:
-            raise TruncatedError(f"the last batch is truncated: {size - position} bytes are left", position)
+            left = f"only {size - position} bytes of it are in the buffer"
+            raise TruncatedError(f"the last batch is truncated: {left}", position)
         rows, position = rows + scan.count, scan.position
     return table[:rows]
 
 
 def next_offset_of(value: Any) -> int:
-    """Return `next_offset` as an int. Raise an error if it is not from 0 to 2**63 - 1."""
+    """Return `next_offset` as an int. Raise an error if it is not between 0 and 2**63 - 1."""
     next_offset = integer("next_offset", value, 0)
     if next_offset > MAX_OFFSET:
         raise OffsetOverflowError(next_offset)
@@ -78,7 +79,7 @@ def assign_offsets(
 ) -> int:
     """Assign consecutive offsets to the batches of a buffer, in place.
 
-    Only the base offsets are changed and, if `leader_epoch` is given, the leader epochs. Gaps
+    Base offsets are changed. If `leader_epoch` is given, leader epochs are changed too. Gaps
     between the offsets in a batch are kept. If a batch is invalid, the buffer is left unchanged.
 
     Parameters
@@ -107,10 +108,13 @@ def assign_offsets(
     KafkaFormatError
         A batch is damaged or incomplete.
     InvalidError
-        Offsets cannot be assigned to a batch. `InvalidError.code` is "record_count" if a last
-        offset delta is negative, "format_0_wrapper" if a wrapper message has magic 0 (its inner
-        messages contain absolute offsets), or "inner_offsets" if the last inner offset of a wrapper
-        message is outside the range from 0 to 2**31 - 1.
+        Offsets cannot be assigned to a batch. `InvalidError.code` is one of these:
+
+        - "record_count": a last offset delta is negative.
+        - "format_0_wrapper": a wrapper message has magic 0, so its inner messages contain absolute
+          offsets.
+        - "inner_offsets": the last inner offset of a wrapper message is not between 0 and
+          2**31 - 1.
     OverflowError
         An offset would exceed 2**63 - 2 (`OffsetOverflowError`), or `leader_epoch` does not fit
         into an int32.
@@ -140,7 +144,7 @@ def assign_offsets(
 
 
 def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> BatchTable:
-    """Call `assign_offsets`, and return a table of the batches with their new offsets."""
+    """Assign offsets as `assign_offsets` does, and return a table of the changed batches."""
     assign_offsets(buffer, next_offset, leader_epoch)
     return scan_all(buffer, check_crc=False)
 
@@ -163,7 +167,7 @@ def _number(buffer: Buffer, table: BatchTable, next_offset: int, leader_epoch: i
 
 
 def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> None:
-    """Set each wrapper message's last offset delta in `table` to its last inner offset."""
+    """Set the last offset delta of each wrapper message in `table` to the last inner offset."""
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes, check_offsets=False)
     for i in np.flatnonzero(table["count"] < 0).tolist():
         row = table[i]
@@ -176,7 +180,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
                 code="format_0_wrapper",
             )
         alone = table[i : i + 1].copy()
-        alone["base_offset"] = 0  # so that the reader returns the inner offsets unchanged
+        alone["base_offset"] = 0  # the reader then returns inner offsets without adding a base
         for chunk in reader.read(buffer, alone):
             assert chunk.columns.offset is not None
             last = int(chunk.columns.offset[chunk.columns.rows - 1])
@@ -203,6 +207,6 @@ def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int)
 
 
 def codecs_of(table: BatchTable) -> np.ndarray:
-    """Return the codec id of each batch."""
+    """Return the codec id of each batch in a table."""
     codecs: np.ndarray = table["attributes"] & CODEC_MASK
     return codecs

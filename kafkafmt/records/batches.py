@@ -115,7 +115,7 @@ class Batch:
     def attributes(self) -> int:
         """Attribute bits of the batch.
 
-        In magic 0 and 1, only the bits that these formats define are included.
+        In magic 0 and 1, bits that the record format does not define are omitted.
         """
         return self._int("attributes")
 
@@ -123,7 +123,7 @@ class Batch:
     def codec(self) -> str:
         """Name of the codec: "none", "gzip", "snappy", "lz4" or "zstd".
 
-        If Kafka does not define the codec id, this is the id as a string.
+        If Kafka does not define the codec id, the id is returned as a string.
         """
         number = self.attributes & CODEC_MASK
         return CODEC_NAMES[number] if number < len(CODEC_NAMES) else str(number)
@@ -170,7 +170,8 @@ class Batch:
     def count(self) -> int | None:
         """Number of records, as stored in the header.
 
-        None for a wrapper message, whose header does not store this number.
+        The value is None for a wrapper message, because its header does not contain the number of
+        records.
         """
         return None if self._int("count") < 0 and self.magic < MAGIC_V2 else self._int("count")
 
@@ -191,7 +192,7 @@ class Batch:
     def delete_horizon(self) -> int | None:
         """Time in ms from which compaction may remove tombstones and transaction markers.
 
-        None if the batch has no delete horizon.
+        The value is None if the batch has no delete horizon.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
@@ -219,9 +220,9 @@ class Batch:
     def last_sequence(self) -> int:
         """Sequence number of the last offset; -1 if the base sequence is -1.
 
-        It is computed as in Kafka's ``DefaultRecordBatch.lastSequence``, from the base sequence and
-        the last offset delta. Sequence numbers wrap from 2**31 - 1 to 0. As in Java, the arithmetic
-        uses int32, even if a field of a corrupted batch is negative.
+        The sequence number is computed from the base sequence and the last offset delta, as in
+        Kafka's ``DefaultRecordBatch.lastSequence``. Sequence numbers wrap from 2**31 - 1 to 0. As
+        in Java, the arithmetic uses int32, even if a field of a corrupted batch is negative.
         """
         base, delta = self.base_sequence, self._int("last_offset_delta")
         if base == NO_SEQUENCE:
@@ -257,9 +258,9 @@ class Batch:
     def payload(self) -> memoryview:
         """Payload of the batch, as a view into the buffer.
 
-        In magic 2, the payload is the records, which may be compressed. In magic 0 and 1, it is the
-        value of the message, or b"" if the value is null. The value of a wrapper message is its
-        compressed message set.
+        In magic 2, the payload consists of the records, which may be compressed. In magic 0 and 1,
+        the payload is the value of the message, or b"" if the value is null. The value of a wrapper
+        message is a compressed message set.
         """
         if self.magic == MAGIC_V2:
             return self._buffer[self._int("payload_position") : self.position + self.size]
@@ -269,13 +270,13 @@ class Batch:
     def key(self) -> memoryview | None:
         """Key of a message (magic 0 and 1); None if it is null.
 
-        Always None in magic 2, where each record has its own key.
+        The value is always None in magic 2, because each record has a separate key.
         """
         return None if self.magic == MAGIC_V2 else self._field(0)[1]
 
     @property
     def key_size(self) -> int:
-        """Length of a message's key in bytes. It is -1 if the key is null, and in magic 2."""
+        """Length of a message's key in bytes; -1 if the key is null, and always -1 in magic 2."""
         return -1 if self.magic == MAGIC_V2 else self._field(0)[0]
 
     @property
@@ -288,8 +289,8 @@ class Batch:
 
         `index` is 0 for the key and 1 for the value.
 
-        Bytes after the end of the message are never included, even if the stored length is too
-        large.
+        The returned bytes never extend past the end of the message, even if the stored length is
+        too large.
         """
         data, at, size, field = self.data, LEGACY_KEY_AT[self.magic], -1, None
         for _ in range(index + 1):

@@ -17,7 +17,7 @@ _MAX_LENGTH = 2**31 - 1
 def arrow_array(column: Any, name: str) -> Any:
     """Return an Arrow or Polars column as a single Arrow array without dictionary encoding.
 
-    Return None if the column is neither.
+    Return None if `column` is neither an Arrow column nor a Polars column.
     """
     if hasattr(column, "to_arrow"):  # a Polars Series
         column = column.to_arrow()
@@ -45,7 +45,7 @@ def present(array: Any) -> np.ndarray:
 
 
 def starts_of(lengths: LengthArray) -> IntArray:
-    """Return the start positions of spans with these lengths that are stored back to back."""
+    """Return the start positions of adjacent spans that have the given lengths."""
     starts = np.zeros(len(lengths), np.int64)
     np.cumsum(np.maximum(lengths[:-1], 0), out=starts[1:])
     return starts
@@ -70,7 +70,7 @@ def binary_column(column: Any, name: str = "keys") -> Spans:
 
 
 def exact_spans(spans: Spans, name: str) -> Spans:
-    """Convert the arrays of the spans to the dtypes that the core requires, if necessary."""
+    """Return spans whose arrays have the dtypes that the core requires."""
     positions = exact_integers(spans.positions, np.int64, f"{name} (positions)")
     lengths = exact_integers(spans.lengths, np.int32, f"{name} (lengths)")
     return (

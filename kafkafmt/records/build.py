@@ -34,7 +34,7 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
     -------
     bytes
         The batch, or b"" if there are no records. In formats 0 and 1, the batch is a wrapper
-        message, or a sequence of messages if there is no codec.
+        message, or a sequence of messages if the codec is none.
 
     Raises
     ------
@@ -109,8 +109,8 @@ def build_batches(
         if type(records) is list or type(records) is tuple
         else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
-    # Each chunk begins with the last record of the previous chunk. This lets extend() check, across
-    # chunks, that either all records keep their offsets or none do.
+    # extend() refuses a list that mixes records with and without offsets. To check this across
+    # chunks too, each chunk begins with the last record of the previous chunk.
     before: list[RecordLike] = []
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk

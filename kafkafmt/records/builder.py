@@ -1,8 +1,8 @@
 """`BatchBuilder`: build record batches one after another.
 
-`BatchBuilder` checks that the record format supports the settings of a batch, and the core's
-`RecordBuffer` encodes the records. The rules are those of Kafka's ``MemoryRecordsBuilder``. If a
-setting or a record breaks a rule, `InvalidError.code` is the name of that rule.
+`BatchBuilder` checks that the record format supports the settings of a batch. The core's
+`RecordBuffer` encodes the records. Both follow the rules of Kafka's ``MemoryRecordsBuilder``. If a
+setting or a record breaks a rule, they raise InvalidError with a code that names the rule.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from ..codecs import Compressor
 
 _CHUNK_ROWS = 1024
-"""Number of records that are passed to the core at once."""
+"""Number of records that are passed to the core in one call."""
 
 
 def codec_id(codec: str | int) -> int:
-    """Return the id of a codec, given its name (as in ``compression.type``) or its id."""
+    """Return the id of a codec that is given by name (as in ``compression.type``) or by id."""
     names: dict[Any, int] = {name: i for i, name in enumerate(CODEC_NAMES)} | {i: i for i in range(len(CODEC_NAMES))}
     if isinstance(codec, bool) or codec not in names:
         raise ValueError(f"codec is {codec!r}; it must be one of {', '.join(CODEC_NAMES)}")
@@ -73,8 +73,8 @@ class BatchBuilder:
         default level of the codec.
     max_bytes : int, optional
         Largest size of a batch in bytes. A compressed batch does not exceed this size even if its
-        records turn out to be incompressible. A single record that is larger gets a batch of its
-        own, as in Kafka's producer. By default, the largest size that the format allows.
+        records turn out to be incompressible. A record that is larger than `max_bytes` gets a
+        separate batch, as in Kafka's producer. By default, the largest size that the format allows.
     base_offset : int, optional
         Base offset of the first batch. By default, the offset of the first record, or 0 if that
         record has no offset.
@@ -86,8 +86,8 @@ class BatchBuilder:
     leader_epoch : int, default -1
         Partition leader epoch of the batches.
     log_append_time : int, optional
-        Log append time in ms. If it is given, the timestamp type of the batches is LogAppendTime,
-        otherwise CreateTime.
+        Log append time in ms. If it is given, the batches have the timestamp type LogAppendTime. By
+        default, they have the timestamp type CreateTime.
     delete_horizon : int, optional
         Time in ms from which compaction may remove tombstones and transaction markers. By default,
         none.
@@ -95,13 +95,14 @@ class BatchBuilder:
     Attributes
     ----------
     append : ``append(key, value, timestamp=-1, headers=(), offset=None) -> bool``
-        Append a record and return True. If the record does not fit the batch, return False.
+        Append a record and return True. If the record does not fit into the current batch, return
+        False and append nothing.
     extend : ``extend(records, start=0) -> int``
         Append the records of a list or tuple, beginning at index `start`. Return the index of the
         first record that does not fit, or the number of records if all of them fit.
     has_room_for : ``has_room_for(key, value, timestamp=-1, headers=(), offset=None) -> bool``
-        Return what `append` would return, or raise the error that it would raise, without appending
-        the record.
+        Check a record without appending it: return what `append` would return, or raise the error
+        that `append` would raise.
     magic : int
         Record format.
     codec : str
@@ -120,17 +121,18 @@ class BatchBuilder:
     Records are tuples ``(key, value[, timestamp[, headers[, offset]]])`` or `Record` objects.
     Timestamps are in ms since 1970-01-01 UTC; -1 means none. Records get their offsets as follows:
 
-    - A tuple with an offset keeps this offset, and so does a Record. Gaps between offsets are kept.
-    - A tuple without an offset, or with offset None, gets the next offset. So does a Record with
-      offset -1, which means that the offset was not read.
+    - A tuple that contains an offset keeps this offset, and so does a Record. Gaps between offsets
+      are kept.
+    - A tuple without an offset, or with offset None, gets the next offset. A Record also gets the
+      next offset if its own offset is -1, which means that the offset was not read.
     - Offsets must increase. An offset that is below `base_offset`, or not above all previous
-      offsets, raises InvalidError with the code "offset_order".
+      offsets, causes an InvalidError with the code "offset_order".
     - `extend` raises ValueError if Records that keep their offsets are mixed with records that get
       the next offset.
 
     Offsets and sequence numbers continue from batch to batch. Several threads can use one builder.
-    `finish` raises RuntimeError if another thread appends records while the batch is being
-    compressed.
+    `finish` raises RuntimeError if another thread appends records while `finish` compresses the
+    batch.
 
     Kafka's counterpart is ``MemoryRecordsBuilder``.
 
@@ -182,7 +184,7 @@ class BatchBuilder:
                 raise InvalidError(f"{name} is {time}; it cannot be negative", code="timestamp")
         self.magic, self.codec = magic, CODEC_NAMES[number]
         self._compressor = _compressor(number, level)
-        self._finishing = RLock()  # because only one thread at a time can use a compressor
+        self._finishing = RLock()  # a compressor can be used by only one thread at a time
         attributes = number
         for bit, given in (
             (LOG_APPEND_TIME_BIT, log_append_time is not None),
@@ -203,8 +205,8 @@ class BatchBuilder:
             NO_TIMESTAMP if log_append_time is None else log_append_time,
             NO_TIMESTAMP if delete_horizon is None else delete_horizon,
         )
-        # Expose the core's methods directly, because a Python wrapper method would double the cost
-        # of a call.
+        # Expose methods of the core's RecordBuffer directly. A Python method that only calls them
+        # would double the cost of a call.
         self.append, self.extend, self.has_room_for = (
             self._records.append,
             self._records.extend,
@@ -215,10 +217,7 @@ class BatchBuilder:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
-        """Return the largest uncompressed size of a batch.
-
-        A batch of this size cannot exceed `max_bytes` after compression.
-        """
+        """Return the largest batch size before compression that cannot exceed `max_bytes` after it."""
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)
@@ -237,7 +236,7 @@ class BatchBuilder:
     def size(self) -> int:
         """Size of the current batch in bytes before compression.
 
-        Without a codec, this is also the size of the batch that `finish` returns.
+        If the codec is none, this is also the size of the batch that `finish` returns.
         """
         return self._records.size
 
@@ -248,7 +247,7 @@ class BatchBuilder:
 
     @property
     def next_offset(self) -> int:
-        """Offset that the next record gets if it does not have its own offset."""
+        """Offset of the next record that is appended without an offset."""
         return self._records.next_offset
 
     def append_columns(self, columns: Columns, start: int = 0, stop: int | None = None) -> int:
@@ -261,7 +260,7 @@ class BatchBuilder:
         start : int, default 0
             First row to append.
         stop : int, optional
-            Row at which to stop; this row is not appended. By default, all rows are appended.
+            Index after the last row to append. By default, all rows from `start` on are appended.
 
         Returns
         -------
@@ -289,10 +288,10 @@ class BatchBuilder:
         Returns
         -------
         row : int
-            Index of the first row that was not appended. Call the method again with this index as
-            `start`, until it equals the number of rows.
+            Index of the first row that was not appended. If it is less than the number of rows,
+            call the method again with this index as `start`.
         batches : list of bytes
-            The batches that were finished.
+            The complete batches, in offset order.
         """
         if self._compressor is not None:
             taken = self.append_columns(columns, start)
@@ -335,9 +334,9 @@ class BatchBuilder:
 def _compressor(codec: int, level: int | None) -> Compressor | None:
     if codec == CODEC_NONE:
         if level is not None:
-            raise ValueError(f"level is {level}, but codec is none, which has no levels")
+            raise ValueError(f"level is {level}, but codec is none; pass another codec, or no level")
         return None
-    from ..codecs import Compressor  # imported only if needed, because it imports the compression packages
+    from ..codecs import Compressor  # imports the compression packages, so import it only if needed
 
     return Compressor(codec, level)
 
@@ -351,7 +350,7 @@ def _check_format(
     log_append_time: int | None,
     delete_horizon: int | None,
 ) -> None:
-    """Raise InvalidError if formats 0 and 1 cannot represent one of the settings."""
+    """Raise InvalidError if record format 0 or 1 (`magic`) does not support one of the settings."""
     for code, what, given in (
         ("codec_in_format", CODEC_NAMES[codec], codec >= CODEC_ZSTD),
         ("transactional_in_format", "transactions", transactional),
@@ -361,7 +360,7 @@ def _check_format(
         ("timestamp_in_format", "timestamps", magic == MAGIC_V0 and log_append_time is not None),
     ):
         if given:
-            raise InvalidError(f"format {magic} has no {what}", code=code)
+            raise InvalidError(f"format {magic} does not support {what}", code=code)
 
 
 def _check_producer(
@@ -371,15 +370,18 @@ def _check_producer(
         if producer_id != NO_PRODUCER_ID:
             raise InvalidError(f"producer_id is {producer_id}; it must be -1, or at least 0", code="producer_id")
         if transactional:
-            raise InvalidError("a transactional batch must have a producer_id", code="producer_id")
+            raise InvalidError(
+                "transactional is True, but producer_id is not given; a transactional batch needs a producer id",
+                code="producer_id",
+            )
         return
     if producer_epoch < 0:
         raise InvalidError(
-            f"producer_epoch is {producer_epoch}; it cannot be negative if there is a producer_id",
+            f"producer_epoch is {producer_epoch}; it cannot be negative if producer_id is given",
             code="producer_epoch",
         )
     if base_sequence < 0 and not control:
         raise InvalidError(
-            f"base_sequence is {base_sequence}; it cannot be negative if there is a producer_id",
+            f"base_sequence is {base_sequence}; it cannot be negative if producer_id is given",
             code="base_sequence",
         )

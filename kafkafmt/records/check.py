@@ -30,7 +30,7 @@ class Problem(NamedTuple):
     """A problem that `check_batches` found."""
 
     position: int
-    """Position of the problem in the buffer."""
+    """Position of the problem in the buffer, in bytes."""
     base_offset: int | None
     """Base offset of the batch, as stored in its header; None if it is unknown."""
     code: str
@@ -53,7 +53,9 @@ class Check(NamedTuple):
     records: int
     """Number of valid records."""
     end: int
-    """Position after the last complete batch. A following incomplete batch is not a problem."""
+    """Position after the last complete batch. An incomplete batch at this position is not a
+    problem.
+    """
 
     @property
     def ok(self) -> bool:
@@ -64,7 +66,8 @@ class Check(NamedTuple):
 def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> Check:
     """Check all batches in a buffer, and report all problems.
 
-    After damage, the check continues with the next valid batch. These conditions are checked:
+    After damage, the check continues with the next valid batch. The check reports a problem unless
+    the following conditions are met:
 
     - Each batch has a valid length, magic and CRC, and its records are well-formed.
     - Offsets increase from batch to batch, and fit into 64 bits.
@@ -140,13 +143,19 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
             if not 0 <= low <= high < MAX_OFFSET:
                 problems.append(
                     Problem(
-                        *at, "offset_range", f"the batch has offsets from {low} to {high}; they must be 0 to 2**63 - 2"
+                        *at,
+                        "offset_range",
+                        f"the batch has offsets from {low} to {high}; they must be between 0 and 2**63 - 2",
                     )
                 )
             else:
                 if low <= reached:
                     problems.append(
-                        Problem(*at, "offset_order", f"first offset is {low}, but an earlier batch ends at {reached}")
+                        Problem(
+                            *at,
+                            "offset_order",
+                            f"the first offset is {low}, but an earlier batch ends at offset {reached}",
+                        )
                     )
                 reached = max(reached, high)
             if sequences and row["producer_id"] != NO_PRODUCER_ID:
@@ -172,7 +181,10 @@ def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]
             if found is None:
                 return
             error = StructureError(
-                f"the length field reaches past the next valid batch, at position {found}", position, None, found
+                f"the length field extends past position {found}, at which the next valid batch begins",
+                position,
+                None,
+                found,
             )
         if error is not None:
             yield table[:0], error
@@ -193,7 +205,7 @@ class _Producers:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, int | None]] = {}
-        """Maps each producer id to its epoch and its last sequence number.
+        """Maps each producer id to a pair: its epoch, and its last sequence number.
 
         The sequence number is None if any sequence number may follow.
         """
@@ -203,7 +215,7 @@ class _Producers:
         producer_id, epoch, sequence = int(row["producer_id"]), int(row["producer_epoch"]), int(row["base_sequence"])
         known = self.known.get(producer_id)
         if known is not None and epoch < known[0]:
-            yield "producer_epoch", f"producer {producer_id} has epoch {epoch} after epoch {known[0]}"
+            yield "producer_epoch", f"the epoch of producer {producer_id} decreases from {known[0]} to {epoch}"
         if row["attributes"] & CONTROL_BIT and row["magic"] == MAGIC_V2:
             if known is None or epoch > known[0]:
                 self.known[producer_id] = epoch, None if known is None else -1

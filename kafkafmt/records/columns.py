@@ -19,7 +19,7 @@ from .number_columns import offset_column, timestamp_column
 
 
 class Columns(NamedTuple):
-    """Records as columns. Create them with `columns_of`."""
+    """Holds records as columns. Create instances with `columns_of`."""
 
     rows: int
     """Number of records."""
@@ -123,7 +123,7 @@ def columns_of(
 def decoded(source: Buffer, columns: RecordColumns) -> Columns:
     """Convert decoded records to `Columns` that include their offsets.
 
-    Columns that were not decoded are None.
+    In the result, columns that were not decoded are None.
     """
     keys, values, headers = None, None, None
     if columns.key_position is not None and columns.key_length is not None:

@@ -24,7 +24,7 @@ from .reader import RecordReader
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 TYPE_NAMES = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
 UNKNOWN = "UNKNOWN"
-"""Name of control record types that Kafka does not define. Consumers skip such records."""
+"""Name of every control record type that Kafka does not define. Consumers skip such records."""
 SCHEMAS = """
 EndTxnMarker, version 0
     Version           int16  0+
@@ -63,7 +63,7 @@ VotersRecord, version 0, flexible 0+
 """
 _VALUES = ("EndTxnMarker", "EndTxnMarker", "LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord",
            "VotersRecord")  # fmt: skip
-"""Names of the schemas of the values. The index is the number of the control record type."""
+"""Names of the schemas of control record values, indexed by the number of the control record type."""
 _KEY = struct.Struct(">hh")
 _END_TXN = struct.Struct(">hi")
 
@@ -80,7 +80,7 @@ class ControlRecord(NamedTuple):
     value: dict[str, Any] | None
     """Fields of the value, with the names that kafka-dump-log uses in its JSON output.
 
-    None if the type is unknown.
+    The value is None if the type is unknown.
     """
 
 

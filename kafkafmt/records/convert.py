@@ -1,10 +1,9 @@
 """Convert batches to another format, or to another codec.
 
-The conversion of formats is the same as in older versions of Kafka. These versions converted
-batches to older formats for old consumers (``RecordsUtil``), and to newer formats in the validator
-and the log cleaner. Records keep their offsets, keys and values. A compressed batch remains a
-single batch, and keeps its codec by default. Data that the target format cannot represent is
-dropped and counted.
+Formats are converted as in older versions of Kafka, which converted batches to older formats for
+old consumers (``RecordsUtil``), and to newer formats in the validator and the log cleaner. Records
+keep their offsets, keys and values. A compressed batch remains a single batch, and keeps its codec
+by default. Data that the target format cannot represent is dropped and counted.
 
 Recompression changes only the encoding of the records and the header fields that depend on this
 encoding.
@@ -182,8 +181,8 @@ def convert(
 def _runs(table: BatchTable) -> Iterator[BatchTable]:
     """Yield groups of rows that are converted together.
 
-    Each batch and wrapper is converted alone. Adjacent uncompressed messages of the same format and
-    timestamp type are converted together.
+    Each batch and each wrapper message is a separate group. Adjacent uncompressed messages form a
+    group if they have the same format and timestamp type.
     """
     append_time = (table["attributes"] & LOG_APPEND_TIME_BIT) != 0
     same = (table["magic"][1:] == table["magic"][:-1]) & (append_time[1:] == append_time[:-1])
@@ -196,7 +195,7 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
-    """Return True if the batch is dropped. Otherwise, count the header fields that it loses."""
+    """Return True if the batch is dropped. Otherwise, count the header fields that the batch loses."""
     if row["magic"] < MAGIC_V2 or magic == MAGIC_V2:
         return False
     attributes = int(row["attributes"])
@@ -223,7 +222,7 @@ def _rebuilt(
 ) -> Iterator[bytes]:
     """Yield one batch that contains the records of `rows` in another format.
 
-    If `limit` is given, yield several batches of at most this size instead.
+    If `limit` is given, yield several batches of at most `limit` bytes instead.
 
     Records with offsets below `first_offset` are omitted if the target format is 0 or 1.
     """
@@ -317,7 +316,7 @@ def recompress(
     (5073, True)
     """
     number = codec_id(codec)
-    BatchBuilder(codec=number, level=level)  # raises an error for an invalid level before any work is done
+    BatchBuilder(codec=number, level=level)  # raises an error now if the level is invalid
     view, table = byte_view(buffer), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)

@@ -1,9 +1,10 @@
 """Scan a possibly corrupted buffer in time that is linear in the size of the buffer.
 
 A corrupted header can contain any length, and the CRC of the batch must be computed over this
-length. If the lengths in many headers led to the end of the buffer, checking the CRCs would take
-quadratic time. `DamageScanner` therefore limits the number of bytes that it reads for such CRCs to
-a small multiple of the buffer's size, and remembers the valid batches that it has found.
+length. If many corrupted headers contained large lengths, checking their CRCs would take quadratic
+time. `DamageScanner` therefore limits the number of bytes that are read for failed CRCs to a small
+multiple of the buffer's size. After that, a linear search finds the valid batches, and
+`DamageScanner` stores their positions.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from ..errors import ChecksumError, KafkaFormatError, StructureError
 from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 
 CRC_BUDGET = 4
-"""Limit for the bytes that are read for failed CRCs and probes, in multiples of the buffer's size.
+"""Number of bytes that may be read to check CRCs after damage, as a multiple of the buffer's size.
 
-A batch with one corrupted byte uses up twice its own size of this limit.
+A batch with one corrupted byte uses twice its size of this budget.
 """
 FIRST_ROWS = 64
 """Largest number of valid batches that the first search can find."""
@@ -76,8 +77,8 @@ class DamageScanner:
     def _search(self) -> None:
         """Search the next part of the buffer for valid batches.
 
-        Each search can find more batches than the previous one. This keeps the number of searches
-        low, because any search can require a pass over the rest of the buffer.
+        Each search can find more batches than the previous one. This limits the number of searches,
+        because a single search may have to read the rest of the buffer.
         """
         rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
         self._rows = min(2 * self._rows, MAX_ROWS)
@@ -87,7 +88,7 @@ class DamageScanner:
     def _scan_found(self, table: BatchTable, position: int) -> Scan:
         """Fill `table` as `scan` does, but without computing CRCs.
 
-        Only batches that `find` returns are treated as valid.
+        A batch is treated as valid only if `find` returns its position.
         """
         stop, count = position, 0
         while count < len(table) and self.find(stop) == stop:

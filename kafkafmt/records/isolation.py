@@ -27,7 +27,7 @@ from .reader import RecordReader
 
 
 class AbortedTransactions:
-    """Filter the batches of aborted transactions out of a stream.
+    """Omits the batches of aborted transactions from a stream.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class AbortedTransactions:
     def committed(self, buffer: Buffer, table: BatchTable) -> BatchTable:
         """Return `table` without the batches of aborted transactions. Control batches are kept.
 
-        Call this once for each table, in the order of the stream.
+        Call this method once for each table, in the order of the stream.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ def _rotate(x: int, n: int) -> int:
 def xxh32_short(data: bytes) -> int:
     """Return the xxHash-32, with seed 0, of up to 15 bytes.
 
-    This is enough for frame descriptors, which are always shorter than 16 bytes.
+    The function is used only for frame descriptors, which always have fewer than 16 bytes.
     """
     if len(data) >= 16:
         raise ValueError(f"data has {len(data)} bytes; it must have fewer than 16")

@@ -1,6 +1,7 @@
 """Convert timestamp and offset columns to int64.
 
-The columns contain integers that fit into int64 or, for timestamps, times in any unit.
+Both kinds of columns can contain integers that fit into int64. Timestamp columns can also contain
+times in any unit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from ..types import IntArray
 from .binary_columns import arrow_array, present
 
 OnNull = Callable[[IntArray, np.ndarray], None]
-"""Function that is called if a column has nulls. It gets the numbers and a mask of the nulls."""
+"""Function that is called if a column has nulls. Its arguments are the numbers and a mask of the
+nulls.
+"""
 
 _ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
 _ARROW_TIME = re.compile(r"timestamp\[(s|ms|us|ns)[],]|date(32|64)\[(day|ms)]\Z")
@@ -39,7 +42,7 @@ def timestamp_column(column: Any, count: int) -> IntArray:
 
 
 def offset_column(column: Any) -> IntArray:
-    """Return offsets as int64. Raise ValueError if one is null."""
+    """Return offsets as int64. Raise ValueError if an offset is null."""
     return _column(column, "offset", _null_is_wrong, times=False)
 
 
@@ -55,7 +58,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
     array = arrow_array(column, name)
     if array is not None:
         return _of_arrow(array, name, on_null, times)
-    if hasattr(column, "to_numpy"):  # pandas, whose to_numpy() would turn integers with nulls into floats
+    if hasattr(column, "to_numpy"):  # pandas; to_numpy() would convert integers with nulls to floats
         null = column.isna().to_numpy() if getattr(column.dtype, "kind", "") in ("i", "u") else np.zeros(0, bool)
         if null.any():
             numbers = _of_integers(column.fillna(0).to_numpy(), name).copy()
@@ -72,7 +75,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         if null.any():
             on_null(numbers, null)
         return numbers
-    if len(column) == 0:  # accept any dtype, because an empty NumPy array is float64 by default
+    if len(column) == 0:  # an empty NumPy array is float64 by default, so any dtype is accepted
         return np.zeros(0, np.int64)
     if column.dtype.kind in "iu":
         return _of_integers(column, name)
@@ -92,7 +95,7 @@ def _fitting(number: int, name: str, row: int | None = None) -> int:
 def _of_integers(column: np.ndarray, name: str) -> IntArray:
     """Convert integers of any size and byte order to int64.
 
-    Raise ValueError if an integer does not fit.
+    Raise ValueError if an integer does not fit into int64.
     """
     if column.dtype.kind == "u" and len(column) and int(column.max()) > MAX_OFFSET:
         row = int(column.argmax())
@@ -109,9 +112,9 @@ def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
         row = next(i for i, n in enumerate(column) if type(n) in wrong)
         raise TypeError(f"{name}, row {row}: expected an integer or None, not {type(column[row]).__name__}")
     null = np.array([type(n) in nulls for n in column], bool) if nulls else np.zeros(0, bool)
-    if kinds == {int, type(None)}:  # a fast path for int and None, which halves the time
+    if kinds == {int, type(None)}:  # this fast path for int and None halves the time
         column = [0 if n is None else n for n in column]
-    elif kinds - {int}:  # convert to int, because NumPy's integers would wrap silently
+    elif kinds - {int}:  # convert to int, because NumPy's integers overflow silently
         column = [0 if type(n) in nulls else int(n) for n in column]
     try:
         numbers = np.array(column, np.int64)
@@ -158,8 +161,8 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
         raise _time_error(times, name, _first_overflow(times)) from None
     numbers: IntArray = found.astype(np.int64)
     one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
-    # Only units coarser than milliseconds can overflow. In such a unit, one millisecond (`one`) is
-    # 0.
+    # Milliseconds overflow only if the unit is coarser than milliseconds. In a coarser unit, one
+    # millisecond (`one`) is rounded to 0.
     wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)
     if wrong.any():
         raise _time_error(times, name, int(np.argmax(wrong)))

@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
 
 ARENA_BYTES = 768 * 1024
-"""Number of decompressed bytes to collect before the core decodes them. They fit in a CPU cache."""
+"""Number of decompressed bytes that the core decodes in one call. They must fit into a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
-"""Number of bytes to scan before decoding them. They are then still in the CPU cache."""
+"""Number of bytes that are scanned before their records are decoded. They must fit into a CPU
+cache, so that decoding does not read them from memory again.
+"""
 
 OnBatchError = Callable[[Any, KafkaFormatError], None]
 """Function that is called with the table row of a corrupted batch, and with the error."""
@@ -46,8 +48,9 @@ OnBatchError = Callable[[Any, KafkaFormatError], None]
 class Chunk(NamedTuple):
     """A chunk of decoded records. It is valid until the next chunk is requested.
 
-    Both fields are reused for the next chunk. If the columns accumulate rows (`CopiedColumns`), the
-    new rows follow the rows of earlier chunks that have not been taken yet.
+    `source` and `columns` are reused for the next chunk. `CopiedColumns` accumulate rows: the rows
+    of a chunk are stored after the rows of earlier chunks, until the owner of the columns removes
+    them.
     """
 
     source: Buffer
@@ -68,9 +71,9 @@ class RecordReader:
     capacity : int, default 16384
         Largest number of records in a chunk. Ignored if `names` is a RecordColumns.
     first_offset : int
-        Skip records with offsets below this one. By default, no record is skipped.
+        Skip records whose offset is below `first_offset`. By default, no record is skipped.
     end_offset : int, optional
-        Skip records with this offset or a higher one. By default, no record is skipped.
+        Skip records whose offset is `end_offset` or higher. By default, no record is skipped.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression. It also determines the largest
         number of headers of one record. This number is ``max_batch_bytes // 128`` (by default
@@ -121,7 +124,7 @@ class RecordReader:
 
     @property
     def decompress_seconds(self) -> float:
-        """Seconds spent on decompression."""
+        """Number of seconds that decompression has taken."""
         # The decompressor does not exist if all data was uncompressed.
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
@@ -153,14 +156,14 @@ class RecordReader:
         """
         base_offset = table["base_offset"]
         last_offset = base_offset + table["last_offset_delta"]
-        impossible = last_offset < base_offset  # the delta is negative, or the sum has wrapped
+        impossible = last_offset < base_offset  # the delta is negative, or the sum has overflowed
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
             # Batches with a negative offset are corrupted. They are included, so that they are
             # reported.
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
-            wanted |= table["count"] < 0  # include all wrappers, because no CRC covers their offset
+            wanted |= table["count"] < 0  # include all wrappers, because no CRC covers their offset field
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
@@ -170,7 +173,7 @@ class RecordReader:
         yield from self._read_possible(buffer, table[begin:], on_batch_error)
 
     def _read_possible(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None) -> Iterator[Chunk]:
-        """Yield the records of batches whose offsets are possible."""
+        """Yield the records of batches whose offsets have been checked."""
         if not int(np.bitwise_or.reduce(table["attributes"])) & CODEC_MASK:
             yield from self._decode(buffer, table, table, on_batch_error)
             return
@@ -220,7 +223,7 @@ class RecordReader:
         placed: list[tuple[int, int]] = []
         arena.filled = 0
         for i, start in enumerate(starts):
-            if counts[i] == sizes[i] == 0 <= deltas[i]:  # compaction has removed all its records
+            if counts[i] == sizes[i] == 0 <= deltas[i]:  # compaction has removed all records
                 continue
             at, failure = arena.filled, None
             try:
@@ -291,20 +294,22 @@ def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
 def offset_range_error(row: Any) -> StructureError:
     """Return the error for a batch whose offsets are impossible.
 
-    Such a batch has a negative last offset delta, or a last offset that exceeds 64 bits.
+    Offsets are impossible if the last offset delta is negative, or if the last offset does not fit
+    into 64 bits.
     """
     first, delta = int(row["base_offset"]), int(row["last_offset_delta"])
     return StructureError(
         f"the batch has offsets {first} to {first + delta}, because its last offset delta is {delta}; "
-        "they must increase and fit 64 bits"
+        "they must increase and fit into 64 bits"
     )
 
 
 def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None, moved: bool = True) -> None:
-    """Add the base offset and end of a batch to an error, and raise it or call `on_batch_error`.
+    """Complete the error of a batch, and raise it or pass it to `on_batch_error`.
 
-    If `moved` is True, the error's position does not refer to the caller's buffer, and is replaced
-    with the position of the batch.
+    The base offset and the end of the batch are added to the error. If `moved` is True, the error's
+    position does not refer to the caller's buffer, so it is replaced with the position of the
+    batch.
     """
     if moved:
         error.position = int(row["position"])

@@ -14,7 +14,7 @@ class _Result(Protocol):
 
 
 class RecordBytes:
-    """Mixin for named tuples with a field `records`. It lets the tuple be used as record data.
+    """Mixin that lets a named tuple with a field `records` be used as record data.
 
     ``bytes(result)`` returns the record data. From Python 3.12 onwards, the result also supports
     the buffer protocol.

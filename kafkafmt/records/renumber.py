@@ -1,8 +1,8 @@
 """Renumber the offset deltas of a batch whose deltas do not increase.
 
-No correct client sends such a batch, and it would be inconsistent if it were appended unchanged.
-But a broker that re-encodes a batch assigns new offsets without reading the old deltas, so it
-accepts the batch.
+A correct client does not send a batch with such deltas, and the batch would be inconsistent if it
+were appended unchanged. However, a broker that re-encodes the batch ignores the old deltas and
+assigns new offsets. A broker therefore accepts the batch in this case.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INT32, _UINT32 = struct.Struct(">i"), struct.Struct(">I")
 def with_increasing_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray | None:
     """Return a copy of a v2 batch with the offset deltas 0, 1, 2 and so on.
 
-    Return None if the records do not match the record count and their lengths.
+    Return None if the number of records or the length of a record is wrong.
     """
     codec = batch[CRC_START + 1] & CODEC_MASK
     records = batch[BATCH_HEADER_SIZE:]
@@ -55,7 +55,7 @@ def with_increasing_deltas(batch: memoryview, max_batch_bytes: int) -> bytearray
 def _renumbered(records: memoryview, count: int) -> bytearray | None:
     """Return uncompressed records with the offset deltas 0, 1, 2 and so on.
 
-    Return None if the lengths of the records are wrong.
+    Return None if the length of a record is wrong.
     """
     out, p = bytearray(), 0
     for delta in range(count):

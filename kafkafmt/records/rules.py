@@ -60,13 +60,13 @@ Each listed record takes about 300 bytes of memory, and 7 bytes in a produce res
 
 
 class Records(NamedTuple):
-    """The fields of records that the rules check, as arrays with one element per record."""
+    """The record fields that the rules check, as arrays with one element per record."""
 
     offsets: np.ndarray
     timestamps: np.ndarray
     null_keys: np.ndarray
     ends: np.ndarray
-    """For each batch, the number of records in that batch and all batches before it."""
+    """For each batch, the total number of records up to the end of that batch."""
 
 
 class Rules(NamedTuple):
@@ -85,9 +85,9 @@ class Rules(NamedTuple):
         return max(now - self.before, MIN_OFFSET), min(now + self.after, MAX_OFFSET)
 
     def certainly_accept(self, row: Any, earliest: int, latest: int, null_key: bool, now: int) -> bool:
-        """Return True if all records of a batch are certain to comply with the rules.
+        """Return True if a summary of a batch proves that all its records comply with the rules.
 
-        If the result is False, each record has to be checked.
+        If the result is False, the caller must check each record.
 
         `earliest` and `latest` are the smallest and the largest timestamp delta of the records.
         `null_key` is True if a record has a null key.
@@ -111,7 +111,11 @@ class Rules(NamedTuple):
             table["producer_id"] != NO_PRODUCER_ID,
         )
         rules: list[tuple[str, str, np.ndarray]] = [
-            ("same_magic", "the batch has another format than the first batch", table["magic"] != table["magic"][0]),
+            (
+                "same_magic",
+                "the format of the batch differs from the format of the first batch",
+                table["magic"] != table["magic"][0],
+            ),
             ("codec", "the codec id is unknown", codecs_of(table) > CODEC_ZSTD),
             (
                 "codec_in_format",
@@ -123,7 +127,7 @@ class Rules(NamedTuple):
             rules.append(
                 (
                     "message_size",
-                    f"the size exceeds max_message_bytes, {self.max_message_bytes}",
+                    f"the size exceeds max_message_bytes ({self.max_message_bytes})",
                     table["size"] > self.max_message_bytes,
                 )
             )
@@ -136,13 +140,13 @@ class Rules(NamedTuple):
                 ("base_offset", "the base offset of a client's batch must be 0", v2 & (table["base_offset"] != 0)),
                 (
                     "record_count",
-                    "the record count is not the last offset delta + 1",
+                    "the record count must be the last offset delta plus 1",
                     v2 & ((table["count"] != deltas) | (deltas < 1)),
                 ),
                 ("control", "a client may not send control records", v2 & ((attributes & CONTROL_BIT) != 0)),
                 (
                     "base_sequence",
-                    "the base sequence is negative, although there is a producer id",
+                    "the base sequence is negative, although the batch has a producer id",
                     v2 & producer & (table["base_sequence"] < 0),
                 ),
             ]
@@ -151,8 +155,10 @@ class Rules(NamedTuple):
             rules.append(("record_count", "the record count or the last offset delta is negative", negative))
         if self.magic < MAGIC_V2:
             transactional = v2 & ((attributes & TRANSACTIONAL_BIT) != 0)
-            rules.append(("transactional_in_format", f"format {self.magic} has no transactions", transactional))
-            rules.append(("producer_id_in_format", f"format {self.magic} has no producer ids", v2 & producer))
+            rules.append(
+                ("transactional_in_format", f"format {self.magic} does not support transactions", transactional)
+            )
+            rules.append(("producer_id_in_format", f"format {self.magic} does not support producer ids", v2 & producer))
         for code, message, wrong in rules:
             if wrong.any():
                 row = table[int(np.argmax(wrong))]
@@ -168,7 +174,7 @@ class Rules(NamedTuple):
         has_timestamp = seen.timestamps != NO_TIMESTAMP
         if self.create_time:
             low, high = self.time_bounds(now)
-            age = np.int64(now) - seen.timestamps  # wraps around in 64 bits, as in Java
+            age = np.int64(now) - seen.timestamps  # overflows int64 silently, as in Java
             outside = has_timestamp & ((age > self.before) | (-age > self.after))
             wrong.append(
                 (

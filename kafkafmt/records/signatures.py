@@ -83,11 +83,11 @@ class AppendRecord(Protocol):
         headers: Headers = (),
         offset: int | None = None,
     ) -> bool:
-        """Return whether the batch has capacity for the record."""
+        """Append or check a record, and return whether the record fits into the batch."""
 
 
 class ExtendRecords(Protocol):
     """Type of `BatchBuilder.extend`."""
 
     def __call__(self, records: Sequence[RecordLike], start: int = 0) -> int:
-        """Append records from index `start` on, and return the index after the last appended one."""
+        """Append records from index `start` on. Return the index of the first that does not fit."""

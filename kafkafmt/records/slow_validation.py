@@ -34,15 +34,15 @@ from .validated import Validated
 
 REASONS = (None, "codec", "format", "inner_offsets")
 _READ_BATCHES = 64
-"""Number of batches to read at a time.
+"""Number of batches that are decoded at a time.
 
-It is small, so that the data is still in the CPU cache after it has been scanned.
+The number is small, so that scanned batches are still in the CPU cache when they are decoded.
 """
 
 
 @dataclass(frozen=True)
 class ValidatorSettings:
-    """The settings of a `LogValidator`, after they were checked."""
+    """The settings of a `LogValidator`. The constructor of `LogValidator` has checked them."""
 
     rules: Rules
     codec: int | None
@@ -59,7 +59,7 @@ class ValidatorSettings:
 
 
 class _Groups(NamedTuple):
-    """Groups of rows in the table of batches, with one array element per group.
+    """Describes groups of rows of a table of batches. Each array has one element per group.
 
     A group is a single batch, a single wrapper message, or a sequence of adjacent uncompressed
     messages. A group that is rebuilt becomes one batch.
@@ -156,7 +156,7 @@ class SlowPath:
         return Records(offsets, timestamps, null_keys, np.cumsum(counts))
 
     def _groups(self, table: BatchTable, seen: Records, next_offset: int) -> _Groups:
-        """Divide the rows into groups, decide which ones are rebuilt, and assign their offsets."""
+        """Divide the rows into groups, decide which groups are rebuilt, and assign offsets to them."""
         plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
         begins = ~plain
         begins[0] = True
@@ -204,7 +204,7 @@ class SlowPath:
         where = int(row["position"]), int(row["base_offset"])
         try:
             return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
-        except InvalidError as error:  # the builder's position refers to the new batch
+        except InvalidError as error:  # the position in the error refers to the rebuilt batch
             error.position, error.base_offset = where
             raise
 
@@ -271,7 +271,7 @@ class SlowPath:
     ) -> tuple[int, int]:
         """Return the largest timestamp, and the offset of the first record that has it.
 
-        Either number is -1 if it does not exist or is unknown.
+        The timestamp or the offset is -1 if it does not exist or is unknown.
         """
         if not self._settings.create_time and (self._settings.magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])
@@ -279,7 +279,8 @@ class SlowPath:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        # No record has this timestamp if it is from an empty batch, or if records were not checked.
+        # The largest timestamp may belong to no known record, because its batch is empty or its
+        # records were not checked.
         if best == NO_TIMESTAMP or not found.any():
             return best, -1
         i = int(np.argmax(found))
@@ -292,7 +293,7 @@ class SlowPath:
 
 
 def _joined(buffer: Buffer, table: BatchTable, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
-    """Join all groups in order. Rebuilt groups are in `parts`, the others in the buffer."""
+    """Return all groups in order: rebuilt groups from `parts`, other groups from the buffer."""
     view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
         last = table[stop - 1]

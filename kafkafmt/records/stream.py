@@ -121,7 +121,8 @@ def read_records(
         check_crc=check_crc,
         max_batch_bytes=max_batch_bytes,
     )
-    return core.RecordIterator(  # not a generator, because resuming it would cost 25 ns per record
+    # This function is not a generator, because resuming a generator would cost 25 ns per record.
+    return core.RecordIterator(
         core.make_records(source, rows, views=views and source is buffer) for source, rows in chunks
     )
 
@@ -178,7 +179,7 @@ def read_chunks(
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     if buffer is None:
         return iter(())
-    view_of(buffer)  # if `buffer` is not a buffer, raises TypeError now instead of at the first record
+    view_of(buffer)  # raises TypeError now, instead of at the first record, if `buffer` is not a buffer
     return _chunks(buffer, reader, transactions, control, check_crc)
 
 

@@ -1,4 +1,4 @@
-"""`Validated`: the result of validating record data."""
+"""Define `Validated`, the result of validating record data."""
 
 from __future__ import annotations
 

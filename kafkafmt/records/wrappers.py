@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InnerOffsets(NamedTuple):
-    """Offsets and number of the inner messages, with one array element per wrapper message.
+    """Offsets and number of inner messages. Each array has one element per wrapper message.
 
     If the offsets of the inner messages do not increase, `first` is 2**63 - 1 and `last` is -2**63.
     """
@@ -47,7 +47,7 @@ class WrapperReader:
         `buffer` contains the messages.
         """
         if self._tools is None:
-            from ..codecs import Arena, Decompressor  # imported only if needed: it imports the compression packages
+            from ..codecs import Arena, Decompressor  # imports the compression packages, so import it only if needed
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools

@@ -55,4 +55,4 @@ def test_stream_that_ends_inside_a_frame_ends_with_an_error() -> None:
     first, last = protocol.decode_requests(stream(request(1), request(2)[:9]), protocol.Correlation())
     assert first.error is None
     assert (last.position, last.size) == (len(request(1)), 9)
-    assert last.error == "the stream ends inside a frame, after 9 bytes of it"
+    assert last.error == "the stream ends inside a frame, after 9 bytes of the frame"

@@ -144,7 +144,9 @@ def _of_producer(
 
     Parameters
     ----------
-    producer_id : int Id of the producer. ended : list of Ended
+    producer_id : int
+        Id of the producer.
+    ended : list of Ended
         The completed transactions of the producer, in offset order.
     aborted : list of (int, int)
         The offset ranges of the producer that kafkafmt omits as aborted.
