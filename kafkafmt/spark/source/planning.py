@@ -82,7 +82,7 @@ class _Selected:
 
     log: PartitionLog
     interval: OffsetInterval = field(default_factory=OffsetInterval)
-    """The selected records."""
+    """Range of selected offsets."""
 
     @property
     def key(self) -> Key:

@@ -36,7 +36,7 @@ class Piece:
     plan: SegmentPlan | None
     """The valid batches. None if the segment has not been planned."""
     interval: OffsetInterval
-    """The selected records."""
+    """Range of selected offsets."""
     transactions: Transactions | None = None
     """The transactions of these batches if only committed records are selected. Otherwise None."""
     stretch: Stretch | None = None
