@@ -214,8 +214,9 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
 
 
 def limits_of(options: Options) -> ReadLimits:
-    """Return the limits for reading segments. An extent is smaller than a split, so that a split
-    can consist of several extents.
+    """Return the limits for reading segments.
+
+    An extent is smaller than a split, so that a split can consist of several extents.
     """
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 

@@ -111,7 +111,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """Return the end offsets that were found at the last check. Spark shows them in the query's progress."""
+        """Return the end offsets at the last check, for the progress that Spark reports."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
