@@ -144,7 +144,7 @@ def _errors_as_usage() -> Iterator[None]:
         yield
     except OutputExistsError as error:
         remedy = "" if error.appeared else "; choose another --output, or replace it with --overwrite"
-        happened = "was created while the export ran; nothing was replaced" if error.appeared else "already exists"
+        happened = "was created by another process during the export" if error.appeared else "already exists"
         raise click.UsageError(f"{error.output} {happened}{remedy}") from error
     except OutputPlaceError as error:
         raise click.UsageError(f"--output {error.output} {error.reason}") from error

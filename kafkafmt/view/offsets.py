@@ -28,15 +28,15 @@ class PartitionOffsets:
 
     @property
     def state(self) -> str:
-        """State of the partition, from the directory's name: "live", "delete", "stray" or "future"."""
+        """State of the partition according to its directory name: "live", "delete", "stray" or "future"."""
         return self.log.directory.state
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that a broker shows to consumers.
+        """First offset of the partition that a broker makes available to consumers.
 
-        This is the offset in the checkpoint ``log-start-offset-checkpoint`` or the base offset of
-        the first segment, whichever is higher. Kafka's counterpart is
+        It is the higher of two offsets: the one in the checkpoint ``log-start-offset-checkpoint``,
+        and the base offset of the first segment. Kafka's counterpart is
         ``UnifiedLog.logStartOffset``.
         """
         return self.log.log_start_offset
@@ -45,22 +45,23 @@ class PartitionOffsets:
     def last_stable_offset(self) -> int:
         """First offset of the oldest open transaction.
 
-        If no transaction is open, this is `next_offset`.
+        If no transaction is open, the last stable offset is `next_offset`.
 
-        The first use reads the whole log. Kafka's counterpart is ``UnifiedLog.lastStableOffset``.
+        The first access to this property reads the whole log. Kafka's counterpart is
+        ``UnifiedLog.lastStableOffset``.
         """
         return self.log.transactions.last_stable_offset
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last valid batch, which Kafka calls the log end offset.
+        """Offset after the last valid batch. Kafka calls it the log end offset.
 
-        The first use reads the batches of the last segment.
+        The first access to this property reads the batches of the last segment.
         """
         return self.log.next_offset
 
     def offset_at(self, time: Time, below_log_start: bool = False) -> int:
-        """Return the first offset whose record has a given timestamp or a later one.
+        """Return the offset of the first record that has a given timestamp or a later one.
 
         Parameters
         ----------
@@ -72,16 +73,17 @@ class PartitionOffsets:
         Returns
         -------
         int
-            The offset. If no record has such a timestamp, this is `next_offset`.
+            The offset of the record, or `next_offset` if there is no such record.
 
         Raises
         ------
         TypeError, ValueError
-            `time` is not a time, or a datetime has no time zone.
+            `time` is neither an int nor a datetime, or it is a datetime without a time zone.
 
         Notes
         -----
-        Kafka: ``UnifiedLog.fetchOffsetByTimestamp``, the request ListOffsets.
+        Kafka's counterpart is ``UnifiedLog.fetchOffsetByTimestamp``, which serves the request
+        ListOffsets.
         """
         return OffsetBound("time", arguments.millis("time", time)).resolve(self.log, below_log_start)
 
@@ -91,7 +93,7 @@ class PartitionOffsets:
         Parameters
         ----------
         offset : int, optional
-            Find the first record at or after this offset. Control records are not considered.
+            Find the first record at or after this offset. Control records are skipped.
         timestamp : int, timezone-aware datetime, or str, optional
             Milliseconds since 1970-01-01 UTC, or a datetime. Find the first record, in offset
             order, with this timestamp or a later one. Three words are also accepted: "latest" (the
@@ -101,35 +103,35 @@ class PartitionOffsets:
         Returns
         -------
         Position
-            The offset and timestamp of the record, its segment, and the position in the segment.
-            These are None if there is no such record.
+            The offset and timestamp of the record, its segment, and its position in the segment.
+            These fields are None if there is no such record.
 
         Raises
         ------
         TypeError, ValueError
-            Neither or both of the arguments are given, or an argument is wrong.
+            Not exactly one of `offset` and `timestamp` is given, or its value is wrong.
         OSError
             The partition cannot be read.
 
         Notes
         -----
-        As in a broker, a lookup by timestamp trusts the maximum timestamp in a batch header, and
-        also finds control batches and aborted records.
+        A lookup by timestamp works as in a broker: it trusts the maximum timestamp in each batch
+        header, and it can find control batches and aborted records.
         """
         return seek(self.log, offset=offset, timestamp=timestamp)
 
     @property
     def max_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record with the largest timestamp.
+        """Offset and timestamp of the first record with the largest timestamp, or None.
 
-        The timestamp is in milliseconds since 1970-01-01 UTC. None if no record has a timestamp.
-        Kafka's counterpart is ListOffsets with ``MAX_TIMESTAMP`` (KIP-734).
+        The timestamp is in milliseconds since 1970-01-01 UTC. The value is None if no record has a
+        timestamp. Kafka's counterpart is ListOffsets with ``MAX_TIMESTAMP`` (KIP-734).
         """
         hit = find_max_timestamp(self.log)
         return None if hit is None else (hit.offset, hit.timestamp)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest leader epoch up to `epoch`, and the offset at which it ended.
+        """Return the largest leader epoch that is at most `epoch`, and the offset at which it ended.
 
         Parameters
         ----------
@@ -139,13 +141,13 @@ class PartitionOffsets:
         Returns
         -------
         tuple of (int, int), or None
-            The epoch and its end offset (exclusive). None if neither the checkpoint nor the batches
-            name such an epoch.
+            The epoch and its end offset (exclusive). None if there is no such epoch in the
+            checkpoint or in the batches.
 
         Notes
         -----
-        The epochs are read from the checkpoint ``leader-epoch-checkpoint``. If it is missing or
-        damaged, the headers of all batches are read. Kafka's counterparts are
+        Epochs are read from the file ``leader-epoch-checkpoint``. If this file is missing or
+        damaged, they are read from the headers of all batches. Kafka's counterparts are
         ``LeaderEpochFileCache.endOffsetFor`` and the request OffsetsForLeaderEpoch.
         """
         return end_offset_for(self.log.leader_epochs, arguments.integer("epoch", epoch), self.next_offset)

@@ -1,4 +1,4 @@
-"""`Partition`: one partition of an open log."""
+"""Read one partition of an open log, through the class `Partition`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class Partition(PartitionOffsets):
-    """One partition of a log: iterate it for `Record` objects, or read it as Arrow data.
+    """One partition of an open log. It can be iterated for `Record` objects or read as Arrow data.
 
-    `kafkafmt.open` creates partitions; ``log[topic, partition]`` returns one. pandas, Polars and
-    DuckDB accept a partition directly, through the Arrow C stream interface.
+    `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,
+    Polars and DuckDB accept a partition directly, through the Arrow C stream interface.
 
     Attributes
     ----------
     damaged : list of Damage
-        The damaged spans that the latest read with ``on_error="skip"`` omitted. Every read begins
-        with an empty list.
+        Damaged spans that the latest read omitted because of ``on_error="skip"``. Each read first
+        empties this list.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Partition(PartitionOffsets):
         return f"<kafkafmt.Partition {self.topic}-{self.partition} at {str(self.log.directory.path)!r}>"
 
     def _repr_html_(self) -> str:
-        """Return a table of the segments for notebooks. No file is read."""
+        """Return an HTML table of the segments for notebooks. No file is read."""
         caption = f"Partition {self.topic}-{self.partition} ({self.state}), log start offset {self.log_start_offset}"
         rows = [(s.name, f"{s.size:,}") for s in self.log.segments]
         return html_table(f"{caption}, {self.log.directory.path}", ("segment", "bytes"), rows)
@@ -70,24 +70,25 @@ class Partition(PartitionOffsets):
         idle_timeout: float | None = None,
         on_message: Callable[[str], None] | None = None,
     ) -> Iterator[Any]:
-        """Yield the records of a growing partition, and wait for more.
+        """Yield the records of a growing partition, and wait for new records.
 
         Parameters
         ----------
         start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected. `Partition.records` describes these parameters.
+            Arguments that select records. `Partition.records` describes them.
         poll : float, default 0.2
-            Seconds between two checks of the files.
+            Time between two checks of the files, in seconds.
         idle_timeout : float, optional
-            End after this many seconds without a new record. By default, end only if the partition
-            is deleted.
+            Time without a new record after which iteration ends, in seconds. By default, iteration
+            ends only if the partition is deleted.
         on_message : callable, optional
-            Called with a message if the log was truncated, deleted or shortened by retention.
+            Function to call with a message if the log was truncated or deleted, or if retention
+            removed records that were not read.
 
         Yields
         ------
         Record
-            In offset order.
+            The records are in offset order.
 
         Raises
         ------
@@ -98,9 +99,9 @@ class Partition(PartitionOffsets):
 
         Notes
         -----
-        Only complete, valid batches are delivered. If the last batch is incomplete, a broker may
-        still be writing it, so it is delivered only when it is complete. With "read_committed",
-        records are delivered once their transaction has ended.
+        Only complete, valid batches are delivered. A broker may still be writing an incomplete last
+        batch, so this batch is delivered when it is complete. With "read_committed", the records of
+        a transaction are delivered after the transaction has ended.
         """
         selection, skip = parse_selection(
             {
@@ -131,32 +132,34 @@ class Partition(PartitionOffsets):
         *,
         whole_batches: bool = True,
     ) -> Sent:
-        """Send batches to a file or a blocking socket without changing them.
+        """Send batches, unchanged, to a file or a blocking socket.
 
         Parameters
         ----------
         target : int, or an object with ``fileno()``
             Where to send the batches: a file descriptor, a file or a socket.
         start : int, optional
-            Offset that the first batch to send contains. A negative value counts back from the end
-            of the log. By default the log start offset.
+            Offset at which to start. The first batch sent is the one that contains this offset. A
+            negative value counts back from the end of the log. By default, sending starts at the
+            log start offset.
         max_bytes : int, optional
-            Largest number of bytes to send. The first batch is sent even if it is larger. By
-            default there is no limit.
+            Largest number of bytes to send. If the first batch is larger, it is sent nevertheless.
+            By default, there is no limit.
         whole_batches : bool, default True
-            Send complete batches only. If False, the last batch may be truncated at `max_bytes`, as
+            Send only complete batches. If False, the last batch may be truncated at `max_bytes`, as
             in a fetch response.
 
         Returns
         -------
         Sent
-            NamedTuple with two fields. `bytes` is the number of bytes sent. `next_offset` is the
-            value of `start` for the next call.
+            A NamedTuple of `bytes`, the number of bytes sent, and `next_offset`, the `start` of the
+            next call.
 
         Raises
         ------
         KafkaFormatError
-            The header of a batch is damaged. In the last segment, sending ends before this batch.
+            The header of a batch is damaged. In the last segment, such a batch is not an error:
+            sending ends before it.
         OSError
             Reading or writing failed.
 
@@ -171,7 +174,7 @@ class Partition(PartitionOffsets):
         return send(self.log, target, first, most, whole_batches=whole_batches)
 
     def __iter__(self) -> Iterator[core.Record]:
-        """Return an iterator of all records, as `records` does without arguments."""
+        """Return an iterator of all records, like `records` without arguments."""
         return self.records()
 
     @overload
@@ -189,13 +192,13 @@ class Partition(PartitionOffsets):
     ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records.
 
-        Several threads may share the iterator. Each record is returned to one thread only.
+        Several threads may share the iterator. Each record is returned to only one thread.
 
         Parameters
         ----------
         views : bool, default False
             Return keys and values as memoryviews instead of bytes. A memoryview is valid only until
-            the next record is read, so threads cannot share such an iterator.
+            the next record is read. Therefore, threads cannot share such an iterator.
         start, end : int, optional
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
             default the whole partition.
@@ -204,12 +207,12 @@ class Partition(PartitionOffsets):
             later one. An int is a number of milliseconds since 1970-01-01 UTC. If there is no such
             record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises at the first damaged span, after the records before it. "skip" omits
-            damaged spans and lists them in `damaged`.
+            "fail" returns the records before the first damaged span, and then raises an error.
+            "skip" omits damaged spans and lists them in `Partition.damaged`.
         control : bool, default False
             Include control records (transaction markers).
         below_log_start : bool, default False
-            Include records below the log start offset, which a broker hides.
+            Include records below the log start offset. A broker does not return such records.
         isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
             "read_committed" omits aborted records and ends at the last stable offset.
 
@@ -220,15 +223,16 @@ class Partition(PartitionOffsets):
         Raises
         ------
         DamagedLogError
-            The selection contains damage and `on_error` is "fail".
+            The selected range contains damage, and `on_error` is "fail".
         TypeError, ValueError
-            A keyword is unknown, a datetime has no time zone, or an offset and a time are both
-            given for one end.
+            An argument is unknown or wrong, a datetime has no time zone, or both a time and an
+            offset are given for the start or for the end.
 
         Notes
         -----
-        "read_committed" follows Kafka's consumer (``CompletedFetch``). It reads the whole log
-        first, because no broker names the aborted transactions.
+        "read_committed" omits the same records as Kafka's consumer (``CompletedFetch``). A broker
+        would list the aborted transactions. Without a broker, the whole log is read first to find
+        them.
         """
         chunks = self._chunks(RecordColumns(1024, COLUMNS), selection)
         return core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
@@ -238,30 +242,31 @@ class Partition(PartitionOffsets):
     ) -> Iterator[pa.RecordBatch]:
         """Return an iterator of Arrow record batches of about 8 MB each.
 
-        Memory use does not depend on the size of the partition. Several threads may share the
+        The memory use does not depend on the size of the partition. Several threads may share the
         iterator.
 
         Parameters
         ----------
         columns : sequence of str, optional
-            Names and order of the columns. By default the eight columns that `to_arrow` lists.
+            Names of the columns, in the order of the result. By default, all columns that
+            `to_arrow` lists except `timestampMillis`.
         **selection
-            The keyword arguments that `records` describes: start, end, start_time, end_time,
-            on_error, control, below_log_start and isolation.
+            Keyword arguments that select records: start, end, start_time, end_time, on_error,
+            control, below_log_start and isolation. `records` describes them.
 
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            No Arrow record batch is empty. Columns and types are those of `to_arrow`.
+            No Arrow record batch is empty. The columns have the types that `to_arrow` lists.
 
         Raises
         ------
         DamagedLogError
-            The selection contains damage and `on_error` is "fail". The records before it have been
-            returned.
+            The selected range contains damage, and `on_error` is "fail". The iterator returns the
+            records before the damage first.
         TypeError, ValueError
-            A keyword or column is unknown, a datetime has no time zone, or an offset and a time are
-            both given for one end.
+            An argument or column is unknown or wrong, a datetime has no time zone, or both a time
+            and an offset are given for the start or for the end.
         """
         from .. import arrow
 
@@ -274,30 +279,31 @@ class Partition(PartitionOffsets):
     ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
-        Memory use does not depend on the size of the partition.
+        The memory use does not depend on the size of the partition.
 
         Parameters
         ----------
         columns : sequence of str, optional
-            Names and order of the columns. By default the eight columns that `to_arrow` lists.
+            Names of the columns, in the order of the result. By default, all columns that
+            `to_arrow` lists except `timestampMillis`.
         **selection
-            The keyword arguments that `records` describes: start, end, start_time, end_time,
-            on_error, control, below_log_start and isolation.
+            Keyword arguments that select records: start, end, start_time, end_time, on_error,
+            control, below_log_start and isolation. `records` describes them.
 
         Returns
         -------
         pyarrow.RecordBatchReader
-            A reader of the batches that `to_batches` returns. It has a schema even if no record is
-            selected.
+            A reader of the Arrow record batches that `to_batches` returns. It has a schema even if
+            no record is selected.
 
         Raises
         ------
         DamagedLogError
-            The selection contains damage and `on_error` is "fail". The error is raised when a batch
-            is read.
+            The selected range contains damage, and `on_error` is "fail". The reader raises this
+            error when it reaches the damage.
         TypeError, ValueError
-            A keyword or column is unknown, a datetime has no time zone, or an offset and a time are
-            both given for one end.
+            An argument or column is unknown or wrong, a datetime has no time zone, or both a time
+            and an offset are given for the start or for the end.
         """
         from .. import arrow
 
@@ -310,8 +316,8 @@ class Partition(PartitionOffsets):
         Parameters
         ----------
         columns : sequence of str, optional
-            Names and order of the columns. By default all columns listed below except
-            `timestampMillis`.
+            Names of the columns, in the order of the result. By default, all columns listed below
+            except `timestampMillis`.
         start, end : int, optional
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
             default the whole partition.
@@ -320,63 +326,66 @@ class Partition(PartitionOffsets):
             later one. An int is a number of milliseconds since 1970-01-01 UTC. If there is no such
             record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
-            `damaged`.
+            "fail" raises an error at the first damaged span. "skip" omits damaged spans and lists
+            them in `Partition.damaged`.
         control, below_log_start : bool, default False
-            Include control records (transaction markers), and records below the log start offset,
-            which a broker hides.
+            Include control records (transaction markers), or records below the log start offset. A
+            broker does not return records below the log start offset.
         isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
             "read_committed" omits aborted records and ends at the last stable offset.
 
         Returns
         -------
         pyarrow.Table
-            One row per record, in offset order. The schema is that of Spark's Kafka source:
+            One row per record, in offset order. The columns are those of Spark's Kafka source, and
+            `timestampMillis`:
 
             - key, value: binary; null if the record's key or value is null
             - topic: string; partition: int32; offset: int64
-            - timestamp: timestamp[us, tz=UTC]; null if the record has none, or one that int64
-              microseconds cannot hold
-            - timestampType: int32; 0 CreateTime, 1 LogAppendTime, -1 none (magic 0)
+            - timestamp: timestamp[us, tz=UTC]; null if the record has no timestamp, or if int64
+              microseconds cannot represent it
+            - timestampType: int32; 0 is CreateTime, 1 is LogAppendTime, -1 means no timestamp
+              (magic 0)
             - headers: list<element: struct<key: string, value: binary>>; null if the record has no
               headers
-            - timestampMillis: int64; the timestamp as stored, in milliseconds; -1 if there is none
+            - timestampMillis: int64; the stored timestamp in milliseconds, or -1 if there is none
 
         Raises
         ------
         DamagedLogError
-            The selection contains damage and `on_error` is "fail". No table is returned;
-            `to_batches` returns the records before the damage.
+            The selected range contains damage, and `on_error` is "fail". No table is returned. To
+            get the records before the damage, use `to_batches`.
         TypeError, ValueError
-            A keyword or column is unknown, a datetime has no time zone, or an offset and a time are
-            both given for one end.
+            An argument or column is unknown or wrong, a datetime has no time zone, or both a time
+            and an offset are given for the start or for the end.
 
         Notes
         -----
-        The table is held in memory; `to_batches` and `to_reader` stream Arrow record batches of
-        about 8 MB. "read_committed" follows Kafka's consumer (``CompletedFetch``), and reads the
-        whole log first, because no broker names the aborted transactions.
+        The whole table is in memory. `to_batches` and `to_reader` stream Arrow record batches of
+        about 8 MB instead. "read_committed" omits the same records as Kafka's consumer
+        (``CompletedFetch``). A broker would list the aborted transactions. Without a broker, the
+        whole log is read first to find them.
         """
         return self.to_reader(columns, **selection).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the eight default columns of all records as an Arrow C stream.
+        """Export all records as an Arrow C stream with the eight default columns of `to_arrow`.
 
-        pandas, Polars and DuckDB can read this stream. Memory use does not depend on the size of
-        the partition.
+        pandas, Polars and DuckDB can read this stream. The memory use does not depend on the size
+        of the partition.
         """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _on_damage(self, skip: bool) -> OnDamage | None:
-        """Empty `damaged`, and return the callback for damage that a read finds.
+        """Empty the list `damaged`, and return the function that a read calls with each damage.
 
-        The callback is None if damage is not skipped.
+        Return None if damage is an error instead.
         """
         self.damaged = []
         return self.damaged.append if skip else None
 
     def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
-        """Decode the selected records into `columns`, and return them in chunks."""
+        """Decode the selected records into `columns`, and return an iterator of the chunks."""
         selection, skip = parse_selection(given)
         on_damage = self._on_damage(skip)
         return self.log.chunks(columns, selection.resolve(self.log), on_damage=on_damage)

@@ -89,7 +89,7 @@ def test_error_of_the_output_carries_facts_and_names_arguments(tmp_path: Path) -
     with pytest.raises(kafkafmt.OutputExistsError, match="pass overwrite=True") as exists:
         kafkafmt.export(GOLDEN.roots, tmp_path / "out")
     assert exists.value.output == tmp_path / "out"
-    with pytest.raises(kafkafmt.OutputPlaceError, match=r"contains .*, which is an input; choose another place"):
+    with pytest.raises(kafkafmt.OutputPlaceError, match=r"contains .*, which is an input; choose another directory"):
         kafkafmt.export(GOLDEN.roots, GOLDEN.roots[0].parent, overwrite=True)
 
 

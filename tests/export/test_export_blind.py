@@ -75,7 +75,7 @@ def test_driver_raises_if_a_task_found_damage_in_a_valid_batch(folder: Path) -> 
     assert not isinstance(plan, str)
     check_damage(plan)  # the driver sees the same bytes
     segment.path.write_bytes(valid)
-    with pytest.raises(UnavailableSegmentError, match="sees another file"):
+    with pytest.raises(UnavailableSegmentError, match="another file on the task's host"):
         check_damage(plan)
 
 
@@ -141,7 +141,8 @@ def test_export_fails_if_a_task_delivers_fewer_or_more_records(
             return manifest
 
         with pytest.raises(
-            OSError, match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + difference} records of 200"
+            OSError,
+            match=rf"{TOPIC}-0, from offset 0: a task on host .* delivered {200 + difference} records, but 200 ",
         ):
             run_export([folder.parent], write=write_with_wrong_count)
         assert leftovers(tmp_path) == []

@@ -26,7 +26,7 @@ def odd(tmp_path: Path) -> Path:
 def test_export_names_a_topic_that_is_not_utf8(odd: Path, tmp_path: Path) -> None:
     done = inside("export", odd, "--output", tmp_path / "out")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1), done.stderr
-    assert "the topic's name 'caf\\udce9' is not UTF-8" in done.stderr
+    assert "the topic name 'caf\\udce9' is not valid UTF-8" in done.stderr
     assert str(odd) in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -39,7 +39,7 @@ def test_export_of_other_topics_ignores_such_a_name(odd: Path, tmp_path: Path) -
     found = discover([odd])
     options = ExportOptions((odd,), tmp_path / "out")
     Export(found, [d for d in found.partitions if d.topic == "plain"], options)
-    with pytest.raises(OSError, match="is not UTF-8"):
+    with pytest.raises(OSError, match="is not valid UTF-8"):
         Export(found, found.partitions, options)
 
 

@@ -104,7 +104,8 @@ def test_bounds_without_records_select_nothing_or_raise() -> None:
     late = {"startingTimestamp": FIRST + 10**9, "startingOffsetsByTimestampStrategy": "latest"}
     assert read_offsets(SEGMENTS, subscribe=TIME, **late) == {}
     with pytest.raises(
-        OptionError, match=r"startingTimestamp: segments-time-0 has no record at or after \d+; .*Strategy=latest"
+        OptionError,
+        match=r"startingTimestamp: segments-time-0 has no record with timestamp \d+ or later; .*Strategy=latest",
     ):
         read_offsets(SEGMENTS, subscribe=TIME, startingTimestamp=FIRST + 10**9)
 
@@ -150,7 +151,7 @@ def test_replicas_raise_unless_the_longest_is_chosen(tmp_path: Path) -> None:
     both = [tmp_path / "one", tmp_path / "two"]
     with pytest.raises(
         OptionError,
-        match=r"epochs-0 is in both .*; name only one of the two directories, or set the option replicas=longest",
+        match=r"epochs-0 is in both .*; pass only one of the two directories, or set the option replicas=longest",
     ):
         read(both)
     same_rows(rows(read(both, replicas="longest")), epochs.expected())
@@ -203,7 +204,7 @@ def test_permissive_mode_logs_each_damaged_span(caplog: pytest.LogCaptureFixture
     read(case("torn").roots)
     logged = [r.getMessage() for r in caplog.records]
     [flip] = [t for t in logged if "torn-flip-old-0: offsets 144 to 146 are omitted: " in t]
-    assert "00000000000000000096.log, 128 bytes at position 2048: CRC-32C is" in flip
+    assert "00000000000000000096.log, 128 damaged bytes at position 2048: CRC-32C is" in flip
     assert any("offsets 210 to unknown" in t for t in logged)
     caplog.clear()
     read(case("torn").roots, mode="DROPMALFORMED")
@@ -255,20 +256,23 @@ def test_every_option_is_accepted() -> None:
         ({"subscribes": "x"}, "unknown option subscribes; did you mean subscribe?"),
         ({"xyzzy": "x"}, "unknown option xyzzy; the options are subscribe, subscribePattern, assign"),
         ({"subscribe": "a", "assign": "{}"}, "subscribe and assign are given"),
-        ({"subscribePattern": "("}, r"subscribePattern '\(' is not a regular expression"),
+        ({"subscribePattern": "("}, r"subscribePattern is '\(', which is not a valid regular expression"),
         ({"assign": "orders"}, "assign is not JSON"),
-        ({"assign": '{"orders": 1}'}, "assign is not JSON like"),
+        ({"assign": '{"orders": 1}'}, "assign must be JSON such as"),
         (
             {"assign": '{"segments-size": [7, 1]}'},
-            "assign names segments-size-7, which does not exist; the topics are segments-entries",
+            "assign names segments-size-7, which does not exist; the existing topics are segments-entries",
         ),
-        ({"subscribe": "orders"}, "subscribe names orders, which does not exist; the topics are segments-entries"),
+        (
+            {"subscribe": "orders"},
+            "subscribe names orders, which does not exist; the existing topics are segments-entries",
+        ),
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
-        ({"startingOffsets": "5"}, "startingOffsets is '5'; it must be earliest or JSON like"),
+        ({"startingOffsets": "5"}, "startingOffsets is '5'; it must be earliest or JSON such as"),
         ({"startingOffsets": "{"}, "startingOffsets is not JSON"),
-        ({"startingOffsets": '{"segments-time": 5}'}, "startingOffsets is not JSON like"),
-        ({"startingOffsets": '{"segments-time": {"0": true}}'}, "startingOffsets is not JSON like"),
+        ({"startingOffsets": '{"segments-time": 5}'}, "startingOffsets must be JSON such as"),
+        ({"startingOffsets": '{"segments-time": {"0": true}}'}, "startingOffsets must be JSON such as"),
         ({"startingOffsets": '{"segments-time": {"0": -1}}'}, r"startingOffsets is -1 \(latest\) for segments-time-0"),
         ({"endingOffsets": '{"segments-time": {"0": -2}}'}, r"endingOffsets is -2 \(earliest\) for segments-time-0"),
         (
@@ -451,9 +455,13 @@ def test_offsets_out_of_range_fail_unless_data_loss_is_allowed(
 def test_bounds_in_the_wrong_order_are_an_error(tmp_path: Path) -> None:
     log_of_two_segments(tmp_path)
     for loss in ("true", "false"):
-        with pytest.raises(OptionError, match="startingOffsets of t-0 is 25, which is above endingOffsets, 20"):
+        with pytest.raises(
+            OptionError, match="startingOffsets of t-0 is 25; it must not be greater than endingOffsets, which is 20"
+        ):
             read(tmp_path, startingOffsets='{"t": {"0": 25}}', endingOffsets='{"t": {"0": 20}}', failOnDataLoss=loss)
-        with pytest.raises(OptionError, match="startingTimestamp of t-0 is 5, which is above endingTimestamp, 4"):
+        with pytest.raises(
+            OptionError, match="startingTimestamp of t-0 is 5; it must not be greater than endingTimestamp, which is 4"
+        ):
             read(
                 tmp_path,
                 startingTimestamp="5",

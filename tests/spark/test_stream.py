@@ -144,10 +144,10 @@ def remove_offsets(folder: Path, cause: str) -> None:
 
 
 LOST = {
-    "retention": "t-0: offsets 5 to 9 are gone: the log starts at 10",
-    "truncated": "t-0: it ends at offset 0, but was read up to offset 5: it was truncated",
+    "retention": "t-0: offsets 5 to 9 were removed by retention: the log starts at offset 10",
+    "truncated": "t-0: the log was truncated: it ends at offset 0, but the stream has read it up to offset 5",
     "deleted": "subscribe names t, which does not exist",
-    "deleted, none named": "t-0: it was read up to offset 5 and no longer exists",
+    "deleted, none named": "t-0: the partition no longer exists; the stream has read it up to offset 5",
 }
 
 
@@ -174,14 +174,16 @@ def test_offsets_lost_before_they_were_read_raise_or_are_skipped(tmp_path: Path,
 def test_offsets_missing_from_a_plan_raise_data_loss_error(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
     with pytest.raises(
-        DataLossError, match=r"offsets 5 to 9 are gone: the log was truncated; set failOnDataLoss=false"
+        DataLossError, match=r"offsets 5 to 9 are lost, because the log was truncated; set failOnDataLoss=false"
     ):
         read(reader(tmp_path), {"t": {"0": 0}}, {"t": {"0": 10}})
-    with pytest.raises(DataLossError, match="u-0: offsets from 0 to 9 are gone: the partition no longer exists"):
+    with pytest.raises(DataLossError, match="u-0: offsets 0 to 9 are lost, because the partition no longer exists"):
         read(reader(tmp_path), {}, {"u": {"0": 10}})
     (tmp_path / "v-0").mkdir()
     put(tmp_path, "v-0", five(20), base=20)
-    with pytest.raises(DataLossError, match="v-0: offsets up to 9 are gone: the log starts at 20"):
+    with pytest.raises(
+        DataLossError, match="v-0: offsets up to 9 were removed by retention: the log starts at offset 20"
+    ):
         read(reader(tmp_path), {}, {"v": {"0": 10}})
     assert read(reader(tmp_path, failOnDataLoss="false"), {"t": {"0": 3}}, {"t": {"0": 10}}) == [
         ("t", 0, 3),
@@ -197,13 +199,17 @@ def test_offsets_missing_from_a_plan_raise_data_loss_error(tmp_path: Path) -> No
 
 def test_wrong_option_of_a_stream_raises(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0))
-    with pytest.raises(OptionError, match="endingOffsets is only for batch queries: a stream has no end"):
+    with pytest.raises(
+        OptionError, match="endingOffsets can be used only in batch queries, because a stream has no end"
+    ):
         reader(tmp_path, endingOffsets="latest").initialOffset()
     with pytest.raises(OptionError, match="maxOffsetsPerTrigger is 0; it must be at least 1"):
         reader(tmp_path, maxOffsetsPerTrigger="0")
     with pytest.raises(OptionError, match="startingOffsets must include t-0"):
         reader(tmp_path, startingOffsets="{}").initialOffset()
-    with pytest.raises(OptionError, match="minOffsetsPerTrigger is 9, which is above maxOffsetsPerTrigger, 8"):
+    with pytest.raises(
+        OptionError, match="minOffsetsPerTrigger is 9; it must not be greater than maxOffsetsPerTrigger, which is 8"
+    ):
         reader(tmp_path, minOffsetsPerTrigger="9", maxOffsetsPerTrigger="8")
     with pytest.raises(OptionError, match="maxTriggerDelay is 'soon'; it must be a time such as 500ms, 30s or 15m"):
         reader(tmp_path, maxTriggerDelay="soon")

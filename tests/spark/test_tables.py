@@ -74,7 +74,7 @@ def test_temporary_view_reads_its_log(spark: SparkSession, path: Path) -> None:
 def test_table_cannot_be_inserted_into(spark: SparkSession, path: Path, table: str) -> None:
     """Spark reports only the source of the rows to the data source, not the table to which they are written."""
     spark.sql(f"CREATE TABLE {table} USING kafkafmt OPTIONS (path '{path}', subscribe 'orders')")
-    with pytest.raises(Exception, match=r"no path: .* INSERT INTO and toTable cannot be used"):
+    with pytest.raises(Exception, match=r"no path was given; .* INSERT INTO and toTable cannot be used"):
         spark.table(table).write.mode("append").insertInto(table)
     assert spark.table(table).count() == 10
 
@@ -123,7 +123,7 @@ def test_table_without_our_columns_is_refused_with_a_remedy(spark: SparkSession,
     )
     frame.saveAsTable(table)
     assert len(list(kafkafmt.open(path)["orders", 0])) == 11
-    with pytest.raises(Exception, match=r"no path: .* by CREATE TABLE .* not by saveAsTable"):
+    with pytest.raises(Exception, match=r"no path was given; .* by CREATE TABLE .* not by saveAsTable"):
         spark.table(table).count()
 
 

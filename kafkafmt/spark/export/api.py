@@ -78,29 +78,31 @@ def export(
         record with this timestamp or a later one. If there is no such record, the end of the log is
         used.
     group : str, optional
-        Name of a consumer group. Only the topics for which it has committed offsets are exported,
-        each partition from the committed offset on. `paths` must contain ``__consumer_offsets``.
+        Name of a consumer group. The export contains only topics for which the group has committed
+        offsets. In each partition, it starts at the committed offset. `paths` must contain
+        ``__consumer_offsets``.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     below_log_start : bool, default False
         Include records below the log start offset. A broker does not return such records.
     internal : bool, default False
-        Include Kafka's internal topics, whose names start with "__". Even if this is False,
-        internal topics are included if they match a glob that starts with "__", and partitions are
-        included if their directories are in `paths`.
+        Include Kafka's internal topics, whose names start with "__". Two kinds of internal topics
+        are always included: those that match a glob in `topics` that starts with "__", and those
+        whose partition directories are in `paths`.
     on_error : {"quarantine", "fail"}, default "quarantine"
-        "quarantine" exports all intact records and writes the damaged spans to the directory
-        `output`/quarantine. "fail" raises an error at the first damage and leaves no output.
+        "quarantine" exports all intact records, and writes the damaged bytes of the logs to the
+        directory `output`/quarantine. "fail" raises an error at the first damage and creates no
+        output.
     compression : {"zstd", "snappy", "lz4", "none"}, default "zstd"
         Compression codec of the Parquet files.
     compression_level : int, default 1
         Compression level for zstd, from -7 to 22. The other codecs have no level.
     overwrite : bool, default False
-        Replace an existing output. The old output stays complete until the new one replaces it.
+        Replace an existing output. The old output remains intact until the new output is complete.
     master : str, default "local[*]"
         Master URL of the Spark session to start. Every executor must be able to access `paths` and
-        `output`. If the process already has an active Spark session, that session is used, and it
-        is not stopped.
+        `output`. If the process already has an active Spark session, the export uses that session
+        and does not stop it.
     replicas : "longest", optional
         "longest" means that if two paths contain the same partition, the copy with the higher end
         offset is read. By default, an error is raised for such a partition.
@@ -115,8 +117,8 @@ def export(
         number of bytes done and the total number of bytes. The steps are "starting Spark" (both
         numbers are 0), "planning" and "exporting".
     on_message : callable, optional
-        Function to call with each message about the input, such as a message about a file that
-        retention removed. The report contains all messages.
+        Function to call with each message about the input. An example is the message that retention
+        removed a file. The report contains all messages.
 
     Returns
     -------
@@ -210,13 +212,16 @@ def _from_group(
 ) -> tuple[ExportOptions, list[PartitionDir]]:
     """Return the options and partitions of an export that starts at the offsets of a consumer group.
 
-    Damage in ``__consumer_offsets`` is raised if `on_error` is "fail". Otherwise, it is a message.
+    If `on_error` is "fail", damage in ``__consumer_offsets`` raises an error. Otherwise, it is only
+    reported as a message.
     """
     if options.selection.start is not None:
         raise ValueError("group cannot be given together with start or start_time")
     logs = [PartitionLog(d) for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
     if not logs:
-        raise NoLogError(f"paths contain no partition of {GROUPS_TOPIC}, in which groups store their offsets")
+        raise NoLogError(
+            f"paths do not contain a partition of {GROUPS_TOPIC}, the topic in which Kafka stores the offsets of groups"
+        )
 
     def skip(log: PartitionLog, damage: Damage) -> None:
         path = log.directory.path / damage.file
@@ -227,7 +232,7 @@ def _from_group(
     topics = {topic for topic, _ in committed}
     kept = [directory for directory in chosen if directory.topic in topics]
     if not kept:
-        raise LookupError(f"group {group!r} has not committed an offset for a selected topic")
+        raise LookupError(f"group {group!r} has not committed an offset for any of the selected topics")
     selection = replace(options.selection, start=OffsetBound("group", committed=committed))
     return replace(options, selection=selection, group=group), kept
 
@@ -236,7 +241,7 @@ def _from_group(
 def spark_session(
     master: str, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
-    """Provide the active Spark session, or a new one that is stopped when the context ends.
+    """Return a context that provides the active Spark session, or a new session that it stops at the end.
 
     Inside the context, Ctrl-C never interrupts a call to Java. If Spark fails to start, a
     SparkError is raised.

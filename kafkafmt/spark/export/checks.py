@@ -15,25 +15,25 @@ from ...paths import local_path
 def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
     """Raise OutputPlaceError if writing `output` would affect an input or an important directory.
 
-    No input may be inside `output` or contain `output`. Nor may `output` contain the current
+    `output` must not be inside an input or contain an input. It must not contain the current
     directory or the home directory.
     """
     for path in dict.fromkeys(Path(local_path(p)).resolve() for p in inputs):
         if output == path or output.is_relative_to(path):
-            raise OutputPlaceError(str(output), f"is in {path}, which is an input; choose another place")
+            raise OutputPlaceError(str(output), f"is inside {path}, which is an input; choose another directory")
         if path.is_relative_to(output):
-            raise OutputPlaceError(str(output), f"contains {path}, which is an input; choose another place")
+            raise OutputPlaceError(str(output), f"contains {path}, which is an input; choose another directory")
     for path, name in ((Path.cwd(), "current"), (Path.home(), "home")):
         if path.resolve().is_relative_to(output):
-            raise OutputPlaceError(str(output), f"contains the {name} directory; choose another place")
+            raise OutputPlaceError(str(output), f"contains the {name} directory; choose another directory")
 
 
 def check_names(directories: Iterable[PartitionDir]) -> None:
-    """Raise an OSError if a topic name is not UTF-8, which Parquet and Spark require."""
+    """Raise an OSError if a topic name is not valid UTF-8. Parquet and Spark require UTF-8."""
     for directory in directories:
         try:
             directory.topic.encode()
         except UnicodeEncodeError:
-            problem = f"the topic's name {directory.topic!a} is not UTF-8, so it cannot be exported"
+            problem = f"the topic name {directory.topic!a} is not valid UTF-8, so the topic cannot be exported"
             remedy = "rename the directory, or omit it"
             raise OSError(errno.EILSEQ, f"{problem}: {remedy}", str(directory.path)) from None

@@ -1,8 +1,8 @@
-"""Compare the files and records that export tasks read with those that the driver planned.
+"""Compare what export tasks read with what the driver planned.
 
-On an executor, a path may lead to an outdated or empty directory, although the driver can read the
-logs at this path. The tasks on such an executor report the files that they cannot find. Only the
-driver decides whether retention removed a missing file.
+On an executor, a path can refer to an outdated or empty directory, even if the driver can read the
+logs at this path. Tasks report the segment files that are missing on their executor. Only the
+driver decides whether retention has removed a missing file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .parquet import Manifest
 
 
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
-    """Return the plan of the only segment in `directory`.
+    """Plan the only segment in `directory`, and return the plan.
 
-    If the segment file is missing on this host because retention may have removed it, return the
-    name of this host instead of a plan.
+    If the segment file is missing, and retention may have removed it, return the name of this host
+    instead of a plan.
 
     Raise an OSError that names this host if the file is missing for another reason, or if it is
     smaller than when the driver listed it.
@@ -38,16 +38,19 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | s
             check_retention(directory, segment)
             return host_name()
         if plan.size < segment.size:
-            raise unavailable(segment, f"the file has {plan.size} bytes here, but {segment.size} on the driver")
+            raise unavailable(
+                segment, f"the file has {plan.size} bytes on this host, but {segment.size} bytes on the driver"
+            )
     except OSError as error:
         raise with_host(error) from error
     return plan
 
 
 def check_damage(plan: SegmentPlan) -> None:
-    """Raise an OSError if the driver finds a valid batch where a task found damaged bytes.
+    """Raise an OSError if a task found damaged bytes where the driver finds a valid batch.
 
-    The task then sees another file under the same path. Only the first damaged span is checked.
+    In this case, the path refers to different files on the driver and on the task's host. Only the
+    first damaged span is checked.
     """
     damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # those batches are valid
     if not damaged:
@@ -55,33 +58,33 @@ def check_damage(plan: SegmentPlan) -> None:
     try:
         with FileView(plan.segment.path) as view:
             valid = batch_at(view, damaged[0].position) is not None
-    except OSError:  # reading the damaged bytes for the quarantine reports why
+    except OSError:  # The quarantine reads the damaged bytes again and reports this error.
         return
     if valid:
         raise unavailable(
             plan.segment,
-            f"a task found damage at position {damaged[0].position}, where the driver finds a valid batch: "
-            "the host of the task sees another file",
+            f"a task found damage at position {damaged[0].position}, but the driver finds a valid batch there: "
+            "the path refers to another file on the task's host",
         )
 
 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
-    """Report a segment that is missing on `host`.
+    """Report that retention removed a segment which is missing on an executor.
 
-    Raise an OSError unless the driver also finds that retention removed the segment.
+    Raise an OSError if the driver does not confirm that retention removed the segment.
     """
     if os.path.lexists(segment.path):
         raise unavailable(
             segment,
-            f"the file is missing on host {host}, but exists on the driver, so the path refers to another directory on that host",
+            f"the file exists on the driver, but not on host {host}: the path refers to another directory on that host",
         )
     log.skip_missing(segment)
 
 
 def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
-    """Raise an OSError if a task wrote too few or too many records for its split.
+    """Raise an OSError if the number of records that a task wrote does not match its split.
 
-    It is not an error if records are missing because of damage or retention.
+    Records may be missing because of damage or retention.
     """
     least, most = 0, 0
     for piece in split.pieces:
@@ -102,5 +105,5 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
         planned = f"{least}" if least == most else f"{least} or more" if got < least else f"at most {most}"
         name = f"{split.topic}-{split.partition}, from offset {split.first_offset}"
         raise OSError(
-            f"{name}: a task on host {manifest.host} delivered {got} records of {planned}; nothing is exported"
+            f"{name}: a task on host {manifest.host} delivered {got} records, but {planned} were planned; nothing was exported"
         )

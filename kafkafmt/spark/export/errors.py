@@ -13,13 +13,13 @@ class OutputExistsError(ValueError):
     output : Path
         The output directory.
     appeared : bool
-        True if another process created the output while the export ran.
+        True if another process created the output during the export.
     """
 
     def __init__(self, output: Path, appeared: bool = False) -> None:
         message = f"{output} already exists; choose another output, or pass overwrite=True to replace it"
         if appeared:
-            message = f"{output} was created while the export ran; nothing was replaced"
+            message = f"another process created {output} during the export; the export did not replace it"
         super().__init__(message)
         self.output = output
         self.appeared = appeared

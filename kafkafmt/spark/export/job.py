@@ -3,13 +3,13 @@
 1. The driver divides the segments into splits. It reads only file names, file sizes and indexes.
 2. A Spark job reads each split once, checks it, decodes it and writes it to a Parquet file. The
    Python workers write these files themselves with pyarrow, because Spark's Parquet writer and the
-   transfer from Python to the JVM are several times slower. The tasks send only manifests back to
-   the driver.
+   transfer from Python to the JVM are several times slower. A task returns only a manifest to the
+   driver: a description of what it read and wrote.
 3. If a task cannot confirm all batches of a segment, for example because the segment is damaged, a
-   Spark job plans the segment: it decides which of its batches are delivered. The splits that
-   contain the segment are then exported again, with its plan.
-4. The driver checks the manifests, moves the files to their final paths and publishes the output
-   (staging.py).
+   second Spark job plans the segment. The plan lists the batches to deliver. The splits that
+   contain the segment are then exported again, according to the plan.
+4. The driver checks the manifests and moves the files to their final paths. Then it publishes the
+   output (staging.py).
 
 Every executor must see the input and the output under the same paths as the driver.
 """
@@ -53,7 +53,7 @@ CRCs.
 MAX_SPLITS = 20_000
 """Approximate number of splits of an export whose split size is not set."""
 SPLITS_PER_CORE = 4
-"""Number of splits per core. It is greater than one so that a core that finishes a split early can
+"""Number of splits per core. Because it is greater than one, a core that finishes a split early can
 process another split.
 """
 
@@ -66,33 +66,35 @@ class _Work:
 
     log: PartitionLog
     interval: OffsetInterval
-    """The selected records."""
+    """Range of selected offsets."""
     planned: dict[str, SegmentPlan] = field(default_factory=dict)
-    """Plans of the segments that could not be exported without a plan, by file name."""
+    """Plans, by file name, of the segments that the export could not confirm without a plan."""
     exported: list[tuple[Split, Manifest]] = field(default_factory=list)
-    """The splits that were exported, with their manifests."""
+    """The exported splits and their manifests."""
     damaged: list[Damage] = field(default_factory=list)
 
     @property
     def segments(self) -> list[SegmentFile]:
-        """The segments that may contain selected offsets."""
+        """Return the segments that may contain selected offsets."""
         return [s for s in self.log.segments if may_hold(s, self.interval)]
 
     @property
     def manifests(self) -> list[Manifest]:
-        """The manifests of the splits that were exported."""
+        """Return the manifests of the exported splits."""
         return [manifest for _, manifest in self.exported]
 
     def take_back(self, unconfirmed: set[str]) -> list[Split]:
-        """Remove the exported splits that contain one of the segments, and return them."""
+        """Remove the exported splits that contain a segment in `unconfirmed`, and return these splits."""
         taken = [(s, m) for s, m in self.exported if any(p.segment.name in unconfirmed for p in s.pieces)]
         self.exported = [(s, m) for s, m in self.exported if all(p.segment.name not in unconfirmed for p in s.pieces)]
         return [split for split, _ in taken]
 
     def plans(self) -> list[SegmentPlan]:
-        """Return a plan of each segment: the one that was made, or the batches that tasks confirmed.
+        """Return a plan for each segment that may contain selected offsets.
 
-        Raise OSError if tasks have delivered offsets of one segment twice.
+        If the segment was not planned, its plan contains the batches that the tasks have confirmed.
+
+        Raise OSError if two tasks delivered the same offset of a segment.
         """
         plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
         for confirmed in (plan for manifest in self.manifests for plan in manifest.plans):
@@ -110,8 +112,8 @@ class _Work:
 class Export:
     """An export of selected partitions to Parquet files.
 
-    The constructor checks everything that does not need Spark, so that wrong arguments are reported
-    before Spark starts.
+    The constructor checks everything that does not need Spark. Therefore, wrong arguments are
+    reported before Spark starts.
 
     Parameters
     ----------
@@ -121,7 +123,8 @@ class Export:
         The partitions to export.
     options : ExportOptions
     on_message : callable, optional
-        Called with each message about the input, for example if retention removed a file.
+        Function to call with each message about the input, such as the message that retention
+        removed a file.
 
     Raises
     ------
@@ -131,7 +134,7 @@ class Export:
         The output is inside an input or contains one, or it contains the current directory or the
         home directory.
     OSError
-        A topic name is not UTF-8.
+        A topic name is not valid UTF-8.
     """
 
     def __init__(
@@ -165,8 +168,8 @@ class Export:
         ----------
         spark : SparkSession
         progress : callable, optional
-            Called with the name of the step, the number of bytes done and the total number of
-            bytes.
+            Function to call with the name of the step, the number of bytes done and the total
+            number of bytes.
         write : callable
             Function that writes one split in a task. Tests replace it.
 
@@ -227,7 +230,7 @@ class Export:
     def _works(self) -> list[_Work]:
         """Convert the bounds of the export to offsets of each partition.
 
-        Only indexes, and a few batches that they name, are read.
+        To convert timestamps, this method reads only indexes and a few batches.
         """
         works = []
         for directory in self.chosen:
@@ -241,7 +244,7 @@ class Export:
         return ReadLimits(self.options.max_batch_bytes, run_bytes=run_bytes)
 
     def _export_splits(self, context: Any, works: list[_Work], write: WriteSplit, show: Progress) -> None:
-        """Export all splits. Plan the segments that cannot be exported without a plan."""
+        """Export all splits, and plan the segments whose batches the tasks cannot confirm."""
         total = sum(s.size for w in works for s in w.segments)
         size = self.options.split_bytes or _share(total, context.defaultParallelism, SMALLEST_SPLIT, SPLIT_BYTES)
         size = max(size, 0 if self.options.split_bytes else total // MAX_SPLITS)
@@ -265,9 +268,9 @@ class Export:
             waiting = [(w, split) for w, names in affected for split in self._again(w, w.take_back(names), size)]
 
     def _again(self, work: _Work, splits: list[Split], size: int) -> Iterator[Split]:
-        """Yield new splits in place of `splits`.
+        """Replace `splits`, which contain unconfirmed segments, with new splits.
 
-        From a segment that has a plan, they contain only the batches in the plan.
+        From a planned segment, the new splits contain only the batches in its plan.
         """
         plans = [work.planned[s.name] for s in work.segments if s.name in work.planned]
         redone = {
@@ -330,7 +333,7 @@ class Export:
     ) -> list[Manifest]:
         """Decode and write splits in a Spark job, and return the manifests in split order.
 
-        `first` is the number of the first split.
+        The splits are numbered consecutively. `first` is the number of the first one.
         """
         options = self.options
         settings = TaskSettings(
@@ -363,11 +366,11 @@ class Export:
             raise DamagedLogError(damage, str(splits[number - first].pieces[0].directory.path))
         ordered = sorted(manifests, key=lambda m: m.split)
         if [m.split for m in ordered] != list(range(first, first + len(splits))):
-            raise RuntimeError("Spark did not return exactly one result for every split")
+            raise RuntimeError("Spark did not return exactly one manifest for each split")
         return ordered
 
     def _place_files(self, works: list[_Work]) -> None:
-        """Move the file of each split to its final path, and check that no record is missing."""
+        """Move the Parquet file of each split to its final path, and check that no record is missing."""
         layout = self.staging.layout
         for work in works:
             for split, manifest in work.exported:
@@ -377,14 +380,16 @@ class Export:
                     self.staging.place(manifest.file, target)
                     size = target.stat().st_size
                     if size != manifest.bytes_written:
-                        raise OSError(f"{target}: {size} bytes, but the task wrote {manifest.bytes_written}")
+                        raise OSError(
+                            f"{target}: the file has {size} bytes, but the task wrote {manifest.bytes_written}"
+                        )
                 check_records(split, manifest, work.log)
         if not any(m.file for work in works for m in work.manifests):
             write_empty(layout.empty_data_file, self.options.compression, self.options.compression_level)
 
 
 def _add_plans(split: Split, manifest: Manifest) -> None:
-    """Add the batches that a task has confirmed to the pieces of its split."""
+    """Store the batches that a task has confirmed in the pieces of its split, as plans."""
     confirmed = {plan.segment.name: plan for plan in manifest.plans}
     for piece in split.pieces:
         if piece.plan is None:
@@ -398,6 +403,6 @@ def _size(directory: PartitionDir) -> int:
 def _share(total: int, cores: int, least: int, most: int) -> int:
     """Return a size in bytes that lets each core process several tasks or files of this size.
 
-    `least` and `most` are the limits of the result.
+    The result is not less than `least` and not more than `most`.
     """
     return min(max(total // (cores * SPLITS_PER_CORE), least), most)

@@ -1,4 +1,4 @@
-"""Define the paths of the files and directories in the output of an export.
+"""Define the paths of files and directories in the output of an export.
 
     data/topic=orders/partition=3/<first offset, 20 digits>.parquet
     quarantine/00000.parquet
@@ -37,7 +37,7 @@ class OutputLayout:
     def empty_data_file(self) -> Path:
         """Parquet file without rows. It is written only if the export contains no records.
 
-        Programs that read the export can read the schema from this file.
+        Programs can read the schema of the export from this file.
         """
         return self.data / "empty.parquet"
 

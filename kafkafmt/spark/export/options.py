@@ -26,7 +26,7 @@ the total number of bytes.
 class ExportOptions:
     """The options of an export.
 
-    `kafkafmt.export` documents the options that have no description here.
+    The documentation of `kafkafmt.export` describes the other options.
     """
 
     paths: tuple[str | PathLike[str], ...]
@@ -37,22 +37,22 @@ class ExportOptions:
     """Partition numbers. An empty tuple selects all partitions."""
     internal: bool = False
     selection: Selection = EVERYTHING
-    """The records to export. `Selection.control` has no effect."""
+    """Selects the records to export. Control records are never exported."""
     group: str | None = None
-    """Name of a consumer group. The export starts at the offsets that this group has committed.
-    This option is only copied to the report.
+    """Name of the consumer group at whose committed offsets the export starts. `selection` contains
+    these offsets. The name is only copied to the report.
     """
     on_error: str = "quarantine"
     compression: str = "zstd"
     compression_level: int | None = None
-    """Compression level for zstd. None selects level 1. Other codecs have no level."""
+    """Compression level for zstd. None means level 1. Must be None for other codecs, which have no level."""
     overwrite: bool = False
     master: str = "local[*]"
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     split_bytes: int | None = None
-    """Number of log bytes that are exported to one file. None selects a size that suits the size of
-    the logs and the number of cores.
+    """Number of log bytes per Parquet file. None means that it is chosen from the total size of the
+    logs and the number of cores.
     """
 
     def __post_init__(self) -> None:
@@ -71,21 +71,21 @@ class ExportOptions:
 
     @property
     def offsets(self) -> OffsetRange:
-        """The range of offsets that is exported."""
+        """Return the range of offsets to export."""
         return OffsetRange(self.selection.start, self.selection.end)
 
     @property
     def isolation(self) -> str:
-        """The isolation level: "read_uncommitted" or "read_committed"."""
+        """Return the isolation level: "read_uncommitted" or "read_committed"."""
         return self.selection.isolation
 
     @property
     def below_log_start(self) -> bool:
-        """Whether records below the log start offset are exported."""
+        """Return whether records below the log start offset are exported."""
         return self.selection.below_log_start
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the options as the dict that is written to `report.json`."""
+        """Return the options as they appear in `report.json`."""
         selection = self.selection
         return {
             "paths": [str(path) for path in self.paths],

@@ -1,12 +1,12 @@
 """Write one split of a partition to a Parquet file, directly in a Spark task.
 
-    key, value, offset, timestamp, timestampType, headers
+The columns are key, value, offset, timestamp, timestampType and headers. The topic and the
+partition are in the directory names (layout.py) and in the key-value metadata of each file.
 
-The topic and the partition are not columns. They are in the directory names (layout.py) and in the
-key-value metadata of each file. Offsets and timestamps are delta-encoded and have statistics.
-`timestampType` is dictionary-encoded. The other columns have neither dictionaries nor statistics,
-because these would cost more time than they save. A row group has at most ROW_GROUP_BYTES before
-compression, to limit the memory that a worker needs.
+Offsets and timestamps are delta-encoded and have statistics. `timestampType` is dictionary-encoded.
+The other columns have neither dictionaries nor statistics, because these would cost more time than
+they save. A row group has at most ROW_GROUP_BYTES before compression, to limit the memory that a
+worker needs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TaskSettings:
     level: int | None = None
     limits: ReadLimits = DEFAULT_LIMITS
     stop_at_damage: bool = False
-    """If True, a task that finds damage stops at once and leaves no file."""
+    """If True, a task stops at the first damage that it finds, and leaves no file."""
 
 
 @dataclass
@@ -69,13 +69,13 @@ class Manifest:
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Paths of the segment files that were missing when the task tried to read them. The list
-    contains only files that, as far as this host can see, retention removed.
+    contains only files that retention has removed, as far as this host can see.
     """
     plans: list[SegmentPlan] = field(default_factory=list)
-    """For each piece of the split, the batches that the task has confirmed, as a plan."""
+    """The batches that the task has confirmed, as one plan for each piece of the split."""
     unconfirmed: list[str] = field(default_factory=list)
-    """Names of the segments that must be planned before they can be exported. If there is one, the
-    task has written no file.
+    """Names of the segments that must be planned before they can be exported. If the list is not
+    empty, the task has written no file.
     """
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
@@ -83,7 +83,7 @@ class Manifest:
 
 
 class _StopAtDamageError(Exception):
-    """Raised to stop a task at the first damage."""
+    """Raised inside a task to stop it at the first damage."""
 
 
 def open_writer(
@@ -117,7 +117,7 @@ def write_split(number: int, split: Split, settings: TaskSettings) -> Manifest:
                     manifest.file, manifest.first_offset = name, group["offset"][0].as_py()
                 writer.write_table(group.replace_schema_metadata(schema.metadata), ROW_GROUP_ROWS)
             _note(manifest, group)
-            del group  # frees the memory before the next row group is built
+            del group  # free the memory before the next row group is built
         if writer is not None:
             with watch.writing():
                 writer.close()
@@ -139,7 +139,7 @@ def write_split(number: int, split: Split, settings: TaskSettings) -> Manifest:
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Combine Arrow record batches into tables that are about as large as a Parquet row group."""
+    """Combine Arrow record batches into tables of about the size of a Parquet row group."""
     held: list[pa.RecordBatch] = []
     size = rows = 0
     for batch in batches:
@@ -183,9 +183,9 @@ def _batches(
 
 
 def _unconfirmed_after(split: Split, name: str, settings: TaskSettings) -> Iterator[str]:
-    """Yield the names of the segments after the segment `name` that must be planned.
+    """Yield the names of unconfirmed segments in `split` that come after the segment `name`.
 
-    As a result, the driver can plan all of them together.
+    The driver can then plan all unconfirmed segments of the split in one Spark job.
     """
     names = [piece.segment.name for piece in split.pieces]
     for piece in split.pieces[names.index(name) + 1 :]:
@@ -196,7 +196,7 @@ def _unconfirmed_after(split: Split, name: str, settings: TaskSettings) -> Itera
 
 
 def _note(manifest: Manifest, group: pa.Table) -> None:
-    """Update the counts and ranges in `manifest` with the rows of `group`."""
+    """Add the rows of a table to the counts and ranges in `manifest`."""
     manifest.rows += group.num_rows
     manifest.last_offset = group["offset"][-1].as_py()
     ends = pc.min_max(group["timestamp"])
@@ -210,7 +210,7 @@ def _note(manifest: Manifest, group: pa.Table) -> None:
 def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
     """Remove the file of a failed attempt to write a split.
 
-    If the task is killed before it can remove the file, the driver removes it.
+    If the task is killed first, the driver removes the file.
     """
     if writer is not None:
         try:
@@ -221,9 +221,10 @@ def _discard(writer: pq.ParquetWriter | None, path: Path) -> None:
 
 
 def write_empty(path: Path, compression: str, level: int | None) -> None:
-    """Write a Parquet file without rows.
+    """Write a Parquet file that has the columns of an exported table, but no rows.
 
-    Its columns are in the order in which a reader sees them in an export with records.
+    The topic and the partition are the last two columns, as in a reader that takes them from the
+    directory names.
     """
     path.parent.mkdir(exist_ok=True)
     schema = pa.schema([*schema_of(COLUMNS), SCHEMA.field("topic"), SCHEMA.field("partition")])

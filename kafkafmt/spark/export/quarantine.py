@@ -1,4 +1,4 @@
-"""Select the damage that may affect an export, and write the damaged bytes to a Parquet file."""
+"""Select the damage that may affect exported offsets, and write the damaged bytes to a Parquet file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .options import ExportOptions
 from .parquet import open_writer
 
 MAX_SPAN_BYTES = 16 << 20
-"""Largest number of damaged bytes in one row. If a damaged range is longer, only its first bytes
-are written, and the message in the row says so.
+"""Largest number of bytes in one row. If a damaged range is longer, the row contains only its first
+bytes, and its message says so.
 """
 
 SCHEMA = pa.schema(
@@ -50,7 +50,7 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
     """Narrow the offset range of damage that a task found, using the batches around the damage.
 
-    The task itself cannot do this, because it reads only a part of the segment.
+    The task cannot do this itself, because it reads only a part of the segment.
     """
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length
@@ -69,7 +69,10 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
 
 
 def write_quarantine(path: Path, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> None:
-    """Write one row for each damaged range, in order of topic, partition, file and position."""
+    """Write one row for each damaged range of bytes.
+
+    The rows are sorted by topic, partition, file and position.
+    """
     path.parent.mkdir(exist_ok=True)
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
     with open_writer(path, SCHEMA, options.compression, options.compression_level) as writer:
@@ -85,9 +88,9 @@ def _row(directory: PartitionDir, damage: Damage) -> dict[str, Any]:
         with FileView(directory.path / damage.file) as view:
             data = view.read(damage.position, min(damage.length, MAX_SPAN_BYTES))
     except OSError as error:
-        message += f" (its bytes could not be kept: {error.strerror})"
+        message += f" (the damaged bytes could not be stored: {error.strerror})"
     if data is not None and damage.length > len(data):
-        message += f" (only its first {len(data)} of {damage.length} bytes are kept)"
+        message += f" (only the first {len(data)} of {damage.length} damaged bytes were stored)"
     return {
         "topic": directory.topic,
         "partition": directory.partition,

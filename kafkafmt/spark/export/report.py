@@ -19,9 +19,9 @@ from .options import ExportOptions
 
 @dataclass(frozen=True)
 class PartitionRead:
-    """Numbers of segments, batches, records and bytes that were read from one partition.
+    """Counts the segments, batches, records and bytes that were read from one partition.
 
-    A wrapper message counts as one batch.
+    A wrapper message (v0 or v1) counts as one batch.
     """
 
     segments: int
@@ -56,18 +56,18 @@ class PartitionWritten:
 
 @dataclass(frozen=True)
 class PartitionQuarantined:
-    """Summary of the damage in one partition that may affect the selected offsets."""
+    """Summarizes the damage in one partition that may affect the selected offsets."""
 
     spans: int
     bytes: int
     records: int | None
-    """Number of lost records. None if it is unknown for at least one damaged range of bytes."""
+    """Number of lost records. None if this number is unknown for at least one damaged range of bytes."""
     damaged: tuple[Damage, ...]
 
 
 @dataclass(frozen=True)
 class PartitionSkipped:
-    """Intact data of one partition that was not exported."""
+    """Describes the intact data of one partition that was not exported."""
 
     records: int
     """Number of records that were read but are not selected, such as control records."""
@@ -78,7 +78,7 @@ class PartitionSkipped:
 
 @dataclass(frozen=True)
 class PartitionExport:
-    """The export result for one partition."""
+    """Describes the result of an export for one partition."""
 
     topic: str
     partition: int
@@ -89,12 +89,12 @@ class PartitionExport:
     quarantined: PartitionQuarantined
     skipped: PartitionSkipped
     in_doubt: tuple[Doubt, ...]
-    """Transactions that "read_committed" omits because their outcome is not known."""
+    """Transactions that "read_committed" omitted because their outcome is not known."""
 
 
 @dataclass(frozen=True)
 class TotalRead:
-    """Totals of what was read from all exported partitions."""
+    """Totals of the data that was read, over all exported partitions."""
 
     partitions: int
     segments: int
@@ -105,7 +105,7 @@ class TotalRead:
 
 @dataclass(frozen=True)
 class TotalWritten:
-    """Totals of what was written for all exported partitions."""
+    """Totals of the Parquet files that were written, over all exported partitions."""
 
     files: int
     records: int
@@ -115,17 +115,17 @@ class TotalWritten:
 
 @dataclass(frozen=True)
 class TotalQuarantined:
-    """Totals of the damage in all exported partitions."""
+    """Totals of the damage, over all exported partitions."""
 
     spans: int
     bytes: int
     records: int | None
-    """Number of lost records. None if it is unknown for at least one damaged range of bytes."""
+    """Number of lost records. None if this number is unknown for at least one damaged range of bytes."""
 
 
 @dataclass(frozen=True)
 class LeftOutPartition:
-    """A partition that was found but not exported."""
+    """Describes a partition that was found but not exported."""
 
     topic: str
     partition: int
@@ -141,12 +141,12 @@ class TotalSkipped:
     segments: int
     partitions: tuple[LeftOutPartition, ...]
     messages: tuple[str, ...]
-    """Messages about the input, for example that retention removed a file."""
+    """Messages about the input, such as the message that retention removed a file."""
 
 
 @dataclass(frozen=True)
 class TotalInDoubt:
-    """Number of transactions, in all exported partitions, whose outcome is not known."""
+    """Counts the transactions whose outcome is not known, over all exported partitions."""
 
     transactions: int
 
@@ -161,22 +161,20 @@ class Codec:
 
 @dataclass(frozen=True)
 class TaskSeconds:
-    """Time that the tasks spent on each activity, in seconds, added up over all tasks."""
+    """Time that all tasks together spent on each activity, in seconds."""
 
     reading: float
     """Time spent in system calls that read files."""
     decompressing: float
     decoding: float
-    """Time spent on everything else, such as checking CRCs, decoding records and building Arrow
-    arrays.
-    """
+    """Time spent on all other work, such as checking CRCs, decoding records and building Arrow arrays."""
     writing: float
     """Time spent encoding, compressing and writing Parquet files."""
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Duration of each step of an export, in seconds. Starting Spark is not included."""
+    """Duration of each step of an export, in seconds. The time to start Spark is not included."""
 
     planning: float
     exporting: float
@@ -193,8 +191,8 @@ class ExportReport:
     Attributes
     ----------
     ok : bool
-        False if data is damaged, or if "read_committed" omits a transaction whose outcome is not
-        known.
+        False if data is damaged, or if "read_committed" omitted a transaction because its outcome
+        is not known.
     started, finished : datetime
         Start and end of the export, in UTC.
     output : Path
@@ -209,7 +207,7 @@ class ExportReport:
     seconds : Seconds
         Duration of each step.
     worker_memory : int
-        Highest resident memory of any Python worker, in bytes.
+        Peak resident memory of the Python worker that used most, in bytes.
     options : ExportOptions
         Options of the export. `options.master` is the master URL of the Spark session that was
         used.

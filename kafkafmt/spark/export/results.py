@@ -43,13 +43,13 @@ def partition_result(
     damaged: Sequence[Damage],
     doubts: Sequence[Doubt],
 ) -> PartitionExport:
-    """Return the export result for one partition."""
+    """Build the part of the report that describes one partition."""
     extents = [e for s in splits for p in s.pieces for e in p.extents]
     written = sum(m.rows for m in manifests)
     unreadable = sum(d.records or 0 for m in manifests for d in m.damaged)
     counts = [e.records for e in extents]
     known = [n for n in counts if n is not None]
-    # The header of a wrapper message (v0 and v1) does not say how many messages it contains.
+    # The header of a wrapper message (v0 or v1) does not contain the number of inner messages.
     stored = sum(known) if len(known) == len(counts) else written + unreadable
     return PartitionExport(
         topic=directory.topic,
@@ -99,7 +99,7 @@ def make_report(
 ) -> ExportReport:
     """Build the report of the whole export.
 
-    `seconds` contains the durations of planning, exporting and committing.
+    `seconds` contains the durations of planning, exporting and committing, in seconds.
     """
     reads, writes = [p.read for p in partitions], [p.written for p in partitions]
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
@@ -176,7 +176,7 @@ def _seconds(
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:
-    """Return the sum of the numbers, or None if one of them is None."""
+    """Return the sum of the numbers, or None if any of them is None."""
     known = list(numbers)
     return None if None in known else sum(n or 0 for n in known)
 

@@ -1,8 +1,9 @@
-"""Run Spark jobs that report progress and can be cancelled, and shorten Spark's errors to one line.
+"""Run Spark jobs that report progress and can be cancelled.
 
-A job runs in a separate thread. Meanwhile, the calling thread checks the progress, handles Ctrl-C
-and cancels the job if the progress callback asks for it. Tasks report their progress through an
-accumulator. Spark counts the progress of each task only once, even if the task ran several times.
+A job runs in a separate thread. Meanwhile, the calling thread reports the progress, handles Ctrl-C,
+and cancels the job if the progress callback requests it. Tasks report their progress through an
+accumulator. Spark counts the progress of a task only once, even if the task ran several times.
+Errors from Spark are shortened to one line.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ RETRY_SECONDS = 0.02
 MARK = "kafkafmt-input-error:"
 TRACEBACK = "Traceback (most recent call last):"
 MISSING_MODULE = (
-    ": the executors' Python needs it too; install 'kafkafmt[spark]' there (PYSPARK_PYTHON names that Python), or ship an"
+    ": the executors' Python needs this module too; install 'kafkafmt[spark]' for that Python (see PYSPARK_PYTHON), or ship an"
     " environment with spark.archives"
 )
 
@@ -47,8 +48,8 @@ class JobProgress:
     bytes : int
         Number of bytes that the tasks have processed.
     found : list
-        What the tasks have found, such as damage. The caller can cancel the job if this list
-        contains damage.
+        Results that the caller needs before the job ends, such as damage. The caller can then
+        cancel the job.
     """
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = ()) -> None:
@@ -84,13 +85,12 @@ def run_job(
     function : callable
         Function that a task calls with each item. It returns the result for the item.
     describe : callable
-        Function that a task calls with each item and its result. It returns the amount by which the
-        progress increases.
+        Function that a task calls with each item and its result. It returns the progress to add.
     name : str
         Name of the Spark job.
     progress : callable, optional
-        Called with the total progress, several times per second. If it returns False, the job is
-        cancelled and `run_job` returns an empty list.
+        Function to call several times per second with the total progress. If it returns False, the
+        job is cancelled and `run_job` returns an empty list.
 
     Raises
     ------
@@ -145,7 +145,8 @@ def run_job(
 def in_thread(function: Callable[[], T]) -> T:
     """Call `function` in a separate thread and return its result.
 
-    Ctrl-C interrupts only the main thread, so it cannot interrupt a call to Java in `function`.
+    Python raises KeyboardInterrupt only in the main thread. Therefore, Ctrl-C cannot interrupt a
+    call to Java in `function`.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -169,9 +170,9 @@ def in_thread(function: Callable[[], T]) -> T:
 def interruptible() -> Iterator[None]:
     """Delay Ctrl-C in the main thread while a call to Java is in progress.
 
-    Without this delay, py4j prints a traceback and loses its connection. The context has no
-    effect if the process ignores SIGINT, as a background job does, or if the caller has installed a
-    handler for SIGINT.
+    Without this delay, py4j prints a traceback and loses its connection. The context has no effect
+    in two cases: the process ignores SIGINT, as a background job does, or the caller has installed
+    a handler for SIGINT.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -225,10 +226,10 @@ def spark_errors() -> Iterator[None]:
 
 
 def _simplified(error: BaseException) -> BaseException:
-    """Convert a Spark error to a TaskOSError or a SparkError.
+    """Convert an error from Spark to a TaskOSError or a SparkError.
 
-    If Spark wrapped an OSError from a task, the result is a TaskOSError. Errors that are not from
-    Spark are returned unchanged.
+    If Spark wrapped an OSError from a task, return a TaskOSError. Return an error that is not from
+    Spark unchanged.
     """
     text = str(error)
     found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', text)
@@ -240,10 +241,10 @@ def _simplified(error: BaseException) -> BaseException:
 
 
 def _cause(text: str) -> str:
-    """Extract the cause of a Spark error from the text of the error.
+    """Extract the cause from the text of a Spark error.
 
-    If a Python worker raised an exception, this exception is the cause. Otherwise, the cause is the
-    first line of the text from Java.
+    If a Python worker raised an exception, the cause is that exception. Otherwise, the cause is the
+    first line of Java's text.
     """
     before, traceback, frames = text.rpartition(TRACEBACK)
     if traceback:
@@ -259,9 +260,9 @@ def _cause(text: str) -> str:
 
 
 def _raised(frames: str) -> str:
-    """Return the exception at the end of a Python traceback, as one line.
+    """Return the exception with which a Python traceback ends, as one line.
 
-    If a Java stack trace follows the exception in `frames`, it is ignored.
+    A Java stack trace that follows the exception in `frames` is ignored.
     """
     found: list[str] = []
     for line in frames.splitlines():
@@ -274,6 +275,6 @@ def _raised(frames: str) -> str:
 
 
 def _worker_host(text: str) -> str:
-    """Return the host of the failed task as " (on host …)", or "" if `text` names no host."""
+    """Return the host of the failed task as " (on host …)", or "" if `text` does not contain it."""
     hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
     return f" (on host {hosts[-1]})" if hosts else ""

@@ -1,18 +1,18 @@
 """Publish an export atomically.
 
 All files are written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
-The export locks this directory with flock. The lock is released when the process ends. Every time
-a task is run, it writes a file with a unique name. For each split, the driver moves one of
-these files to its final path and deletes the others. `_SUCCESS` is written last.
-Then a single rename turns the staging directory into the output.
+The export locks this directory with flock, until the process ends. Each attempt of a task writes a
+file with a unique name. For each split, the driver moves one of these files to its final path and
+deletes the others. `_SUCCESS` is written last. Then a single rename turns the staging directory
+into the output.
 
 With `overwrite`, the staging directory and the old output exchange their names (renameat2,
 RENAME_EXCHANGE). If the file system does not support this, the old output is renamed to
 `.OUT.kafkafmt-old-<8 hex digits>` before the staging directory is renamed.
 
-Therefore, even if the process is killed, the output is either the old output or the complete new
-output. The only exception is a process that is killed between the two renames, which leaves no
-output. In this case, the next export restores the renamed old output. It also removes staging
+Therefore, even if the process is killed, the output path contains either the old output or the
+complete new output. There is one exception: if the process is killed between the two renames, there
+is no output. The next export then restores the renamed old output. It also removes staging
 directories that no process has locked.
 """
 
@@ -42,7 +42,7 @@ NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 class Staging:
     """Context manager for the staging directory of one export.
 
-    When the context ends, the directory is removed, unless `publish` has renamed it to the output.
+    When the context ends, the directory is removed unless `publish` has made it the output.
     """
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -54,7 +54,7 @@ class Staging:
 
     @property
     def layout(self) -> OutputLayout:
-        """The paths inside the staging directory."""
+        """Return the paths inside the staging directory."""
         return OutputLayout(self.path)
 
     def check(self) -> None:
@@ -86,15 +86,15 @@ class Staging:
                 parent.rmdir()
 
     def place(self, attempt: str, target: Path) -> None:
-        """Move a file that a task wrote to `target`, and create the parent directory if needed."""
+        """Move a file that a task wrote to `target`, and create missing parent directories."""
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(self.layout.attempts / attempt, target)
 
     def close_attempts(self) -> None:
-        """Delete all files that tasks wrote and that were not moved to their final paths.
+        """Delete the files of tasks that were not moved to a final path.
 
-        The directory of these files is deleted as well, so a task that is still running cannot
-        write another file.
+        The directory of these files is deleted as well. Therefore, a task that is still running
+        cannot write another file.
         """
         attempts = self.layout.attempts
         closed = attempts.with_name(f"{attempts.name}-closed")
@@ -115,7 +115,7 @@ class Staging:
 
     def _replace(self) -> None:
         if _renameat2(self.path, self.output, RENAME_EXCHANGE):
-            return  # the old output now has the staging directory's name, so __exit__ removes it
+            return  # __exit__ removes the old output, which now has the name of the staging directory
         old, lock = _name_next_to(self.output, "old-"), _lock(self.output)
         try:
             os.rename(self.output, old)
@@ -134,9 +134,10 @@ class Staging:
 
 
 def clean_up(output: Path) -> list[Path]:
-    """Remove the directories that killed exports left next to the output, and return their paths.
+    """Remove the directories that killed exports left next to the output, and return the removed paths.
 
-    If there is no output, a renamed old output is not removed, but becomes the output again.
+    If the output does not exist, a renamed old output is not removed. Instead, it is renamed to the
+    output again.
     """
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")
@@ -163,7 +164,7 @@ def _name_next_to(output: Path, kind: str = "") -> Path:
 def _lock(path: Path) -> int:
     """Lock the file or directory at `path`, and return its file descriptor.
 
-    Return -1 if another process has the lock or if the path no longer exists.
+    Return -1 if another process holds the lock, or if the path no longer exists.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -180,7 +181,7 @@ def _lock(path: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Delete a file or a directory tree, even if a task that is being killed still writes to it."""
+    """Delete a file or a directory tree, even while a killed task still writes to it."""
     for _ in range(5):
         try:
             if path.is_dir() and not path.is_symlink():
@@ -197,7 +198,7 @@ def _remove(path: Path) -> None:
 
 
 def _rename_new(source: Path, target: Path) -> None:
-    """Rename `source` to `target`. Raise OutputExistsError if `target` exists."""
+    """Rename `source` to `target`, or raise OutputExistsError if `target` exists."""
     try:
         if not _renameat2(source, target, RENAME_NOREPLACE):
             os.rename(source, target)
@@ -215,7 +216,7 @@ def _find_renameat2() -> Callable[..., int] | None:
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Rename with Linux flags. Return False if the kernel or file system does not support them."""
+    """Call renameat2 with `flags`. Return False if the kernel or the file system does not support it."""
     function = _find_renameat2()
     if function is None:
         return False

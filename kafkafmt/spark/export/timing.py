@@ -12,9 +12,10 @@ from .report import TaskSeconds
 
 
 class Stopwatch:
-    """Measures the time that a task spends on each activity, starting when the object is created.
+    """Measures how long a task spends on each activity.
 
-    File views and decompressors measure their own times. The method `add` adds these times.
+    The measurement starts when the object is created. A `PartitionLog` measures its own times for
+    reading and decompression; `add` adds these times.
     """
 
     def __init__(self) -> None:
@@ -23,7 +24,7 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Count the time that is spent inside the context as writing time."""
+        """Count the time inside the context as writing time."""
         started = perf_counter()
         try:
             yield
@@ -31,12 +32,12 @@ class Stopwatch:
             self._writing += perf_counter() - started
 
     def add(self, log: PartitionLog) -> None:
-        """Add the time that `log` has spent reading and decompressing."""
+        """Add the time that a log has spent on reading and decompression."""
         self._reading += log.read_seconds
         self._decompressing += log.decompress_seconds
 
     def stop(self) -> TaskSeconds:
-        """Return the seconds spent on each activity. All other time counts as decoding."""
+        """Return the seconds spent on each activity. Time that was not measured counts as decoding."""
         measured = self._reading + self._decompressing + self._writing
         decoding = max(perf_counter() - self._started - measured, 0.0)
         return TaskSeconds(self._reading, self._decompressing, decoding, self._writing)

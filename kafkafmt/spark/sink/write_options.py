@@ -84,7 +84,7 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
     """
     check_names(given, NAMES, (*SPARKS_OWN, *HINTS))
     if not given.get("path"):
-        raise OptionError("no path: pass the log directory to .save() or .start()")
+        raise OptionError("no path was given; pass the log directory to .save() or .start()")
     topic = given.get("topic")
     if topic is not None and not is_topic_name(topic):
         raise OptionError(

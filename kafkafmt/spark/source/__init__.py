@@ -1,1 +1,1 @@
-"""The Spark data source for reading, in batch and streaming queries."""
+"""The Spark data source that reads logs, for batch queries and streams."""

@@ -1,20 +1,20 @@
 """The data source `kafkafmt`, which reads log directories as a DataFrame.
 
-The options and columns are those of Spark's Kafka source.
+Its options and columns are those of Spark's Kafka source.
 
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
-The module `stream` implements streams.
+The module `stream` implements the reader for streams.
 
-Spark creates the source and then a reader, in Python processes on the driver. The reader plans
+Spark creates the data source and its reader in Python processes on the driver. The reader plans
 tasks. Each task decodes its part of the logs into Arrow record batches of about 8 MB. Sending these
-batches to the JVM takes longer than decoding them. Therefore, the options and the schema of a query
-should select only the records and columns that it needs. Filters are not pushed down, because in
-Spark 4.3 the filters of one query also reach the plan of the next query.
+batches to the JVM takes longer than decoding them. Therefore, a query should select only the
+records and columns that it needs, through its options and its schema. Filters are not pushed down,
+because in Spark 4.3 the filters of one query also reach the plan of the next query.
 
-A query reads the records that exist when it is planned. Records that are appended later are not
-read.
+A batch query reads the records that exist when it is planned. Records that are appended later are
+not read.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 
 NAME = "kafkafmt"
 OTHER_TABLE = (
-    "the columns contain the options of the SQL table that they were read from, and the new table would keep them; read that log with"
+    "the columns contain the options of the SQL table that they were read from, and the new table would keep them; read the log with"
     " .load() instead of the table"
 )
 NO_TABLE_TO_WRITE = (
-    "no path: pass the log directory to .save() or .start(); Spark does not pass the path of a table to a Python data source, so INSERT"
+    "no path was given; pass the log directory to .save() or .start(); Spark does not pass the path of a table to a Python data source, so INSERT"
     " INTO and toTable cannot be used"
 )
 NO_TABLE_OPTIONS = (
-    "no path: pass log directories to .load(); Spark passes a table's options only if it was created by CREATE TABLE … USING kafkafmt"
+    "no path was given; pass log directories to .load(); Spark passes a table's options only if it was created by CREATE TABLE … USING kafkafmt"
     " OPTIONS (path '…') without a list of columns, or by CREATE TEMPORARY VIEW, not by saveAsTable"
 )
 
@@ -67,9 +67,9 @@ NO_TABLE_OPTIONS = (
 def register(spark: SparkSession) -> None:
     """Register the data source "kafkafmt" with a Spark session.
 
-    A session finds an installed kafkafmt package by itself. Registration is needed only if the
-    package is not installed, for example if it is used from a source tree or from an archive for
-    executors.
+    If the kafkafmt package is installed, a session finds the data source by itself. Registration is
+    needed only if the package is not installed, for example if it is used from a source tree or
+    from an archive for executors.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def register(spark: SparkSession) -> None:
 
 
 class KafkaLogSource(DataSource):
-    """The data source and data sink for ``format("kafkafmt")``. Spark creates the instances.
+    """The data source and data sink for ``format("kafkafmt")``. Only Spark creates instances.
 
     Parameters
     ----------
@@ -89,18 +89,17 @@ class KafkaLogSource(DataSource):
     Raises
     ------
     OptionError
-        An option is unknown or invalid. `load()` raises this error. Options that are valid
-        only for batch queries or only for streams are checked when Spark creates the reader.
+        Raised by `load()` if an option is unknown or invalid. Some options are valid only for batch
+        queries or only for streams. They are checked when the query starts.
 
-    Notes
-    -----
-    The option `mode` decides what happens to damage:
+    The option `mode` decides how a query handles damaged data:
 
     - PERMISSIVE (default): deliver all intact records and log a warning for each damaged range of
       bytes. If planning finds the damage, the driver logs the warning. If a task finds damage
       inside compressed data, the task logs the warning.
-    - DROPMALFORMED: deliver the same records without warnings.
-    - FAILFAST: fail the query at the first damage. The error names its file, position and offsets.
+    - DROPMALFORMED: deliver all intact records without warnings.
+    - FAILFAST: fail the query at the first damage. The error names the file, position and offsets
+      of the damage.
     """
 
     def __init__(self, options: Any) -> None:
@@ -116,17 +115,17 @@ class KafkaLogSource(DataSource):
 
     @cached_property
     def parsed(self) -> Options:
-        """The options of a query that reads."""
+        """The parsed options of a query that reads."""
         return self._read_options(self.options, for_table=self.table is not None)
 
     def _read_options(self, given: Mapping[str, str], for_table: bool) -> Options:
-        """Parse the options for reading. Options for writing are ignored if `for_table` is True."""
+        """Parse the options for reading. If `for_table` is True, options for writing are ignored."""
         if for_table:
             check_names(given, (*READ_NAMES, *WRITE_NAMES), HINTS)
         return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
-        """Return the default schema, which applies if the user passes no schema."""
+        """Return the schema of a query whose user passes no schema."""
         schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
         return schema if self.table is None else with_options(schema, self.table)
 
@@ -135,9 +134,9 @@ class KafkaLogSource(DataSource):
         return "path" in self.options or "paths" in self.options
 
     def _for_reading(self, schema: StructType) -> Options:
-        """Return the options of a query that reads.
+        """Return the parsed options of a query that reads.
 
-        A query without a path reads a table. In this case, the options of the table are added.
+        If the query has no path, it reads an SQL table, and the options of the table are added.
         """
         if self._names_path:
             return self.parsed
@@ -147,11 +146,11 @@ class KafkaLogSource(DataSource):
         return self._read_options(CaseInsensitiveDict({**kept, **self.options}), for_table=True)
 
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
-        """Return the options of a query that writes.
+        """Return the options of a query that writes, or raise OptionError if it writes to an SQL table.
 
-        Raise OptionError if the rows were read from a table. The column metadata of such rows
-        contains the options of that table, and saveAsTable would use these options for the new
-        table. Spark does not indicate to which table the rows are written.
+        Rows that were read from an SQL table are also refused. Their column metadata contains the
+        options of that table, and saveAsTable would use these options for the new table. Spark does
+        not indicate to which table the rows are written.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -160,7 +159,7 @@ class KafkaLogSource(DataSource):
         return self.options
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader for a batch query. `schema` selects the columns."""
+        """Return the reader for a batch query. It reads the columns in `schema`."""
         options = self._for_reading(schema)
         options.check_batch()
         for name in options.stream_only:
@@ -168,19 +167,19 @@ class KafkaLogSource(DataSource):
         return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader for a stream. `schema` selects the columns."""
+        """Return the reader for a stream. It reads the columns in `schema`."""
         from .stream import KafkaLogStreamReader
 
         return KafkaLogStreamReader(self._for_reading(schema), checked_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer for a batch query. `schema` is the schema of the rows."""
+        """Return the writer for a batch query. The rows to write have the schema `schema`."""
         from ..sink.sink import KafkaLogWriter
 
         return KafkaLogWriter(parse_write(self._for_writing(schema)), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the writer for a stream. `schema` is the schema of the rows."""
+        """Return the writer for a stream. The rows to write have the schema `schema`."""
         from ..sink.sink import KafkaLogStreamWriter
 
         given = self._for_writing(schema)
@@ -190,7 +189,7 @@ class KafkaLogSource(DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return the options without those in `names`. Options in both `names` and `kept` are kept."""
+    """Return `given` without the options in `names`, but keep those that are also in `kept`."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 
@@ -211,8 +210,8 @@ class KafkaLogReader(DataSourceReader):
         return as_partitions(make_plan(self.options, say), self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the record batches of one task.
+        """Return an iterator of the Arrow record batches of one task.
 
-        Raise DamagedLogError if there is damage and the mode is FAILFAST.
+        If the option `mode` is FAILFAST, damage raises DamagedLogError.
         """
         return read_task(partition, self.options, self.names, say)

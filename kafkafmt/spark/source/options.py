@@ -1,12 +1,12 @@
 """Parse the options of the data source.
 
-The options have the same names and rules as in Spark's Kafka source. There are also some additional
-options.
+The options of Spark's Kafka source have the same names and rules here. There are also some
+additional options.
 
 All options are checked before any file is opened. Each error message is one line and names the
-option. An unknown option is an error, because a query with a misspelt option for its bounds would
-otherwise read everything. Options that start with `kafka.` are ignored, because they configure a
-connection to a broker. The only exception is kafka.isolation.level, which selects records.
+option. An unknown option is an error. Otherwise, a query whose options for offsets are misspelt
+would read the whole log. Options that start with `kafka.` configure a connection to a broker and
+are ignored, except kafka.isolation.level, which selects records.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"
 HINTS = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-"""Options of Spark's Kafka source that are accepted and ignored, because they tune a connection."""
+"""Options of Spark's Kafka source that are accepted but ignored. They tune the connection to a broker."""
 
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
@@ -58,36 +58,34 @@ class Bound:
     """The start or the end of the range that a query reads."""
 
     option: str
-    """Name of the option that sets this bound."""
+    """Name of the option that sets the bound."""
     kind: str
-    """Either "offset" or "time"."""
+    """Kind of the bound: "offset" or "time"."""
     value: int | PerPartition
-    """An offset, or a time in milliseconds since 1970-01-01 UTC. A single value applies to all
-    partitions; a dict has one value for each partition.
-
-    The offset LATEST means the end of the log, and EARLIEST means its start.
+    """An offset, or a time in milliseconds since 1970-01-01 UTC. An int applies to all partitions.
+    A dict contains one value for each partition. The offset LATEST means the end of the log, and
+    EARLIEST means its start.
     """
 
     def value_of(self, key: Key) -> int:
-        """Return the offset or time of this bound for one partition."""
+        """Return the offset or time at which this bound is in one partition."""
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def of(self, key: Key) -> OffsetBound | None:
-        """Return this bound for one partition, or None if it is LATEST or EARLIEST."""
+        """Return the bound of one partition, or None if it is LATEST or EARLIEST."""
         value = self.value_of(key)
         return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError if the partitions of this bound differ from those that the query reads.
+        """Raise OptionError unless the bound has a value for exactly the partitions of the query.
 
-        As in Spark's Kafka source, a bound with a single value for all partitions is always
-        accepted.
+        As in Spark's Kafka source, a bound with a single value for all partitions is always valid.
         """
         if isinstance(self.value, int):
             return
-        remedy = "name exactly the partitions that the query reads"
+        remedy = "give a value for each partition that the query reads, and for no other"
         if self.kind == "offset":
-            remedy += " (-2 is the earliest offset, -1 the latest)"
+            remedy += " (-2 means the earliest offset, -1 the latest)"
         if lacking := set(keys) - self.value.keys():
             raise OptionError(
                 f"{self.option} must include {_listed(lacking)}, because the query reads {_pronoun(lacking)}; {remedy}"
@@ -100,7 +98,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a read query. Sizes are in bytes."""
+    """The parsed options of a query that reads. Sizes are in bytes."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None
@@ -113,12 +111,12 @@ class Options:
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay: float = 900.0
-    """Longest delay of a micro-batch, in seconds."""
+    """Longest delay of a micro-batch that is waiting for `min_offsets_per_trigger` offsets, in seconds."""
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
-    """Names of the given options that a batch query ignores, as in Spark's Kafka source."""
+    """Names of options that the user gave and that a batch query ignores, as in Spark's Kafka source."""
     include_headers: bool = False
     mode: str = MODES[0]
     replicas: str | None = None
@@ -128,7 +126,7 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def selection(self, key: Key) -> Selection:
-        """Return the selected records of one partition."""
+        """Return which records of one partition the options select."""
         return Selection(
             None if self.start is None else self.start.of(key),
             None if self.end is None else self.end.of(key),
@@ -137,31 +135,31 @@ class Options:
         )
 
     def check_batch(self) -> None:
-        """Raise OptionError if a batch query would read nothing because of its bounds."""
+        """Raise OptionError if the bounds of a batch query select no offsets."""
         for bound, end, word in ((self.start, LATEST, "latest"), (self.end, EARLIEST, "earliest")):
             if bound is None or bound.kind != "offset":
                 continue
             if bound.value == end:
-                raise OptionError(f"{bound.option} cannot be {word}, because a batch query would then read nothing")
+                raise OptionError(f"{bound.option} cannot be {word} in a batch query, which would then read nothing")
             if not isinstance(bound.value, int) and (
                 wrong := [key for key, value in bound.value.items() if value == end]
             ):
                 raise OptionError(
-                    f"{bound.option} is {end} ({word}) for {_listed(wrong)}; a batch query would then read nothing"
+                    f"{bound.option} cannot be {end} ({word}) for {_listed(wrong)} in a batch query, which would then read nothing"
                 )
 
     def check_stream(self) -> None:
-        """Raise OptionError for options that are not allowed in a stream."""
+        """Raise OptionError if an option is given that a stream does not support."""
         if self.end is not None:
-            raise OptionError(f"{self.end.option} is only for batch queries: a stream has no end")
+            raise OptionError(f"{self.end.option} can be used only in batch queries, because a stream has no end")
 
     def select(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
         """Return the partitions that the options select.
 
         Raise OptionError if an option names a topic or partition that does not exist.
 
-        Kafka's internal topics (`__…`) are selected only if an option names them, if the pattern
-        starts with `__`, or if a path leads directly to their partition directory.
+        Kafka's internal topics (`__…`) are selected only if an option names them, if
+        `subscribePattern` starts with `__`, or if a path is their partition directory.
         """
         there = [p for p in partitions if p.readable]
         if self.assigned is not None:
@@ -180,7 +178,7 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Parse the options of a query that reads. The keys of `given` must ignore case.
+    """Parse the options of a query that reads. The keys of `given` must be case-insensitive.
 
     Raise OptionError if the options are invalid.
     """
@@ -188,11 +186,15 @@ def parse(given: Mapping[str, str]) -> Options:
     check_names(given, NAMES, HINTS)
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(chosen) > 1:
-        raise OptionError(f"{' and '.join(chosen)} are given; give only one of subscribe, subscribePattern and assign")
+        raise OptionError(
+            f"{' and '.join(chosen)} cannot be combined; give only one of subscribe, subscribePattern and assign"
+        )
     late = word_of(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
     least, most = _optional(options, "minOffsetsPerTrigger", 1), _optional(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
-        raise OptionError(f"minOffsetsPerTrigger is {least}, which is above maxOffsetsPerTrigger, {most}")
+        raise OptionError(
+            f"minOffsetsPerTrigger is {least}; it must not be greater than maxOffsetsPerTrigger, which is {most}"
+        )
     return Options(
         paths=_paths(options),
         topics=tuple(dict.fromkeys(t.strip() for t in options["subscribe"].split(",") if t.strip()))
@@ -230,16 +232,16 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
     if "path" in options:
         paths = [options["path"], *paths]
     if not paths:
-        raise OptionError("no path: pass log directories, partition directories or .log files to .load()")
+        raise OptionError("no path was given; pass log directories, partition directories or .log files to .load()")
     return tuple(dict.fromkeys(path_of(p) for p in paths))
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
     """Return the start or the end of the range that a query reads, or None if no option sets it.
 
-    If several options set it, their order of precedence is the same as in Spark's Kafka source: an
-    option with one time for all partitions, an option with one time for each partition, and an
-    option with offsets.
+    Several options can set a bound. As in Spark's Kafka source, the first of these options that is
+    given is used: startingTimestamp, startingOffsetsByTimestamp, startingOffsets. The options for
+    the end of the range start with "ending".
     """
     name = f"{side}Timestamp"
     if name in options:
@@ -256,14 +258,14 @@ def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
         return Bound(name, "offset", default if word.lower() == own else other_value)
     if not word.startswith("{"):
         raise OptionError(
-            f'{name} is {word!r}; it must be {own} or JSON like {{"orders": {{"0": 23, "1": {default}}}}}'
+            f'{name} is {word!r}; it must be {own} or JSON such as {{"orders": {{"0": 23, "1": {default}}}}}'
         )
     return Bound(name, "offset", _per_partition(name, word, EARLIEST))
 
 
 def _per_partition(name: str, text: str, least: int) -> PerPartition:
     topics = json_value(name, text)
-    example = f'{name} is not JSON like {{"orders": {{"0": 23, "1": 42}}}}'
+    example = f'{name} must be JSON such as {{"orders": {{"0": 23, "1": 42}}}}'
     if not isinstance(topics, dict) or not all(isinstance(numbers, dict) for numbers in topics.values()):
         raise OptionError(example)
     values: PerPartition = {}
@@ -281,7 +283,7 @@ def _assigned(text: str) -> frozenset[Key]:
         isinstance(numbers, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
         for numbers in topics.values()
     ):
-        raise OptionError('assign is not JSON like {"orders": [0, 1]}')
+        raise OptionError('assign must be JSON such as {"orders": [0, 1]}')
     return frozenset((topic, number) for topic, numbers in topics.items() for number in numbers)
 
 
@@ -290,7 +292,9 @@ def _pattern(options: Mapping[str, str]) -> str | None:
     try:
         re.compile(pattern or "")
     except re.error as error:
-        raise OptionError(f"subscribePattern {pattern!r} is not a regular expression: {error}") from None
+        raise OptionError(
+            f"subscribePattern is {pattern!r}, which is not a valid regular expression: {error}"
+        ) from None
     return pattern
 
 
@@ -308,7 +312,7 @@ def _pronoun(keys: Collection[Key]) -> str:
 
 
 def _existing(partitions: Iterable[PartitionDir]) -> str:
-    """Return the names of the existing topics as text for an error message."""
+    """Return a text for error messages that lists the existing topics."""
     topics = sorted({p.topic for p in partitions})
     more = " and others" if len(topics) > 10 else ""
-    return f"the topics are {', '.join(topics[:10])}{more}" if topics else "there is no live partition"
+    return f"the existing topics are {', '.join(topics[:10])}{more}" if topics else "there is no live partition"

@@ -1,10 +1,10 @@
 """Plan a query: select partitions, convert bounds to offsets, and create tasks.
 
-A query is planned once, on the driver, from file names, file sizes and indexes. The tasks read the
-segments and check them, so that each byte is read once. A task reads some tens of MB, which are a
-part of a large partition or several small partitions. Smaller tasks would be inefficient, because
-Spark needs about 30 ms even for a task that does nothing. Tasks of a very large log are larger,
-because Spark's driver needs memory for each task.
+A query is planned once, on the driver, from file names, file sizes and indexes. The tasks read and
+check the segments, so that each byte is read only once. A task reads some tens of MB: a part of a
+large partition, or several small partitions. Smaller tasks would be inefficient, because Spark
+needs about 30 ms even for a task that does nothing. For a very large log, tasks are larger, because
+Spark's driver needs memory for each task.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from .splits import SPLIT_BYTES, Split, cut_splits, may_hold
 
 
 class DataLossError(RuntimeError):
-    """Raised if a query names offsets that do not exist or no longer exist.
+    """Raised if a query needs offsets that do not exist or no longer exist.
 
-    If the option failOnDataLoss is false, this error is not raised and the query continues.
+    This error is not raised if the option failOnDataLoss is false. The query then continues.
     """
 
 
 OPEN_COST = 1 << 20
-"""Cost of opening a partition, expressed in bytes. It is added to the size of each split, because
-opening the partition takes about as long as reading this many bytes.
+"""Cost of opening a partition, expressed in bytes. Opening a partition takes about as long as
+reading this many bytes. The cost is added to the size of each split.
 """
 MAX_TASKS = 20_000
-"""Approximate number of tasks of a query whose split size is not set. Spark's driver needs 0.5 GB
-for 170,000 tasks, and then plans for a long time.
+"""Approximate number of tasks of a query for which no split size is given. For 170,000 tasks,
+Spark's driver needs 0.5 GB and a long planning time.
 """
 RUNS_A_SPLIT = 8
-"""Approximate number of extents (groups of consecutive batches) in a split. It is greater than one
-so that all splits have about the same size.
+"""Approximate number of extents (groups of consecutive batches) in a split. With several extents in
+each split, all splits have about the same size.
 """
 
 
 @dataclass
 class Task:
-    """The splits that one Spark task reads, in order. They can belong to several partitions."""
+    """The splits that one Spark task reads, in order. They can belong to different partitions."""
 
     splits: list[Split] = field(default_factory=list)
     cost: int = 0
@@ -56,41 +56,41 @@ class Task:
 
 @dataclass
 class Plan:
-    """The tasks of a query, with the damage and the doubtful transactions that planning found.
+    """The tasks of a query, and the damage and the transactions in doubt that planning found.
 
-    The tasks of a batch query find damage themselves.
+    Batch queries are planned without reading the segments. Their tasks find the damage.
     """
 
     tasks: list[Task]
     """Tasks in order of topic, partition and offset."""
     damaged: list[tuple[PartitionDir, Damage]]
-    """Damage that planning found within the bounds of the query."""
+    """Damage, within the bounds of the query, that planning found."""
     doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
-    """Transactions that have records within the bounds of the query and whose outcome is not known.
-    "read_committed" omits these records.
+    """Transactions in doubt: their outcome is not known, and they have records within the bounds of
+    the query. "read_committed" omits these records.
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions with an unknown outcome that have offsets in [start, end)."""
+        """Add the transactions in doubt that have offsets in [start, end)."""
         found = log.transactions.doubts
         self.doubts += [(log.directory, d) for d in found if d.first_offset < end and d.last_offset >= start]
 
 
 @dataclass
 class _Selected:
-    """The planning state of one selected partition."""
+    """The log of one selected partition, and the range of offsets to read."""
 
     log: PartitionLog
     interval: OffsetInterval = field(default_factory=OffsetInterval)
-    """The selected records."""
+    """Range of selected offsets."""
 
     @property
     def key(self) -> Key:
-        """The topic and the partition number."""
+        """The topic and the number of the partition."""
         return self.log.topic, self.log.partition
 
     def segments(self) -> list[SegmentFile]:
-        """Return the segments that, judging by their file names, may contain selected offsets."""
+        """Return the segments that may contain selected offsets, according to the file names."""
         return [s for s in self.log.segments if may_hold(s, self.interval)]
 
 
@@ -101,12 +101,13 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
     ----------
     options : Options
     tell : callable
-        Called with each message about the input, for example if retention removed a file.
+        Function to call with each message about the input, such as the message that retention
+        removed a file.
 
     Raises
     ------
     OptionError
-        The options do not fit the logs.
+        An option names something that the logs do not contain, such as a topic.
     DataLossError
         An option names an offset that does not exist, and failOnDataLoss is true.
     OSError
@@ -135,7 +136,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
 
 def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
-    """Return the splits of a partition, each with at most `maxRecordsPerPartition` offsets."""
+    """Divide one partition into splits with at most `maxRecordsPerPartition` offsets each."""
     most = options.max_records_per_partition
     if most is None:
         return cut_splits(s.log, s.segments(), s.interval, size)
@@ -148,9 +149,9 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
 
 
 def split_size(options: Options, total: int) -> int:
-    """Return the size of a split for `total` bytes of segments, in bytes.
+    """Return the size of a split in bytes, if the segments of the query have `total` bytes.
 
-    The size is small enough for at least `minPartitions` tasks, if the offset indexes allow it.
+    The size allows at least `minPartitions` tasks, provided that offset indexes exist.
     """
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:
@@ -161,10 +162,11 @@ def split_size(options: Options, total: int) -> int:
 
 
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
-    """Raise OptionError for bounds in the wrong order, and DataLossError for offsets that do not exist.
+    """Raise an error if the bounds of a partition are in the wrong order or outside its log.
 
-    If failOnDataLoss is false, a message is reported and no DataLossError is raised. As in Spark's
-    Kafka source, a bound can be out of range only if it is an offset. A time cannot.
+    Bounds in the wrong order raise OptionError. An offset outside the log raises DataLossError, or
+    is only reported as a message if failOnDataLoss is false. As in Spark's Kafka source, a time is
+    never outside the log.
     """
     name = f"{s.log.topic}-{s.log.partition}"
     bounds = [
@@ -173,7 +175,7 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
     if len(bounds) == 2:
         (start, first), (end, stop) = bounds
         if first.kind == stop.kind and first.n > stop.n:
-            raise OptionError(f"{start} of {name} is {first.n}, which is above {end}, {stop.n}")
+            raise OptionError(f"{start} of {name} is {first.n}; it must not be greater than {end}, which is {stop.n}")
     segments = s.log.segments
     low = (segments[0].base_offset or 0 if segments else 0) if options.below_log_start else s.log.log_start_offset
     for option, bound in bounds:
@@ -193,7 +195,7 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
 
 
 def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
-    """Return the partitions under the paths of a query.
+    """Find all partitions in the paths of a query.
 
     Raise OptionError if a path is invalid, if the option `replicas` is invalid, or if two paths
     contain the same partition.
@@ -202,7 +204,7 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
         found = discover(options.paths, options.replicas)
     except DuplicatePartitionError as error:
         raise OptionError(
-            f"{error.problem}; name only one of the two directories, or set the option replicas=longest"
+            f"{error.problem}; pass only one of the two directories, or set the option replicas=longest"
         ) from None
     except ValueError as error:
         raise OptionError(str(error)) from None
@@ -212,12 +214,15 @@ def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
 
 
 def limits_of(options: Options) -> ReadLimits:
-    """Return how the segments are read. A split can combine several extents."""
+    """Return the limits for reading segments.
+
+    An extent is smaller than a split, so that a split can consist of several extents.
+    """
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 
 
 def _resolve(s: _Selected, options: Options) -> None:
-    """Convert the bounds of the query to offsets of the partition `s`."""
+    """Convert the bounds of the query to offsets in the partition `s`."""
     selection = options.selection(s.key)
     if options.start is not None and selection.start is not None:
         start = start_of(s.log, options.start, options)
@@ -226,25 +231,27 @@ def _resolve(s: _Selected, options: Options) -> None:
 
 
 def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
-    """Return the actual offset at which reading starts, never LATEST or EARLIEST.
+    """Return the offset at which reading of a partition starts.
 
-    If `bound` is a time after all records, the result depends on the option
-    startingOffsetsByTimestampStrategy. Return None if it is "latest". Otherwise, raise OptionError.
+    If the bound is a time after the last record, the option startingOffsetsByTimestampStrategy
+    decides. If it is "latest", return None. If it is "error", raise OptionError.
     """
     start = bound.of((log.topic, log.partition))
     assert start is not None
     offset = start.find(log, options.below_log_start)
     if offset is None and options.late_start_is_error:
-        remedy = "with startingOffsetsByTimestampStrategy=latest, reading starts at its end"
-        raise OptionError(f"{bound.option}: {log.topic}-{log.partition} has no record at or after {start.n}; {remedy}")
+        remedy = "set startingOffsetsByTimestampStrategy=latest to start at the end of such a partition"
+        raise OptionError(
+            f"{bound.option}: {log.topic}-{log.partition} has no record with timestamp {start.n} or later; {remedy}"
+        )
     return offset
 
 
 def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
     """Add splits to tasks, in order.
 
-    A split is added to the last task if the cost of that task remains at most `size`. Otherwise a
-    new task is created.
+    A split is added to the last task if this keeps the cost of that task at or below `size`.
+    Otherwise, a new task is created.
     """
     for split in splits:
         cost = split.bytes + OPEN_COST

@@ -1,4 +1,4 @@
-"""Read the logs in a task of the data source, and yield Arrow record batches.
+"""Decode records in a task of the data source, and yield them as Arrow record batches.
 
 Batch queries and streams both use this module.
 """
@@ -26,14 +26,14 @@ log: logging.Logger = logging.getLogger("kafkafmt.spark")
 
 
 FIRST_ROWS = 8192
-"""Approximate number of rows in the first record batch of a partition. Each further batch has GROWTH
-times as many, up to the normal size, so that a query with a limit reads few bytes.
+"""Approximate number of rows in the first Arrow record batch of a split. Each further batch has
+GROWTH times as many rows, up to the normal size. Therefore, a query with a limit reads few bytes.
 """
 GROWTH = 4
 
 
 class TaskPartition(InputPartition):
-    """A task as Spark sends it to an executor."""
+    """A Spark input partition that contains one task of a query."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(None)
@@ -41,9 +41,9 @@ class TaskPartition(InputPartition):
 
 
 def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
-    """Return the tasks of a plan as Spark input partitions.
+    """Return one Spark input partition for each task of a plan.
 
-    `mode` decides whether damage in the plan raises an error, is reported or is ignored.
+    `mode` decides whether damage in the plan raises an error, is logged, or is ignored.
     """
     if plan.damaged and mode == "FAILFAST":
         directory, damage = plan.damaged[0]
@@ -61,11 +61,12 @@ def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
 def read_task(
     partition: InputPartition, options: Options, names: list[str], tell: Callable[[str], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Return the record batches of one task. In mode FAILFAST, damage raises DamagedLogError.
+    """Return an iterator of the Arrow record batches of one task.
 
-    If a segment file was removed, `tell` is called with a message.
+    If `options.mode` is FAILFAST, damage raises DamagedLogError. If retention removed a segment
+    file, `tell` is called with a message.
     """
-    if not isinstance(partition, TaskPartition):  # Spark runs an empty task if the plan has no tasks
+    if not isinstance(partition, TaskPartition):  # Spark runs one empty task if the plan contains no tasks
         return iter(())
     return ahead(_batches(partition.task, options, names, tell))
 
@@ -95,8 +96,8 @@ def _batches(
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
     """Yield `batches` unchanged, but decode them in a separate thread.
 
-    While one batch is sent to the JVM, the thread already decodes the next batch. Decoding does not
-    need the GIL.
+    The thread decodes the next batch while Spark sends the current batch to the JVM. Decoding
+    releases the GIL.
     """
     with ThreadPoolExecutor(1) as thread:
         try:
@@ -104,7 +105,7 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
             while (batch := coming.result()) is not None:
                 coming = thread.submit(next, batches, None)
                 yield batch
-        finally:  # also runs if Spark closes the generator early
+        finally:  # this also runs if Spark closes the generator early
             thread.shutdown()
             batches.close()
 
@@ -112,20 +113,21 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
 def say(message: str) -> None:
     """Log a warning for the user who runs the query.
 
-    The warning goes to stderr, or to Spark's log of its Python workers if that log is enabled.
+    The warning is written to stderr, or to Spark's log of the Python workers if that log is
+    enabled.
     """
     _listen()
     log.warning("kafkafmt: %s", message)
 
 
 def warn(directory: PartitionDir, damage: Damage) -> None:
-    """Log a warning about a damaged range of bytes whose records are omitted."""
+    """Log a warning that the records in a damaged range of bytes are omitted."""
     lost = (
         "no offset is missing"
         if damage.empty
         else f"offsets {_or_open(damage.first_offset)} to {_or_open(damage.last_offset)} are omitted"
     )
-    where = f"{Path(directory.path, damage.file)}, {damage.length} bytes at position {damage.position}"
+    where = f"{Path(directory.path, damage.file)}, {damage.length} damaged bytes at position {damage.position}"
     say(f"{directory.topic}-{directory.partition}: {lost}: {where}: {damage.message}")
 
 
@@ -134,14 +136,14 @@ def _or_open(offset: int | None) -> str:
 
 
 class _PlainFormatter(logging.Formatter):
-    """Escapes control characters, because messages contain topic names and paths from files."""
+    """Escapes control characters. Log messages can contain topic names and paths from untrusted files."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return plain(super().formatMessage(record))
 
 
 def _listen() -> None:
-    """Send log messages to stderr if the process has not configured logging."""
+    """Send log messages to stderr unless the process has configured logging."""
     if not log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_PlainFormatter())

@@ -1,8 +1,8 @@
-"""Divide segments into splits that a task can read on another machine.
+"""Divide segments into splits, which Spark tasks can read on other machines.
 
-Segments are divided at positions that their offset indexes name, without reading them
-(`cut_splits`). The tasks check the batches. If a segment has been planned, the valid batches in its
-plan are divided instead (`make_splits`).
+`cut_splits` divides segments at batch positions in their offset indexes, without reading the
+segments. The tasks check the batches. If a segment has been planned, `make_splits` divides the
+valid batches in its plan instead.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from ..hosts import with_host
 
 SPLIT_BYTES = 64 << 20
 """Approximate size of a split, in bytes. A split contains only whole batches. Smaller splits would
-be inefficient, because Spark needs about 30 ms for each task.
+be inefficient, because Spark needs about 30 ms to run a task.
 """
 
 
 @dataclass
 class Piece:
-    """A stretch of one segment, or groups of consecutive valid batches in it."""
+    """The part of one segment that a task reads: the valid batches of a plan, or a range of bytes."""
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
     plan: SegmentPlan | None
-    """The valid batches. None if the segment has not been planned."""
+    """The valid batches of the segment. None if the segment has not been planned."""
     interval: OffsetInterval
-    """The selected records."""
+    """Range of selected offsets."""
     transactions: Transactions | None = None
-    """The transactions of these batches if only committed records are selected. Otherwise None."""
+    """The transactions of the batches, if only committed records are selected. Otherwise None."""
     stretch: Stretch | None = None
-    """The stretch to read if there is no plan."""
+    """The range of bytes to read if the segment has not been planned."""
 
     @property
     def segment(self) -> SegmentFile:
@@ -49,21 +49,21 @@ class Piece:
 
     @property
     def extents(self) -> list[Run]:
-        """The extents of the plan. Empty if there is no plan."""
+        """The extents of the plan. The list is empty if there is no plan."""
         return [] if self.plan is None else self.plan.extents
 
     @property
     def bytes(self) -> int:
-        """Size of the stretch, or total size of the extents of the plan, in bytes."""
+        """Total size of the extents in the plan, or without a plan the size of the range, in bytes."""
         if self.plan is not None:
             return sum(e.end - e.position for e in self.plan.extents)
         return 0 if self.stretch is None else self.stretch.size
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset that the piece can contain.
+        """The lowest offset that this part of the segment can contain.
 
-        This offset is different for each piece of a partition.
+        No two pieces of a partition have the same lowest offset.
         """
         if self.plan is not None and self.plan.extents:
             return max(self.interval.low, self.plan.extents[0].first_offset)
@@ -81,32 +81,32 @@ class Piece:
         on_end: Callable[[PartitionLog], None] | None = None,
         confirmed_only: bool = False,
     ) -> Iterator[Chunk]:
-        """Decode the records of this piece into `columns`, and yield them in offset order.
+        """Decode the records of this part of the segment, and yield them as chunks in offset order.
 
         Parameters
         ----------
         columns : RecordColumns
         on_damage : callable, optional
-            Called with damage inside batches. By default, the damage is raised as an error.
+            Function to call with each damage inside a batch. By default, damage raises an error.
         limits : ReadLimits, optional
-            How the segment is read.
+            Limits for reading the segment.
         tell : callable, optional
-            Called with a message if retention removed the segment file after it was planned.
+            Function to call with a message if retention removed the segment file after planning.
         on_missing : callable, optional
-            Called with the segment if retention removed its file after it was planned.
+            Function to call with the segment if retention removed its file after planning.
         on_end : callable, optional
-            Called with the log after the last record.
+            Function to call with the log after the last record.
         confirmed_only : bool, default False
-            Raise an error if the stretch cannot be read in one pass. By default, the task makes the
-            plan of the segment.
+            If the batches cannot be confirmed in one pass, raise an error. By default, the task
+            plans the segment itself.
 
         Raises
         ------
         OSError
-            The segment file is missing for a reason other than retention, or it is not the file
-            that was planned. The message names this host.
+            The segment file is missing although retention did not remove it, or it is not the file
+            that the driver planned. The message names this host.
         UnconfirmedError
-            `confirmed_only` is True, and the stretch cannot be read in one pass.
+            `confirmed_only` is True, and the batches cannot be confirmed in one pass.
         """
         log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
         log.confirmed_only = confirmed_only
@@ -124,7 +124,7 @@ class Piece:
             on_end(log)
 
     def check(self, limits: ReadLimits) -> None:
-        """Raise UnconfirmedError if the stretch cannot be read in one pass. No record is decoded."""
+        """Raise UnconfirmedError if the batches cannot be confirmed in one pass. No record is decoded."""
         if self.plan is None:
             log = PartitionLog(self.directory, limits)
             log.confirmed_only = True
@@ -136,7 +136,7 @@ class Piece:
 
 @dataclass
 class Split:
-    """Pieces of one partition, in offset order."""
+    """The parts of one partition that a task reads, in offset order."""
 
     topic: str
     partition: int
@@ -144,14 +144,14 @@ class Split:
 
     @property
     def bytes(self) -> int:
-        """Total size of all pieces, in bytes."""
+        """Total size of all pieces of the split, in bytes."""
         return sum(p.bytes for p in self.pieces)
 
     @property
     def first_offset(self) -> int:
         """The lowest offset that the split can contain.
 
-        This offset is different for each split of a partition.
+        No two splits of a partition have the same lowest offset.
         """
         return self.pieces[0].first_offset
 
@@ -161,13 +161,14 @@ def cut_splits(
 ) -> list[Split]:
     """Divide segments into splits of about `split_bytes` bytes, in offset order.
 
-    Only a few KB of the offset indexes are read. A segment without a usable index is not divided.
+    This function reads only a few KB of the offset indexes. It does not divide a segment without a
+    usable index.
 
     Parameters
     ----------
     log : PartitionLog
-        The partition. If only committed records are selected, each split contains the transactions
-        of its batches.
+        The partition. If only committed records are selected, each split also contains the
+        transactions of its batches.
     segments : iterable of SegmentFile
         Segments of the partition, in ascending order.
     interval : OffsetInterval
@@ -200,19 +201,17 @@ def cut_splits(
 def make_splits(
     log: PartitionLog, plans: Iterable[SegmentPlan], interval: OffsetInterval, split_bytes: int = SPLIT_BYTES
 ) -> list[Split]:
-    """Divide the planned segments of a partition into splits of about `split_bytes` bytes.
+    """Divide the planned segments of a partition into splits of about `split_bytes` bytes, in offset order.
 
-    The splits are in offset order.
-
-    No split contains damaged bytes. A split ends at the end of an extent (a group of consecutive
-    batches). Therefore, the `run_bytes` of the plans, which limits the size of an extent, should be
-    much smaller than `split_bytes`.
+    No split contains damaged bytes. A split consists of whole extents (groups of consecutive
+    batches). The `run_bytes` of a plan limits the size of its extents. It should be much smaller
+    than `split_bytes`, so that splits have about the right size.
 
     Parameters
     ----------
     log : PartitionLog
-        The partition. If only committed records are selected, each split contains the transactions
-        of its batches.
+        The partition. If only committed records are selected, each split also contains the
+        transactions of its batches.
     plans : iterable of SegmentPlan
     interval : OffsetInterval
         The selected records.
@@ -240,9 +239,9 @@ def make_splits(
 
 
 def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
-    """Return the transactions of a log, and the interval up to the last stable offset.
+    """Return the transactions of a log, and the part of `interval` below the last stable offset.
 
-    If all records are selected, return None and the whole interval.
+    If uncommitted records are selected too, return None and the whole interval.
     """
     if not interval.committed:
         return None, interval
@@ -250,14 +249,14 @@ def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transa
 
 
 def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
-    """Return whether a segment, judging by its file name, may contain offsets in `interval`."""
+    """Return whether a segment may contain offsets in `interval`, according to its file name."""
     return (segment.base_offset is None or segment.base_offset < interval.high) and (
         segment.next_base is None or segment.next_base > interval.low
     )
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return extents from the start of the list until their total size reaches `most` bytes.
+    """Return the first extents of a list, up to the one with which their total size reaches `most` bytes.
 
     At least one extent is returned, unless the list is empty.
     """
@@ -269,5 +268,5 @@ def _take(extents: list[Run], most: int) -> list[Run]:
 
 
 def alone(directory: PartitionDir, segment: SegmentFile) -> PartitionDir:
-    """Return a copy of `directory` with only one segment, because a task needs no other segment."""
+    """Return a copy of `directory` that lists only `segment`, because a task needs no other segment."""
     return replace(directory, segments=[segment], problems=[])

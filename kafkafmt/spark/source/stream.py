@@ -1,16 +1,17 @@
-"""The streaming data source `kafkafmt`, which reads records as they are appended to logs.
+"""The streaming data source `kafkafmt`. It reads records as they are appended to logs.
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
 Offsets have the same form and the same rules as in Spark's Kafka source, such as `{"orders": {"0":
 23}}`. Without the option startingOffsets, a stream starts at the end of the logs. Partitions that
-appear later are read from their start. If records are removed before they are read, the query fails
-unless failOnDataLoss is false.
+are created later are read from their start. If records are removed before the stream has read them,
+the query fails unless failOnDataLoss is false.
 
-The reader exists as long as the query runs, in a process next to the driver. Each time it
-checks a log, it reads only the batches that were appended since the last check. The content of a
-micro-batch depends only on its offsets, so it is the same if the micro-batch is repeated after a
-restart. If the sink writes each micro-batch only once, each record arrives only once.
+Spark keeps the reader in a process next to the driver as long as the query runs. For each
+micro-batch, the reader reads only the batches that were appended to the logs since the previous
+one. The content of a micro-batch depends only on its offsets. Therefore, it does not change if the
+micro-batch is repeated after a restart. If the sink writes each micro-batch only once, each record
+is delivered only once.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ Nested = dict[str, dict[str, int]]
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader for one stream.
 
-    `read` runs in tasks. All other methods run in a process next to the driver.
+    Spark calls `read` in tasks, and all other methods in a process next to the driver.
     """
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
         self.names = names
-        self._seen: Offsets = {}  # end offset of each log at the last check
+        self._seen: Offsets = {}  # end offsets of the logs at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # end offsets of a query with the trigger availableNow
+        self._target: Offsets | None = None  # end offsets of the query if its trigger is availableNow
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -69,18 +70,18 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _nested(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the read limit of a micro-batch, which the option maxOffsetsPerTrigger sets."""
+        """Return the maximum size of a micro-batch, which the option maxOffsetsPerTrigger sets."""
         limit = self.options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Store the current end offset of each log. The query ends at these offsets."""
+        """Store the current end offset of each log, at which the query will end."""
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
-        """Return the end offset of each partition in the next micro-batch.
+        """Return the offset of each partition at which the next micro-batch ends.
 
-        No end offset is lower than the offset in `start`. `limit` limits the size of the
+        No end offset is lower than the offset in `start`. `limit` restricts the size of the
         micro-batch.
         """
         begin = _flat(start)
@@ -96,7 +97,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _nested(begin | {key: max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
-        """Return whether the next micro-batch, with `new` new offsets, is delayed.
+        """Return whether the next micro-batch is delayed, given its number of new offsets.
 
         The options minOffsetsPerTrigger and maxTriggerDelay control the delay. As in Spark's Kafka
         source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is never delayed.
@@ -110,11 +111,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """Return the end offsets at the last check. Spark shows them in the query's progress."""
+        """Return the end offsets at the last check, for the progress that Spark reports."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """Return the tasks of one micro-batch."""
+        """Return the tasks of the micro-batch between two offsets per partition."""
         begin, stops = _flat(start), _flat(end)
         logs = self._logs(begin, self._gone)
         plan = Plan([], [])
@@ -122,24 +123,27 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = begin.get(key)
             if key not in logs:
                 if first is None or first < stop:
-                    self._lost(key, f"offsets from {first or 0} to {stop - 1} are gone: the partition no longer exists")
+                    self._lost(
+                        key, f"offsets {first or 0} to {stop - 1} are lost, because the partition no longer exists"
+                    )
             elif first is None or first < stop:
                 self._plan(plan, logs[key], first, stop)
         return as_partitions(plan, self.options.mode)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the record batches of one task."""
+        """Return an iterator of the Arrow record batches of one task."""
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
-        """Return the logs of the selected partitions that exist.
+        """Return the existing logs of the selected partitions.
 
-        If failOnDataLoss is false, partitions that no longer exist are omitted.
+        If failOnDataLoss is false, partitions that no longer exist are skipped. Otherwise, they
+        raise an error.
 
-        `tell` is called with messages about the logs.
+        `tell` is called with each message about the logs.
         """
         options = self.options
-        options.check_stream()  # not in __init__, because Spark hides errors that __init__ raises
+        options.check_stream()  # Spark hides errors that __init__ raises, so the check is done here
         try:
             found = discovered(options, self._once).partitions
             there = [p for p in found if p.readable]
@@ -171,27 +175,27 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
         """Return the end offset of each log.
 
-        If a log no longer exists, or ends before its offset in `begin`, data loss is reported.
+        Data loss is reported if a log no longer exists, or ends before its offset in `begin`.
         """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
-            self._lost(key, f"it was read up to offset {begin[key]} and no longer exists")
+            self._lost(key, f"the partition no longer exists; the stream has read it up to offset {begin[key]}")
         for key, log in logs.items():
             ends[key] = self._end(log, self._seen.get(key, begin.get(key, 0)))
             if key in begin and ends[key] < begin[key] and log.next_offset < begin[key]:
                 self._lost(
                     key,
-                    f"it ends at offset {log.next_offset}, but was read up to offset {begin[key]}: it was truncated",
+                    f"the log was truncated: it ends at offset {log.next_offset}, but the stream has read it up to offset {begin[key]}",
                 )
         self._seen = ends
         return ends
 
     def _end(self, log: PartitionLog, known: int) -> int:
-        """Return the offset up to which the log can be read.
+        """Return the offset at which the readable part of a log ends.
 
         With "read_committed", this is the last stable offset. Otherwise, it is the offset after the
-        last valid batch. `known` is an earlier result. If the log still contains this offset, only
-        later batches are read.
+        last valid batch. `known` is the end offset that was found earlier. If the log still
+        contains this offset, only the batches after it are read.
         """
         end = 0
         if known > log.log_start_offset:
@@ -203,10 +207,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._decide(log, end) if self.options.isolation == READ_COMMITTED else end
 
     def _decide(self, log: PartitionLog, end: int) -> int:
-        """Update the transactions of a log that ends at `end`. Return its last stable offset.
+        """Update the transactions of a log that ends at offset `end`, and return the last stable offset.
 
         Only the batches that were appended since the last call are read. If one of them is damaged,
-        the whole log is read, because the end of a transaction may have been lost.
+        the whole log is read, because the marker of a transaction may be lost.
         """
         key = log.topic, log.partition
         upto, walk = self._walks.get(key, (NO_END, TransactionWalk(log)))
@@ -214,7 +218,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if upto <= end:
             for part in log.parts(upto, end, damaged.append):
                 walk.add(part.buffer, part.table[part.table["base_offset"] >= upto], part.plan.segment.name)
-        if upto > end or damaged:  # after damage, the outcomes of transactions depend on the whole log
+        if upto > end or damaged:  # after damage, the outcomes of transactions must be determined from the whole log
             walk = TransactionWalk(log)
             walk.found = log.transactions
         walk.found.last_stable_offset = min([*walk.found.open.values(), end])
@@ -223,15 +227,18 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return walk.found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int) -> None:
-        """Add a partition's tasks and damage to the plan of a micro-batch."""
+        """Add the tasks and the damage of one partition to the plan of a micro-batch."""
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
         if first is None:
-            self._once(f"{key[0]}-{key[1]}: new partition, read from its start, offset {low}")
+            self._once(f"{key[0]}-{key[1]}: this is a new partition; it is read from its start, offset {low}")
             if low > stop:
-                self._lost(key, f"offsets up to {stop - 1} are gone: the log starts at {low} (retention)")
+                self._lost(key, f"offsets up to {stop - 1} were removed by retention: the log starts at offset {low}")
         elif first < low and not options.below_log_start:
-            self._lost(key, f"offsets {first} to {min(low, stop) - 1} are gone: the log starts at {low} (retention)")
+            self._lost(
+                key,
+                f"offsets {first} to {min(low, stop) - 1} were removed by retention: the log starts at offset {low}",
+            )
         first = low if first is None else first
         segments, reached = {}, first
         for segment, event in log.events(first, stop):
@@ -240,12 +247,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if isinstance(event, Damage):
                 plan.damaged.append((log.directory, event))
         if reached < stop and log.next_offset < stop:
-            self._lost(key, f"offsets {log.next_offset} to {stop - 1} are gone: the log was truncated")
+            self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         bounds = OffsetBound("offset", first), OffsetBound("offset", stop)
         interval = replace(options.selection(key), start=bounds[0], end=bounds[1]).resolve(log)
         if interval.committed:
             upto, walk = self._walks.get(key, (-1, None))
-            if walk is None or upto < stop:  # not read up to `stop`, for example after a restart
+            if walk is None or upto < stop:  # the transactions up to `stop` are not known, for example after a restart
                 self._decide(log, log.next_offset)
             else:
                 log.transactions = walk.found
@@ -253,20 +260,20 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pack(plan.tasks, make_splits(log, segments.values(), interval, options.split_bytes), options.split_bytes)
 
     def _once(self, message: str) -> None:
-        """Log a message, unless an earlier check of the logs has already logged it."""
+        """Log a message unless the reader has already logged it."""
         if message not in self._said:
             self._said.add(message)
             say(message)
 
     def _lost(self, key: Key, what: str) -> None:
-        """Raise DataLossError for lost offsets, or log a message if failOnDataLoss is false."""
+        """Raise DataLossError because offsets are lost. If failOnDataLoss is false, log a message instead."""
         message = f"{key[0]}-{key[1]}: {what}"
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; set failOnDataLoss=false to continue without the lost offsets")
         self._once(message)
 
     def _gone(self, message: str) -> None:
-        """Raise DataLossError for a missing file, or log a message if failOnDataLoss is false."""
+        """Raise DataLossError because a file is missing. If failOnDataLoss is false, log a message instead."""
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; set failOnDataLoss=false to continue without the lost records")
         say(message)

@@ -1,8 +1,9 @@
-"""Keep the options of SQL tables in the metadata of their columns.
+"""Store the options of SQL tables in the metadata of their columns.
 
-When a table is created, Spark 4.2 passes its options and its properties to a Python data source in
-one dict. When the table is read or written, Spark passes no options, but it always passes the
-columns with their metadata. Therefore, the options are kept in the metadata of the first column.
+When an SQL table is created, Spark 4.2 passes its options and its properties to a Python data
+source in one dict. When the table is read or written, Spark passes no options, but it passes the
+columns with their metadata. Therefore, kafkafmt stores the options in the metadata of the first
+column.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pyspark.sql.types import StructField, StructType
 
 KEPT = "kafkafmt.options"
 PREFIX = "option."
-"""Prefix of the table properties that repeat the options from the OPTIONS clause."""
+"""Prefix of the table properties in which Spark repeats the OPTIONS clause."""
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
-    """Return the user's options for a table that is being created, or None if none is created.
+    """Return the user's options for an SQL table that is being created, or None for other queries.
 
-    Properties that Spark adds (owner, provider, external, …) and other TBLPROPERTIES are omitted.
-    The property `location` is used as the option `path`.
+    Table properties that are not options of kafkafmt are omitted. Spark sets some of them, such as
+    `owner` and `provider`. The property `location` is used as the option `path`.
     """
     if "provider" not in given:
         return None
@@ -34,7 +35,7 @@ def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, s
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return the schema with a table's options in the metadata of the first column."""
+    """Return a copy of the schema that stores a table's options in the metadata of the first column."""
     first, *rest = schema.fields
     return StructType(
         [StructField(first.name, first.dataType, first.nullable, {KEPT: json.dumps(dict(options))}), *rest]
@@ -42,7 +43,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def kept_options(schema: StructType) -> dict[str, str]:
-    """Return the table options from the metadata of a schema. The dict is empty if it has none."""
+    """Return the table options that a schema's metadata contains, or an empty dict."""
     found: dict[str, Any] = {}
     for field in schema.fields:
         found |= json.loads((field.metadata or {}).get(KEPT, "{}"))
