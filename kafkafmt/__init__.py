@@ -187,7 +187,7 @@ def to_arrow(
         Batches back to back, such as the record data of a fetch response or the bytes of a ``.log``
         file. None stands for an empty buffer.
     columns : sequence of str, optional
-        Names and order of the columns. By default the eight columns that `Partition.to_arrow`
+        Names of the columns, in the order of the result. By default, the eight columns that `Partition.to_arrow`
         lists.
     topic : str, default ""
         Value of the column `topic`.

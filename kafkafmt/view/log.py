@@ -213,7 +213,7 @@ class Log:
         Parameters
         ----------
         columns : sequence of str, optional
-            Names and order of the columns. By default the eight columns that `Partition.to_arrow`
+            Names of the columns, in the order of the result. By default, the eight columns that `Partition.to_arrow`
             lists.
         threads : int, optional
             Number of partitions that are read at the same time, 1 or higher. By default the number

@@ -201,7 +201,7 @@ class Partition(PartitionOffsets):
             the next record is read. Therefore, threads cannot share such an iterator.
         start, end : int, optional
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
-            default the whole partition.
+            default, the whole partition is read.
         start_time, end_time : int or timezone-aware datetime, optional
             Replace `start` or `end` with the first offset whose record has this timestamp or a
             later one. An int is a number of milliseconds since 1970-01-01 UTC. If there is no such
@@ -320,7 +320,7 @@ class Partition(PartitionOffsets):
             except `timestampMillis`.
         start, end : int, optional
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
-            default the whole partition.
+            default, the whole partition is read.
         start_time, end_time : int or timezone-aware datetime, optional
             Replace `start` or `end` with the first offset whose record has this timestamp or a
             later one. An int is a number of milliseconds since 1970-01-01 UTC. If there is no such
