@@ -92,7 +92,7 @@ class Partition:
 
         The first use reads the whole log. Kafka's counterpart is ``UnifiedLog.lastStableOffset``.
         """
-        return self.log.transactions.last_stable_offset
+        return self.log.open_transactions.last_stable_offset
 
     @property
     def next_offset(self) -> int:

@@ -201,14 +201,15 @@ class Transactions:
     def within(self, first: int, last: int) -> Transactions:
         """Return only those transactions that can have records with offsets from `first` to `last`.
 
-        A Spark task needs no others. The doubts are not included.
+        A Spark task needs no others.
         """
         aborted = {
             producer: kept
             for producer, spans in self.aborted.items()
             if (kept := [span for span in spans if span[0] <= last and span[1] >= first])
         }
-        return Transactions(aborted, self.open, [], self.last_stable_offset)
+        doubts = [d for d in self.doubts if d.first_offset <= last and d.last_offset >= first]
+        return Transactions(aborted, self.open, doubts, self.last_stable_offset)
 
     def committed(self, table: BatchTable) -> np.ndarray:
         """Return those batches of a table that do not belong to an aborted or open transaction."""
