@@ -1,8 +1,8 @@
 """Walk through the batch headers of a segment to find transactional batches and markers.
 
-Large batches are skipped without being read. The CRCs of small batches are checked, because a
-damaged small batch may have been a transaction marker. The CRCs of the first and the last batch of
-the file are checked too: their offsets show whether a segment is missing next to it.
+Large batches are skipped without being read. The CRC of a batch that is not longer than a
+transaction marker is checked, because it may be a damaged marker. The CRCs of the first and the
+last batch of the file are checked too: their offsets show whether a segment is missing next to it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ from ..format.files import FileView, aligned_buffer
 from .part_builder import TABLE_ROWS
 
 SMALL_BATCH = 8 << 10
-"""A batch of this size in bytes, or a smaller one, is read completely and its CRC is checked."""
+"""Size of the largest batch that counts as small, in bytes."""
 FEW_BATCHES = 4
-"""After this number of consecutive small batches, batches are read in blocks."""
+"""After this number of consecutive small batches, batches are read in blocks, and all CRCs are checked."""
+MARKER_SIZE = 78
+"""Size of a batch that ends a transaction, in bytes. A longer batch is not a marker."""
 BLOCK = 256 << 10
 """Size of a block, in bytes."""
 _HEADER = struct.Struct(">qiibIhiqqq")
 
 
 class UnclearHeadersError(Exception):
-    """Raised if the headers do not form an unbroken sequence with increasing offsets, or a small batch is damaged."""
+    """Raised if the headers do not form an unbroken sequence with increasing offsets, or a batch that may be a marker is damaged."""
 
 
 class TransactionalBatch(NamedTuple):
@@ -99,7 +101,7 @@ class HeaderWalk:
         Raises
         ------
         UnclearHeadersError
-            A header is impossible, offsets do not increase, or a small batch is damaged. Also raised
+            A header is impossible, offsets do not increase, or a batch that may be a marker is damaged. Also raised
         for a wrapper message, whose offset is not protected by a CRC.
         """
         if self.position >= self._end:
@@ -132,7 +134,7 @@ class HeaderWalk:
             raise UnclearHeadersError
         position = self.position
         self._small = self._small + 1 if size <= SMALL_BATCH else 0
-        if self._small or position == 0 or size == left:
+        if size <= MARKER_SIZE or position == 0 or size == left:
             self._check(position, size)
         self.position, self.last = position + size, last
         self.first = base if self.first is None else self.first

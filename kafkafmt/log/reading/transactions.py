@@ -37,14 +37,12 @@ from ...types import BatchTable, Buffer
 from ..format import files
 from ..format.files import FileView
 from ..format.producers import Aborted, read_markers
+from .header_walk import MARKER_SIZE
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
 from .transaction_index import IndexEntries
-
-MARKER_SIZE = 78
-"""Size of a batch that ends a transaction, in bytes. A longer batch is not a marker."""
 
 
 class Batches(Protocol):
