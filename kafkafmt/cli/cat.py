@@ -21,6 +21,7 @@ from ..log.reading.partition import OnDamage
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..log.reading.selection import select_partitions
+from ..log.reading.transactions import Doubt, Transactions
 from ..text import encode_json, plain
 from .choosing import Choice, choose_range, find
 from .options import (
@@ -107,7 +108,8 @@ def cat(
         names = paths_to_follow(directory, paths)
         follower = Follower(directory, names, selected, limits, tell=tell)
         if selected.committed:
-            printer.damaged = _report_undecided(follower.log) or printer.damaged
+            transactions = follower.log.transactions
+            printer.damaged = _report_undecided(directory, transactions, transactions.doubts) or printer.damaged
         return follower
 
     def rescan() -> list[PartitionDir]:
@@ -133,7 +135,9 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
             break
         interval = choice.selection.resolve(log)
         if interval.committed:
-            printer.damaged = _report_undecided(log) or printer.damaged
+            transactions = log.transactions_in(interval.low, interval.high)
+            doubts = transactions.within(interval.low, interval.high - 1).doubts
+            printer.damaged = _report_undecided(directory, transactions, doubts) or printer.damaged
         printer.write(log, log.records(interval, on_damage=printer.on_damage(log)))
     if choice.partitions and printer.shown == 0 and limit != 0 and not printer.damaged:
         tell(why_nothing(choice.partitions, choice.selection))
@@ -230,17 +234,17 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
     return f"no record{'' if start is None and end is None else ' in that range'}: {', '.join(parts + more)}"
 
 
-def _report_undecided(log: PartitionLog) -> bool:
+def _report_undecided(directory: PartitionDir, transactions: Transactions, doubts: list[Doubt]) -> bool:
     """Report records that read_committed omits although no marker aborts their transaction.
 
     Return True if damage may have destroyed the marker.
     """
-    found, name = log.transactions, f"{log.topic}-{log.partition}"
-    if found.undecided:
-        tell(f"{name}: {found.undecided}")
-    for d in found.doubts:
-        tell(f"{name}: {d.message}")
-    return bool(found.doubts)
+    name = f"{directory.topic}-{directory.partition}"
+    if transactions.undecided:
+        tell(f"{name}: {transactions.undecided}")
+    for doubt in doubts:
+        tell(f"{name}: {doubt.message}")
+    return bool(doubts)
 
 
 def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:

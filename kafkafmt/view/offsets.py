@@ -50,7 +50,7 @@ class PartitionOffsets:
         The first access to this property reads the whole log. Kafka's counterpart is
         ``UnifiedLog.lastStableOffset``.
         """
-        return self.log.transactions.last_stable_offset
+        return self.log.open_transactions.last_stable_offset
 
     @property
     def next_offset(self) -> int:

@@ -237,9 +237,9 @@ def describe_partition(log: PartitionLog) -> PartitionSummary:
         segments=len(plans),
         log_start_offset=log.log_start_offset,
         next_offset=log.next_offset,
-        last_stable_offset=log.transactions.last_stable_offset,
+        last_stable_offset=log.open_transactions.last_stable_offset,
         open_transactions=tuple(
-            OpenProducer(p, o) for p, o in sorted(log.transactions.open.items(), key=lambda item: item[1])
+            OpenProducer(p, o) for p, o in sorted(log.open_transactions.open.items(), key=lambda item: item[1])
         ),
         leader_epochs=None if epochs is None else tuple(LeaderEpoch(e, o) for e, o in epochs),
         gaps=_gaps(log, plans),

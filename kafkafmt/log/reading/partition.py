@@ -14,9 +14,10 @@ from ...types import COLUMNS, RecordColumns
 from ..format.files import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from .events import Events
-from .index_ranges import Stretch
+from .index_ranges import Stretch, stretch_of
 from .missing import changed
 from .models import Damage, DamagedLogError
+from .nearby_transactions import open_at_end, outcomes_near
 from .offset_interval import OffsetInterval
 from .part import GroupReader, Part
 from .partition_dir import SegmentFile
@@ -64,6 +65,49 @@ class PartitionLog(PlannedLog):
     def transactions(self) -> Transactions:
         """The outcomes of the log's transactions. The first use reads the whole log."""
         return find_transactions(self)
+
+    @cached_property
+    def open_transactions(self) -> Transactions:
+        """The open transactions and the last stable offset.
+
+        If possible, only the headers after the latest producer snapshot are read. Otherwise, the
+        result is `transactions`.
+        """
+        if self.knows_transactions or self.planned == len(self.segments):
+            return self.transactions
+        found = open_at_end(self.directory, self.max_batch_bytes, lambda: self.next_offset)
+        return found or self.transactions
+
+    @property
+    def knows_transactions(self) -> bool:
+        """Whether `transactions` has been determined or set."""
+        return "transactions" in self.__dict__
+
+    def transactions_in(self, start: int, end: int) -> Transactions:
+        """Return the outcomes of the transactions that have records with offsets in [start, end).
+
+        `end` is reduced to the last stable offset. If possible, only the headers in the range, and
+        those up to the last marker of these transactions, are read. Otherwise, the result is
+        `transactions`.
+        """
+        stable = self.open_transactions
+        end = min(end, stable.last_stable_offset)
+        first = next(self.segments_in(start, end), None)
+        if self.knows_transactions or first is None or start >= end:
+            return stable
+        if (start, end) not in self._outcomes:
+            position = stretch_of(first, start).start.position
+            found = outcomes_near(self.directory, first, position, end, self.max_batch_bytes)
+            if found is None:
+                return self.transactions
+            found.open, found.last_stable_offset = stable.open, stable.last_stable_offset
+            self._outcomes[start, end] = found
+        return self._outcomes[start, end]
+
+    @cached_property
+    def _outcomes(self) -> dict[tuple[int, int], Transactions]:
+        """The results of `transactions_in`, by offsets."""
+        return {}
 
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
         """Use a segment plan and transaction outcomes that another process or machine has computed.
@@ -253,8 +297,12 @@ class PartitionLog(PlannedLog):
         """
         if interval is None:
             interval = OffsetInterval(self.log_start_offset)
-        if interval.committed and not past_open:
-            interval = interval.ending_at(self.transactions.last_stable_offset)
+        transactions: Transactions | None = None
+        if interval.committed and past_open:
+            transactions = self.transactions
+        elif interval.committed:
+            transactions = self.transactions_in(interval.low, interval.high)
+            interval = interval.ending_at(transactions.last_stable_offset)
         low, high = interval.low, interval.high
         reader = RecordReader(
             names, capacity=capacity, first_offset=low, end_offset=high, max_batch_bytes=self.max_batch_bytes
@@ -263,8 +311,8 @@ class PartitionLog(PlannedLog):
             if see is not None:
                 see(part)
             table = part.table if interval.control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
-            if interval.committed:
-                table = self.transactions.committed(table)
+            if transactions is not None:
+                table = transactions.committed(table)
             damaged: list[Damage] = []
 
             def note(row: Any, error: KafkaFormatError, part: Part = part, damaged: list[Damage] = damaged) -> None:

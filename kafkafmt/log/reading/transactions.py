@@ -38,14 +38,12 @@ from ...types import BatchTable, Buffer
 from ..format import files
 from ..format.files import FileView
 from ..format.producers import Aborted, read_markers
+from .header_walk import MARKER_SIZE
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
 from .transaction_index import IndexEntries
-
-MARKER_SIZE = 78
-"""Size in bytes of a batch that contains a transaction marker. A larger batch contains none."""
 
 
 class Batches(Protocol):
@@ -201,16 +199,17 @@ class Transactions:
         )
 
     def within(self, first: int, last: int) -> Transactions:
-        """Return the transactions that can have records at offsets `first` to `last`, without `doubts`.
+        """Return the transactions that can have records at offsets `first` to `last`.
 
-        A Spark task that reads these offsets needs no other transactions.
+        A Spark task needs no others.
         """
         aborted = {
             producer: kept
             for producer, spans in self.aborted.items()
             if (kept := [span for span in spans if span[0] <= last and span[1] >= first])
         }
-        return Transactions(aborted, self.open, [], self.last_stable_offset)
+        doubts = [d for d in self.doubts if d.first_offset <= last and d.last_offset >= first]
+        return Transactions(aborted, self.open, doubts, self.last_stable_offset)
 
     def committed(self, table: BatchTable) -> np.ndarray:
         """Return the rows of a batch table that do not belong to an aborted or open transaction."""

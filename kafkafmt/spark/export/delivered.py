@@ -16,6 +16,7 @@ from ...log.reading.index_lookup import batch_at
 from ...log.reading.missing import check_retention, unavailable
 from ...log.reading.plan import SegmentPlan, plan_segment
 from ...log.reading.read_limits import ReadLimits
+from ...log.reading.transactions import Transactions
 from ..hosts import host_name, with_host
 from ..source.splits import Split
 from .parquet import Manifest
@@ -44,6 +45,17 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | s
     except OSError as error:
         raise with_host(error) from error
     return plan
+
+
+def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transactions:
+    """Return the transactions of a partition. The whole partition is read.
+
+    Raise an OSError that names this host if a segment file is missing.
+    """
+    try:
+        return PartitionLog(directory, limits).transactions
+    except OSError as error:
+        raise with_host(error) from error
 
 
 def check_damage(plan: SegmentPlan) -> None:

@@ -27,11 +27,11 @@ from ...log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLo
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.read_limits import ReadLimits
-from ...log.reading.transactions import TransactionInDoubtError
+from ...log.reading.transactions import Doubt, TransactionInDoubtError, Transactions
 from ...text import json_encoder
-from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits, make_splits, may_hold
+from ..source.splits import SPLIT_BYTES, Piece, Split, alone, cut_splits, make_splits, may_hold
 from .checks import check_names, check_place
-from .delivered import check_damage, check_missing, check_records, plan_in_task
+from .delivered import check_damage, check_missing, check_records, plan_in_task, transactions_in_task
 from .options import ExportOptions, Progress
 from .parquet import Manifest, TaskSettings, write_empty, write_split
 from .quarantine import damage_in_range, in_context, write_quarantine
@@ -82,6 +82,13 @@ class _Work:
     def manifests(self) -> list[Manifest]:
         """Return the manifests of the exported splits."""
         return [manifest for _, manifest in self.exported]
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """The transactions with selected records whose outcome is not known."""
+        if not self.interval.committed or not self.log.knows_transactions:
+            return []
+        return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
 
     def take_back(self, unconfirmed: set[str]) -> list[Split]:
         """Remove the exported splits that contain a segment in `unconfirmed`, and return these splits."""
@@ -212,7 +219,7 @@ class Export:
                         [split for split, _ in work.exported],
                         work.manifests,
                         work.damaged,
-                        work.log.transactions.doubts if work.interval.committed else [],
+                        work.doubts,
                     )
                     for work, found in zip(works, plans, strict=True)
                 ],
@@ -265,6 +272,7 @@ class Export:
             affected = [(work, unconfirmed[id(work)]) for work in works if id(work) in unconfirmed]
             self._plan(context, [(w, s) for w, names in affected for s in w.segments if s.name in names], show)
             self._check_damage(works)
+            self._find_transactions(context, [w for w, _ in affected if w.interval.committed])
             waiting = [(w, split) for w, names in affected for split in self._again(w, w.take_back(names), size)]
 
     def _again(self, work: _Work, splits: list[Split], size: int) -> Iterator[Split]:
@@ -278,9 +286,35 @@ class Export:
         }
         yield from make_splits(work.log, [plan for plan in plans if plan.segment.name in redone], work.interval, size)
         for split in splits:
-            pieces = [replace(p, plan=None) for p in split.pieces if p.segment.name not in work.planned]
+            pieces = [
+                replace(piece, plan=None, transactions=self._transactions_of(work, piece))
+                for piece in split.pieces
+                if piece.segment.name not in work.planned
+            ]
             if pieces:
                 yield replace(split, pieces=pieces)
+
+    def _transactions_of(self, work: _Work, piece: Piece) -> Transactions | None:
+        """Return the transactions of a piece if they are known on the driver."""
+        if not work.interval.committed or not work.log.knows_transactions:
+            return piece.transactions
+        return work.log.transactions.within(piece.first_offset, piece.last_offset)
+
+    def _find_transactions(self, context: Any, works: list[_Work]) -> None:
+        """Find the transactions of whole partitions in a Spark job, and report those in doubt."""
+        wanted = [work for work in works if not work.log.knows_transactions]
+        items = [(i, work.log.directory) for i, work in enumerate(wanted)]
+        limits = self._limits
+
+        def find(item: tuple[int, PartitionDir]) -> tuple[int, Transactions]:
+            return item[0], transactions_in_task(item[1], limits)
+
+        tasks = group_tasks(items, lambda item: _size(item[1]), 1)
+        for i, found in run_job(
+            context, tasks, find, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: transactions", lambda _: True
+        ):
+            wanted[i].log.transactions = found
+        self._check_transactions(wanted)
 
     def _plan(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
         """Plan segments in a Spark job."""
@@ -321,12 +355,12 @@ class Export:
         If `on_error` is "fail", raise TransactionInDoubtError if the outcome of a transaction is
         not known because of damage or a missing segment.
         """
-        for log in (work.log for work in works):
-            lines = [log.transactions.undecided, *(doubt.message for doubt in log.transactions.doubts)]
-            for line in filter(None, lines):
+        for work in works:
+            log = work.log
+            for line in filter(None, [log.open_transactions.undecided, *(doubt.message for doubt in work.doubts)]):
                 self._report_message(f"{log.topic}-{log.partition}: {line}")
-            if log.transactions.doubts and self.options.on_error == "fail":
-                raise TransactionInDoubtError(log.transactions.doubts[0], str(log.directory.path))
+            if work.doubts and self.options.on_error == "fail":
+                raise TransactionInDoubtError(work.doubts[0], str(log.directory.path))
 
     def _decode(
         self, context: Any, first: int, splits: list[Split], write: WriteSplit, show: Progress

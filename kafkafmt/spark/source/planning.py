@@ -71,9 +71,12 @@ class Plan:
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions in doubt that have offsets in [start, end)."""
-        found = log.transactions.doubts
-        self.doubts += [(log.directory, d) for d in found if d.first_offset < end and d.last_offset >= start]
+        """Add the transactions with an unknown outcome that have offsets in [start, end).
+
+        If the transactions of the whole log are not known, the tasks report these transactions.
+        """
+        if log.knows_transactions:
+            self.doubts += [(log.directory, d) for d in log.transactions.within(start, end - 1).doubts]
 
 
 @dataclass

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import InputPartition
 from ...arrow import ArrowBuilder, schema_of
 from ...log import Damage, DamagedLogError, PartitionDir
 from ...log.reading.read_limits import ReadLimits
-from ...log.reading.transactions import TransactionInDoubtError
+from ...log.reading.transactions import Doubt, TransactionInDoubtError
 from ...text import plain
 from .options import Options
 from .planning import Plan, Task
@@ -83,8 +83,16 @@ def _batches(
                 if options.mode == "PERMISSIVE":
                     warn(directory, damage)
 
+            def note_doubt(doubt: Doubt, directory: PartitionDir = piece.directory) -> None:
+                if options.mode == "FAILFAST":
+                    raise TransactionInDoubtError(doubt, str(directory.path))
+                if options.mode == "PERMISSIVE":
+                    say(f"{directory.topic}-{directory.partition}: {doubt.message}")
+
             on_damage = None if options.mode == "FAILFAST" else note_damage
-            for chunk in piece.chunks(builder.columns, on_damage=on_damage, limits=limits, tell=tell):
+            for chunk in piece.chunks(
+                builder.columns, on_damage=on_damage, limits=limits, tell=tell, on_doubt=note_doubt
+            ):
                 yield from builder.add(chunk)
                 if builder.rows >= limit_rows:
                     limit_rows *= GROWTH

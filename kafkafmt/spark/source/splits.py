@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ...log import Damage, PartitionDir, PartitionLog, SegmentFile
+from ...constants import NO_END
+from ...log import Damage, PartitionDir, PartitionLog, SegmentFile, discover
 from ...log.reading.index_ranges import Stretch, border_near, stretch_of
+from ...log.reading.nearby_transactions import outcomes_near
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
-from ...log.reading.transactions import Transactions
+from ...log.reading.single_pass import UnconfirmedError
+from ...log.reading.transactions import Doubt, Transactions
 from ...records import Chunk
 from ...types import RecordColumns
 from ..hosts import with_host
@@ -38,7 +41,9 @@ class Piece:
     interval: OffsetInterval
     """Range of selected offsets."""
     transactions: Transactions | None = None
-    """The transactions of the batches, if only committed records are selected. Otherwise None."""
+    """The transactions of these batches, if only committed records are selected. If they are None,
+    the task finds them.
+    """
     stretch: Stretch | None = None
     """The range of bytes to read if the segment has not been planned."""
 
@@ -70,6 +75,13 @@ class Piece:
         border = None if self.stretch is None else self.stretch.start
         return max(self.interval.low, border.upto if border and border.indexed else self.segment.base_offset or 0)
 
+    @property
+    def last_offset(self) -> int:
+        """An offset at or after the last offset of the piece."""
+        if self.plan is not None and self.plan.extents:
+            return max(e.last_offset for e in self.plan.extents)
+        return NO_END - 1 if self.stretch is None else self.stretch.end.upto
+
     def chunks(
         self,
         columns: RecordColumns,
@@ -79,6 +91,7 @@ class Piece:
         tell: Callable[[str], None] | None = None,
         on_missing: Callable[[SegmentFile], None] | None = None,
         on_end: Callable[[PartitionLog], None] | None = None,
+        on_doubt: Callable[[Doubt], None] | None = None,
         confirmed_only: bool = False,
     ) -> Iterator[Chunk]:
         """Decode the records of this part of the segment, and yield them as chunks in offset order.
@@ -95,10 +108,14 @@ class Piece:
         on_missing : callable, optional
             Function to call with the segment if retention removed its file after planning.
         on_end : callable, optional
-            Function to call with the log after the last record.
+            Called with the log after the last record.
+        on_doubt : callable, optional
+            Called with each transaction of these batches whose outcome is not known, if the task
+            finds the transactions.
         confirmed_only : bool, default False
-            If the batches cannot be confirmed in one pass, raise an error. By default, the task
-            plans the segment itself.
+            Raise an error if the stretch cannot be read in one pass, or if its transactions depend
+            on the whole partition. By default, the task makes the plan of the segment, or reads the
+            partition.
 
         Raises
         ------
@@ -106,7 +123,8 @@ class Piece:
             The segment file is missing although retention did not remove it, or it is not the file
             that the driver planned. The message names this host.
         UnconfirmedError
-            `confirmed_only` is True, and the batches cannot be confirmed in one pass.
+            `confirmed_only` is True, and the stretch cannot be read in one pass, or its
+            transactions depend on the whole partition.
         """
         log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
         log.confirmed_only = confirmed_only
@@ -114,14 +132,49 @@ class Piece:
             log.adopt(self.plan)
         elif self.stretch is not None:
             log.restrict(self.segment, self.stretch)
-        if self.transactions is not None:
-            log.transactions = self.transactions
         try:
+            if self.interval.committed:
+                log.transactions = self.transactions or self._find_transactions(limits, confirmed_only)
+            if on_doubt is not None and self.transactions is None and self.interval.committed:
+                for doubt in log.transactions.doubts:
+                    on_doubt(doubt)
             yield from log.chunks(columns, self.interval, on_damage=on_damage)
         except OSError as error:
             raise with_host(error) from error
         if on_end is not None:
             on_end(log)
+
+    def _find_transactions(self, limits: ReadLimits, confirmed_only: bool) -> Transactions:
+        """Return the transactions of these batches.
+
+        The markers of these transactions can be in later segments, so the partition directory is
+        listed again.
+        """
+        directory = self._whole_partition()
+        segment = next((s for s in directory.segments if s.name == self.segment.name), None)
+        end = min(self.last_offset + 1, self.interval.high)
+        found: Transactions | None = None
+        if segment is not None:
+            found = outcomes_near(directory, segment, self._position, end, limits.max_batch_bytes)
+        if found is not None:
+            found.last_stable_offset = self.interval.high
+            return found
+        if confirmed_only:
+            raise UnconfirmedError(self.segment.name)
+        return PartitionLog(directory, limits).transactions.within(self.first_offset, end - 1)
+
+    @property
+    def _position(self) -> int:
+        """Position of the first batch, in bytes."""
+        if self.plan is not None and self.plan.extents:
+            return self.plan.extents[0].position
+        return 0 if self.stretch is None else self.stretch.start.position
+
+    def _whole_partition(self) -> PartitionDir:
+        """Return the directory of the partition with all segments that it contains now."""
+        for found in discover([self.directory.path]).partitions:
+            return replace(self.directory, segments=found.segments)
+        return self.directory
 
     def check(self, limits: ReadLimits) -> None:
         """Raise UnconfirmedError if the batches cannot be confirmed in one pass. No record is decoded."""
@@ -167,8 +220,8 @@ def cut_splits(
     Parameters
     ----------
     log : PartitionLog
-        The partition. If only committed records are selected, each split also contains the
-        transactions of its batches.
+        The partition. If only committed records are selected, and the transactions of the whole log
+        are known, each split contains the transactions of its batches.
     segments : iterable of SegmentFile
         Segments of the partition, in ascending order.
     interval : OffsetInterval
@@ -210,8 +263,8 @@ def make_splits(
     Parameters
     ----------
     log : PartitionLog
-        The partition. If only committed records are selected, each split also contains the
-        transactions of its batches.
+        The partition. If only committed records are selected, and the transactions of the whole log
+        are known, each split contains the transactions of its batches.
     plans : iterable of SegmentPlan
     interval : OffsetInterval
         The selected records.
@@ -239,13 +292,14 @@ def make_splits(
 
 
 def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
-    """Return the transactions of a log, and the part of `interval` below the last stable offset.
+    """Return the transactions of a log if they are known, and the interval up to the last stable offset.
 
     If uncommitted records are selected too, return None and the whole interval.
     """
     if not interval.committed:
         return None, interval
-    return log.transactions, interval.ending_at(log.transactions.last_stable_offset)
+    interval = interval.ending_at(log.open_transactions.last_stable_offset)
+    return log.transactions if log.knows_transactions else None, interval
 
 
 def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:

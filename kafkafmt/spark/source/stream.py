@@ -207,7 +207,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._decide(log, end) if self.options.isolation == READ_COMMITTED else end
 
     def _decide(self, log: PartitionLog, end: int) -> int:
-        """Update the transactions of a log that ends at offset `end`, and return the last stable offset.
+        """Update the open transactions of a log that ends at `end`. Return its last stable offset.
 
         Only the batches that were appended since the last call are read. If one of them is damaged,
         the whole log is read, because the marker of a transaction may be lost.
@@ -218,12 +218,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if upto <= end:
             for part in log.parts(upto, end, damaged.append):
                 walk.add(part.buffer, part.table[part.table["base_offset"] >= upto], part.plan.segment.name)
-        if upto > end or damaged:  # after damage, the outcomes of transactions must be determined from the whole log
+        if upto > end or damaged:
             walk = TransactionWalk(log)
-            walk.found = log.transactions
+            walk.found = log.transactions if damaged else log.open_transactions
         walk.found.last_stable_offset = min([*walk.found.open.values(), end])
         self._walks[key] = end, walk
-        log.transactions = walk.found
         return walk.found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int) -> None:
@@ -251,11 +250,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds = OffsetBound("offset", first), OffsetBound("offset", stop)
         interval = replace(options.selection(key), start=bounds[0], end=bounds[1]).resolve(log)
         if interval.committed:
-            upto, walk = self._walks.get(key, (-1, None))
-            if walk is None or upto < stop:  # the transactions up to `stop` are not known, for example after a restart
+            if self._walks.get(key, (-1, None))[0] < stop:  # not read up to `stop`, for example after a restart
                 self._decide(log, log.next_offset)
-            else:
-                log.transactions = walk.found
+            log.open_transactions = self._walks[key][1].found
             plan.add_doubts(log, first, stop)
         pack(plan.tasks, make_splits(log, segments.values(), interval, options.split_bytes), options.split_bytes)
 

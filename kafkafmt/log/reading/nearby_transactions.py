@@ -1,0 +1,271 @@
+"""Find the outcomes of transactions without reading the whole log.
+
+The next marker of a producer after one of its batches decides whether the batch is committed. So
+the outcomes for a range of offsets follow from the headers of the range, and from the headers after
+it up to the last marker that is needed.
+
+The last stable offset follows from a producer snapshot, which lists the transactions that were open
+at its offset (Kafka: ``ProducerStateManager``), and from the headers after the first offset of the
+oldest of them.
+
+The outcomes are the same as those that `find_transactions` determines from the whole log. Functions
+of this module return None if they cannot ensure this. Reasons are a damaged header, a damaged small
+batch (it may have been a marker), a missing segment, and a transaction index that disagrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, MAX_OFFSET, NO_END
+from ...errors import KafkaFormatError
+from ...records import RecordReader
+from ...types import BATCH_DTYPE
+from ..format import files
+from ..format.files import FileView
+from ..format.index_entries import read_transaction_index
+from ..format.names import file_name, snapshot_offset_of
+from ..format.producers import read_markers
+from ..format.snapshots import ProducerEntry, read_snapshot
+from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError
+from .index_ranges import stretch_of
+from .partition_dir import PartitionDir, SegmentFile
+from .transactions import Transactions
+
+MOST_SNAPSHOTS = 2
+"""Number of producer snapshots that are tried, from the latest one on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A transactional batch or control batch, with the segment that contains it."""
+
+    segment: SegmentFile
+    view: FileView
+    batch: TransactionalBatch
+
+
+@dataclass
+class _Outcomes:
+    """The outcomes of the transactions in the batches that were added.
+
+    Attributes
+    ----------
+    open : dict of _Found
+        The first batch of each open transaction, by producer id.
+    aborted : dict of list of (int, int)
+        The first and last offset of each aborted transaction, by producer id.
+    truncated : bool
+        Whether the log ends inside a batch.
+    """
+
+    reader: RecordReader
+    open: dict[int, _Found] = field(default_factory=dict)
+    aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    truncated: bool = False
+    _indexed: list[tuple[int, int]] = field(default_factory=list)
+    _abort_markers: set[tuple[int, int]] = field(default_factory=set)
+
+    def add(self, found: _Found) -> None:
+        """Add the next batch. Raise UnclearHeadersError if it is a marker that cannot be read."""
+        batch, producer = found.batch, found.batch.producer_id
+        if not batch.attributes & CONTROL_BIT:
+            self.open.setdefault(producer, found)
+            return
+        kind = self._marker(found)
+        if kind in (CONTROL_ABORT, CONTROL_COMMIT):
+            first = self.open.pop(producer, None)
+            if kind == CONTROL_ABORT:
+                self._abort_markers.add((producer, batch.base_offset))
+                if first is not None:
+                    self.aborted.setdefault(producer, []).append((first.batch.base_offset, batch.base_offset))
+
+    def _marker(self, found: _Found) -> int | None:
+        """Return the type of the control record in a control batch."""
+        size = found.batch.size
+        if size > SMALL_BATCH:
+            raise UnclearHeadersError
+        data, table = found.view.read(found.batch.position, size), np.empty(1, BATCH_DTYPE)
+        if core.scan_batches(data, table).count != 1:
+            raise UnclearHeadersError
+        marker = read_markers(self.reader, data, table).get(found.batch.base_offset)
+        if marker is None:
+            raise UnclearHeadersError
+        return marker.kind
+
+    def add_index(self, segment: SegmentFile) -> None:
+        """Add the transaction index of a segment, if it has one."""
+        data = files.read_bytes(segment.path.with_suffix(".txnindex"))
+        entries = read_transaction_index(data).tolist() if data else ()
+        self._indexed += [(producer, last) for _, producer, _, last, _ in entries]
+
+    def agrees_with_indexes(self, low: int, high: int) -> bool:
+        """Return whether the log has an abort marker for each index entry with a marker offset in [low, high)."""
+        return all(entry in self._abort_markers for entry in self._indexed if low <= entry[1] < high)
+
+
+def _batches(
+    directory: PartitionDir, segments: Iterable[SegmentFile], position: int, outcomes: _Outcomes
+) -> Iterator[tuple[HeaderWalk, list[_Found]]]:
+    """Yield the transactional batches of consecutive segments, block by block.
+
+    The transaction indexes of these segments are added to `outcomes`. UnclearHeadersError is raised
+    if a segment may be missing.
+    """
+    last: int | None = None
+    for segment in segments:
+        base = segment.base_offset or 0
+        if last is not None and base != last + 1 and not directory.cleaned:
+            raise UnclearHeadersError
+        outcomes.add_index(segment)
+        with FileView(segment.path) as view:
+            end = view.size if segment.next_base is None else segment.size
+            before = base - 1 if last is None else last
+            limit = MAX_OFFSET if segment.next_base is None else segment.next_base - 1
+            walk = HeaderWalk(view, position, end, before, limit)
+            while (batches := walk.read()) is not None:
+                yield walk, [_Found(segment, view, batch) for batch in batches]
+        if segment.next_base is None:
+            outcomes.truncated = walk.truncated
+        elif walk.truncated:
+            raise UnclearHeadersError
+        position, last = 0, walk.last
+
+
+def outcomes_near(
+    directory: PartitionDir, first: SegmentFile, position: int, end: int, max_batch_bytes: int
+) -> Transactions | None:
+    """Return the aborted transactions in a range of batches.
+
+    Parameters
+    ----------
+    directory : PartitionDir
+        The partition.
+    first : SegmentFile
+        The segment in which the range begins.
+    position : int
+        Position of the first batch of the range, in bytes.
+    end : int
+        The offset at which the range ends (exclusive). It must not be above the last stable offset.
+    max_batch_bytes : int
+        Largest accepted size of one batch, in bytes after decompression.
+
+    Returns
+    -------
+    Transactions or None
+        Only `aborted` is set. None if the outcomes depend on the whole log.
+    """
+    base = first.base_offset
+    if base is None:
+        return None
+    segments = [s for s in directory.segments if s.base_offset is not None and s.base_offset >= base]
+    outcomes = _Outcomes(RecordReader(("offset", "key"), max_batch_bytes=max_batch_bytes))
+    low: int | None = None
+    high = base
+    try:
+        for walk, batches in _batches(directory, segments, position, outcomes):
+            low = walk.first if low is None else low
+            for found in batches:
+                if found.batch.attributes & CONTROL_BIT or found.batch.base_offset < end:
+                    outcomes.add(found)
+            if high >= end and not outcomes.open:
+                break
+            high = walk.last + 1  # trusted once the next header has a higher offset
+    except (UnclearHeadersError, KafkaFormatError, OSError):
+        return None
+    if high < end or outcomes.open or not outcomes.agrees_with_indexes(base if low is None else low, high):
+        return None
+    result = Transactions()
+    result.aborted.update(outcomes.aborted)
+    return result
+
+
+def open_at_end(directory: PartitionDir, max_batch_bytes: int, next_offset: Callable[[], int]) -> Transactions | None:
+    """Return the open transactions and the last stable offset of a partition.
+
+    Parameters
+    ----------
+    directory : PartitionDir
+        The partition.
+    max_batch_bytes : int
+        Largest accepted size of one batch, in bytes after decompression.
+    next_offset : callable
+        Returns the offset after the last valid batch. It is called only if the log ends inside a
+        batch.
+
+    Returns
+    -------
+    Transactions or None
+        Only `open` and `last_stable_offset` are set. None if they depend on the whole log.
+    """
+    segments = directory.segments
+    if not segments or any(s.base_offset is None for s in segments):
+        return None
+    state = _latest_snapshot(directory)
+    if state is None:
+        return None
+    offset, entries = state
+    begin = min([offset, *(e.txn_first_offset for e in entries if e.txn_first_offset >= 0)])
+    return _open_after(directory, begin, max_batch_bytes, next_offset)
+
+
+def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]] | None:
+    """Return the offset and the entries of the latest producer snapshot at the start of a segment.
+
+    A log that begins at offset 0 needs no snapshot: there, no transaction is open. Return None if
+    there is no snapshot that can be read.
+    """
+    bases = {s.base_offset for s in directory.segments}
+    try:
+        _, names = files.list_directory(directory.path)
+    except OSError:
+        return None
+    offsets = {o for n in names if (o := snapshot_offset_of(n)) is not None} & bases
+    for offset in sorted(offsets, reverse=True)[:MOST_SNAPSHOTS]:
+        data = files.read_bytes(directory.path / file_name(offset, ".snapshot"))
+        try:
+            return offset, read_snapshot(data or b"")
+        except KafkaFormatError:
+            continue
+    return (0, []) if 0 in bases else None
+
+
+def _open_after(
+    directory: PartitionDir, begin: int, max_batch_bytes: int, next_offset: Callable[[], int]
+) -> Transactions | None:
+    """Return the transactions that are open at the end of the log and began at `begin` or later."""
+    bases = [s.base_offset or 0 for s in directory.segments]
+    at = int(np.searchsorted(bases, begin, "right")) - 1
+    if at < 0:
+        return None
+    segments = directory.segments[at:]
+    position = stretch_of(segments[0], begin, NO_END).start.position if begin > bases[at] else 0
+    outcomes = _Outcomes(RecordReader(("offset", "key"), max_batch_bytes=max_batch_bytes))
+    end = bases[-1]
+    try:
+        for walk, batches in _batches(directory, segments, position, outcomes):
+            for found in batches:
+                if found.batch.base_offset >= begin:
+                    outcomes.add(found)
+            end = max(end, walk.last + 1)
+        if not all(_is_valid(found) for found in outcomes.open.values()):
+            return None
+    except (UnclearHeadersError, KafkaFormatError, OSError):
+        return None
+    if not outcomes.agrees_with_indexes(begin, end) or (outcomes.truncated and next_offset() != end):
+        return None
+    result = Transactions(open={producer: found.batch.base_offset for producer, found in outcomes.open.items()})
+    result.last_stable_offset = min([*result.open.values(), end])
+    return result
+
+
+def _is_valid(found: _Found) -> bool:
+    """Return whether the CRC of a batch matches."""
+    with FileView(found.segment.path) as view:
+        data = view.read(found.batch.position, found.batch.size)
+    scan = core.scan_batches(data, np.empty(1, BATCH_DTYPE))
+    return scan.error is None and scan.count == 1

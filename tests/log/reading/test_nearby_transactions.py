@@ -1,0 +1,109 @@
+"""Test that transactions near a range of offsets have the same outcomes as in the whole log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
+from golden_cases import CASES, LEGACY, Case
+from transactional_logs import damage, write_transactions
+
+from kafkafmt import LogDirectory
+from kafkafmt.constants import NO_END, READ_COMMITTED
+from kafkafmt.log import PartitionDir, PartitionLog, discover
+from kafkafmt.log.format.index_entries import TRANSACTION_ENTRY
+from kafkafmt.log.reading.offset_interval import OffsetInterval
+
+
+def partition(path: Path) -> PartitionDir:
+    (found,) = discover([path]).partitions
+    return found
+
+
+def committed(log: PartitionLog, low: int, high: int) -> list[int]:
+    interval = OffsetInterval(low, high, READ_COMMITTED)
+    return [r.offset for r in log.records(interval, on_damage=lambda _: None)]
+
+
+def check_ranges(directory: PartitionDir, chance: Random) -> int:
+    """Compare committed records with and without the whole log. Return how often the whole log was not needed."""
+    whole = PartitionLog(directory)
+    assert whole.transactions is not None
+    end, nearby = whole.next_offset, 0
+    for _ in range(4):
+        low = chance.randint(directory.log_start_offset, max(end, directory.log_start_offset))
+        high = chance.choice((NO_END, chance.randint(low, max(end, low))))
+        log = PartitionLog(directory)
+        assert committed(log, low, high) == committed(whole, low, high), (directory.path, low, high)
+        nearby += not log.knows_transactions
+        stable = PartitionLog(directory).open_transactions
+        assert stable.last_stable_offset == whole.transactions.last_stable_offset
+        assert stable.open == whole.transactions.open
+    return nearby
+
+
+@pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
+def test_ranges_of_golden_logs_have_the_outcomes_of_the_whole_log(case: Case) -> None:
+    for directory in discover(case.roots).partitions:
+        if directory.error is None:
+            check_ranges(directory, Random(str(directory.path.name)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ranges_of_intact_logs_are_decided_without_the_whole_log(tmp_path: Path, seed: int) -> None:
+    chance = Random(seed)
+    assert check_ranges(partition(write_transactions(tmp_path, chance)), chance) == 4
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_ranges_of_damaged_logs_have_the_outcomes_of_the_whole_log(tmp_path: Path, seed: int) -> None:
+    chance = Random(1000 + seed)
+    path = write_transactions(tmp_path, chance)
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        damage(path, chance)
+    check_ranges(partition(path), chance)
+
+
+def transactional_batch(base: int, size: int = 20) -> bytes:
+    return batch([record(0, value=b"x" * size)], base_offset=base, flags=TRANSACTIONAL, producer_id=5, producer_epoch=0)
+
+
+def test_damaged_marker_after_the_range_requires_the_whole_log(tmp_path: Path) -> None:
+    path = tmp_path / "t-0"
+    path.mkdir()
+    marker = bytearray(control_batch(COMMIT, base_offset=1, producer_id=5))
+    marker[-1] ^= 1
+    (path / f"{0:020}.log").write_bytes(transactional_batch(0) + marker + transactional_batch(2))
+    log = PartitionLog(partition(path))
+    assert committed(log, 0, 1) == []
+    assert log.knows_transactions
+    assert [(d.first_offset, d.last_offset) for d in log.transactions.doubts] == [(0, 0)]
+
+
+def test_index_entry_without_a_marker_requires_the_whole_log(tmp_path: Path) -> None:
+    """A broker trusts the entry, so the transaction counts as aborted."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    commit = control_batch(COMMIT, base_offset=3, producer_id=5)
+    (path / f"{0:020}.log").write_bytes(transactional_batch(0) + transactional_batch(2) + commit)
+    entry = np.array([(0, 5, 0, 1, 2)], TRANSACTION_ENTRY)
+    (path / f"{0:020}.txnindex").write_bytes(entry.tobytes())
+    log = PartitionLog(partition(path))
+    assert committed(log, 0, NO_END) == [2]
+    assert log.knows_transactions
+
+
+def test_open_transaction_before_the_snapshot_ends_the_range(tmp_path: Path) -> None:
+    with LogDirectory(tmp_path, segment_bytes=1000) as directory:
+        writer = directory.writer("t")
+        writer.append([(b"k", b"v", 1)], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+        for _ in range(40):
+            writer.append([(b"k", b"v" * 100, 1)])
+        assert len(writer.segments) > 3
+    log = PartitionLog(partition(tmp_path / "t-0"))
+    assert log.open_transactions.open == {5: 0}
+    assert committed(log, 0, NO_END) == []
+    assert not log.knows_transactions
