@@ -1,4 +1,4 @@
-"""Find the valid batches of a file by their CRCs, at any position.
+"""Find valid batches at any position of a file, by their CRCs.
 
 Each part of the file is scanned once, and each CRC is computed once.
 """
@@ -30,23 +30,23 @@ from .checksums import STEP, SpanCrcs, crc_covers
 FIRST_WINDOW = 1 << 16
 """Size of the first window, in bytes."""
 LARGEST_WINDOW = 1 << 20
-"""Size of the largest window, in bytes. If a window directly follows the previous one, it is twice
-as large.
+"""Size of the largest window, in bytes. The size doubles from FIRST_WINDOW up to this limit while
+each window directly follows the previous one.
 """
 OVERLAP = 1 << 15
-"""Number of bytes of a window that the next window contains too. A damaged batch and the valid
-batches after it should be in the same window.
+"""Number of bytes that two consecutive windows share. A damaged batch and the valid batches after
+it should be in the same window.
 """
 ROWS = 1 << 16
 
 
 class Window:
-    """A part of the file, read at once and kept in memory."""
+    """A contiguous part of a file that is kept in memory."""
 
     def __init__(self) -> None:
         self.at = 0
         self.length = 0
-        """Number of bytes, without those that the previous window contains too."""
+        """Number of bytes in the window that the previous window does not contain."""
         self.data: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
     @property
@@ -103,10 +103,10 @@ class BatchFinder:
             i += self._first
 
     def _search_ahead(self, start: int) -> None:
-        """Search the window at `start`, which nothing was searched for.
+        """Search the window that begins at `start`, before any caller asks for a batch in it.
 
-        Its last bytes are omitted: of batches that end after the window, only those whose offsets
-        are in reach would be found.
+        The last OVERLAP bytes of the window are not searched. The search would find a batch that
+        ends after the window only if its offset is plausible.
         """
         window = self._scanned
         if start + BATCH_HEADER_SIZE > window.end:
@@ -169,8 +169,8 @@ class BatchFinder:
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
         """Move a window so that it contains at least `size` bytes starting at `position`.
 
-        If the file ends earlier, the window contains all bytes from `position` to the end. If the
-        window is moved, it also contains the `kept` bytes before `position`.
+        If the file ends first, the window contains all bytes from `position` to the end of the
+        file. A window that is moved also contains the `kept` bytes before `position`.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return

@@ -1,4 +1,4 @@
-"""Decode the first bytes of a batch or message, and judge whether they are plausible."""
+"""Decode the first bytes of a batch or message, and decide whether they are a plausible header."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
 maximum timestamp, producer id, producer epoch, base sequence and record count.
 """
 FAR_FUTURE = 1 << 53
-"""A timestamp in ms, in the year 287396. All timestamps in a plausible header are below it."""
+"""Timestamp in ms, in the year 287396. A header with a later timestamp is not plausible."""
 
 
 class Head:
@@ -71,11 +71,11 @@ class Head:
         self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
-        """Return whether the offset and the length are possible. The magic is not checked."""
+        """Return whether the offset field and the length field are possible. The magic is not checked."""
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def continues(self, expected: int) -> bool:
-        """Return whether the first offset is `expected` and `dense` is True."""
+        """Return whether the fields agree with each other and the first offset is `expected`."""
         return self.dense and self.first_offset == expected
 
 
@@ -89,9 +89,9 @@ def whole_varint(raw: bytes) -> int | None:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether `head` can be the beginning of a header with a possible offset.
+    """Return whether the bytes `head` can be the beginning of the next batch of a log.
 
-    The offset must be between `expected` and `expected` + MAX_RELATIVE_OFFSET.
+    The base offset must be between `expected` and `expected` + MAX_RELATIVE_OFFSET.
     """
     if not header_stands(head, expected):
         return False

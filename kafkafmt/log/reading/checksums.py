@@ -1,6 +1,6 @@
 """Compute CRCs of ranges of bytes in a file, in time that is linear in the size of the file.
 
-A range can extend beyond the bytes that are in memory.
+The bytes of a range need not be in memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ FEW = 8
 class SpanCrcs:
     """Computes CRCs of spans of one open file.
 
-    For long spans, each byte of the file is read only once.
+    CRCs at regular positions of the file are kept, so each byte is read only once for all long
+    spans.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -112,11 +113,11 @@ def crc_covers(position: int, magic: int) -> int:
 
 
 def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Extend each CRC in `crcs` by the same `size` bytes, whose own CRC is `rest`, and return the results."""
+    """Extend each CRC in `crcs` by the same `size` bytes, and return the results. `rest` is the CRC of these bytes."""
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)
-    # The formula is linear in the CRC, so one table for each byte of the CRC is enough.
+    # The operation is linear in the CRC, so one table for each byte of the CRC is enough.
     result = np.full(len(crcs), rest, np.int64)
     for shift in range(0, 32, 8):
         table = np.zeros(256, np.int64)

@@ -18,15 +18,15 @@ from ...types import IntArray
 from .parts import Parts
 
 REACH = 2048
-"""Number of preceding runs that a run is compared with. At most this many consecutive runs can be
-omitted.
+"""Number of preceding runs with which each run is compared. Therefore, the number of consecutive
+runs that can be omitted is limited.
 """
 
 
 def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
     """Return whether the offsets of the runs increase and are within [lower, upper).
 
-    No batch can end at the largest 64-bit offset, because no offset could follow it.
+    No batch can end at the largest 64-bit offset, because the log end offset must be higher.
     """
     first, last = parts.runs.first, parts.runs.last
     if not len(first):
@@ -37,11 +37,11 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the runs with an offset out of reach that are one batch and directly follow damage.
+    """Return a mask of the runs whose base offset is implausible: single batches far ahead, directly after damage.
 
-    An offset is out of reach if its distance from the previous run exceeds the range of offsets of
-    a segment. Nothing confirms such a base offset. If the segment's base offset is 0, the mask is
-    always False for the first run, because the file may be an excerpt of another segment.
+    A run is far ahead if its distance from the previous run exceeds the range of offsets of a
+    segment. If the segment's base offset is 0, the first run is never in the mask, because the file
+    may be an excerpt of another segment.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]
@@ -54,9 +54,9 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
 
 
 def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
-    """Return the indexes of the runs to accept. The offsets of all other runs contradict them.
+    """Return the indexes of the runs to accept. All other runs have offsets that contradict the accepted runs.
 
-    The runs must have been cut at gaps in the offsets.
+    The caller must have split the runs at all gaps in the offsets.
     """
     runs, end = parts.runs, MAX_OFFSET if upper is None else upper
     index = np.flatnonzero(
@@ -74,7 +74,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     best_ends = np.flatnonzero(total == total.max())
     at = int(
         best_ends[np.argmin(last[best_ends])]
-    )  # after one corrupted offset that is too high, all valid ones seem too low
+    )  # one corrupted offset that is too high makes all valid offsets after it seem too low
     parents, places = parent.tolist(), index.tolist()
     chain = set()
     while at >= 0:
@@ -84,5 +84,8 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """Return 1 for each pair of runs without a gap, -1 if nothing explains the gap, and otherwise 0."""
+    """Return the score of each gap between two runs.
+
+    The score is 1 if the gap is empty, 0 if damage or omitted runs explain it, and otherwise -1.
+    """
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

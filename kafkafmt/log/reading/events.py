@@ -46,10 +46,7 @@ class Events:
 
 
 def _select(events: list[Event], start: int, end: int) -> tuple[list[Event], IntArray]:
-    """Return the items that overlap the offsets [start, end), in offset order, and the first offset of each.
-
-    The items are extents or damaged spans.
-    """
+    """Return the extents or damaged spans that overlap the offsets [start, end), and their first offsets."""
     first = np.array([e.first_offset or 0 for e in events], np.int64)
     last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)
     keep = np.full(len(events), start <= MAX_OFFSET)

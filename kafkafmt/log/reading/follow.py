@@ -1,14 +1,13 @@
 """Follow a log that grows: find the batches that were appended to a partition since the last check.
 
-Each check reads the batches after those already seen, in the last segment and in new ones, and
-accepts complete, valid batches. Its cost therefore depends only on the amount of new data. If the
-bytes at the end of the log are not a valid batch, a broker may still be writing them, so the
-follower waits. If these bytes stay invalid while the file grows, or if the segment is no longer the
-last one, the whole segment is planned. The plan determines which bytes are damaged.
+Each check reads only the batches that were appended since the previous check, and accepts the
+complete, valid ones. If the bytes at the end of the log are not a valid batch, a broker may still
+be writing them, so the follower waits. If these bytes stay invalid while the file grows, or if a
+new segment follows, the whole segment is planned. The plan determines which bytes are damaged.
 
-Records are then read in the same way as from any other log, up to the last batch seen. With the
-isolation level read_committed, they are read up to the last stable offset, and the follower tracks
-the state of transactions.
+The records of accepted batches are read in the same way as from any other log. At the isolation
+level read_committed, the follower tracks the state of transactions and reads up to the last stable
+offset.
 """
 
 from __future__ import annotations
@@ -49,7 +48,8 @@ class Follower:
         Which records to deliver. By default, all data records from the log start offset onwards.
         `Selection.end` has no effect.
     limits : ReadLimits, optional
-        How the segments are read. They are never memory-mapped, because they are being written.
+        How the segments are read. Segments that are followed are never memory-mapped, because a
+        broker writes to them.
     tell : callable, optional
         Called with messages for the user.
 
@@ -84,14 +84,14 @@ class Follower:
 
     @property
     def _low(self) -> int:
-        """The first offset that can be read."""
+        """First offset of the log that the selection includes."""
         segments = self.log.segments
         if self._selection.below_log_start:
             return segments[0].base_offset or 0 if segments else 0
         return self.log.log_start_offset
 
     def _begin(self) -> None:
-        """Mark all valid batches that the log contains now as seen."""
+        """Mark all valid batches that are now in the log as seen."""
         self._walk = TransactionWalk(self.log)
         if self._selection.committed:
             self._walk.found = self.log.transactions
@@ -104,13 +104,13 @@ class Follower:
     def _seen_of(self, segment: SegmentFile) -> int:
         """Return the position in bytes at which the plan of a segment ends.
 
-        Only an incomplete last batch may follow it.
+        After this position, the file contains at most an incomplete last batch.
         """
         plan = self.log.plan(segment)
         return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
 
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
-        """Yield the records that were found but have not been delivered yet."""
+        """Yield the records of accepted batches that have not been delivered yet."""
         if self.next < self._low:
             self._tell(
                 f"{self.name}: offsets {self.next} to {self._low - 1} were removed before they were read (retention)"
@@ -130,8 +130,8 @@ class Follower:
     def look(self, closely: bool = False) -> None:
         """Check the partition for new batches.
 
-        If the times and sizes of the files have not changed since the last check, nothing is read
-        unless `closely` is True.
+        If the modification times and sizes of the files are unchanged since the last check, nothing
+        is read, unless `closely` is True.
         """
         try:
             stamp = self._stamp_now()
@@ -157,8 +157,8 @@ class Follower:
     def _stamp_now(self) -> Stamp:
         """Return values that change if the partition changes.
 
-        They are the modification times of the directory and of the last segment, and the size of
-        the last segment.
+        The values are the modification times of the directory and of the last segment, and the size
+        of the last segment.
         """
         folder = os.stat(self.log.directory.path)
         if self._segment is None:
@@ -183,10 +183,10 @@ class Follower:
             if segment.name == self._segment.name:
                 return segment.size < self._position
         later = [s for s in self.log.segments if (s.base_offset or 0) > (self._segment.base_offset or 0)]
-        return not later  # if later segments exist, retention has removed this one
+        return not later  # if later segments exist, retention has removed `_segment`
 
     def _read(self, segment: SegmentFile) -> None:
-        """Read the batches of a segment after those already seen, and accept the valid ones."""
+        """Read the batches of a segment that have not been seen yet, and accept the valid ones."""
         if self._segment is None or segment.name != self._segment.name:
             self._segment, self._position, self._stuck, self._judged = segment, 0, None, None
         error: KafkaFormatError | None = None
@@ -203,13 +203,13 @@ class Follower:
                 if error is not None and (not segment.last or self._is_damage(view, error)):
                     self._judge(segment)
         except FileNotFoundError:
-            if self.log.directory.path.exists():  # otherwise the next check reports that the partition is gone
+            if self.log.directory.path.exists():  # if the directory is missing, the next check reports it
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
         """Return the number of rows at the start of the table that can be accepted.
 
-        The offsets of each such row are higher than those of the batch before it.
+        A row can be accepted if its offsets are higher than the offsets of the previous batch.
         """
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
@@ -227,9 +227,9 @@ class Follower:
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
-        """Return whether the bytes after the last valid batch of the last segment may be damaged.
+        """Return whether the bytes after the last valid batch of the log are damaged.
 
-        If the result is False, a broker may still be writing these bytes.
+        If the result is False, a broker may still be writing the last batch.
         """
         here = self._position, view.size
         if not view.read(self._position, BATCH_HEADER_SIZE).strip(b"\0") or self._judged == here:
@@ -242,13 +242,13 @@ class Follower:
     def _judge(self, segment: SegmentFile) -> None:
         """Plan the whole segment, to decide which of its bytes are damaged.
 
-        Batches that follow the damage and are delivered by the plan count as seen.
+        Batches after the damage that the plan delivers are marked as seen.
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size
         for late in [e for e in plan.extents if e.position >= self._position and e.first_offset < self._end]:
             span = f"offsets {late.first_offset} to {min(late.last_offset, self._end - 1)}"
-            self._tell(f"{self.name}: {span} were written after higher ones and are not shown while following")
+            self._tell(f"{self.name}: {span} were written after higher offsets and are not delivered while following")
         if plan.next_offset is not None and plan.next_offset > self._end:
             if self._selection.committed:
                 for part in self.log.parts(self._end, plan.next_offset, self._walk.damage):

@@ -26,13 +26,13 @@ class Followers:
     Parameters
     ----------
     chosen : iterable of PartitionDir
-        The partitions to follow from the beginning.
+        The partitions that exist when following starts.
     make : callable
         Function that returns the Follower for a partition. Its arguments are a PartitionDir, and
-        whether the partition existed from the beginning.
+        whether following started with this partition.
     rescan : callable, optional
-        Function that returns all partitions that currently exist and are to be followed. Without
-        it, new partitions are not followed.
+        Function that returns all existing partitions to follow. By default, new partitions are not
+        followed.
     tell : callable
         Called with a message about each new partition.
     """
@@ -56,7 +56,7 @@ class Followers:
     def look(self) -> Iterator[Follower]:
         """Check every partition once, and yield its Follower object.
 
-        A partition that no longer exists is dropped afterwards.
+        If a partition no longer exists, it is not checked again.
         """
         closely = time.monotonic() - self._scanned > RESCAN
         if closely:
@@ -91,8 +91,8 @@ class Followers:
         poll : float, default 0.2
             Seconds between two checks.
         idle_timeout : float, optional
-            End after this many seconds without a new record. By default, end only when no partition
-            exists any more and none can be added.
+            End after this many seconds without a new record. By default, end only when all
+            partitions have been deleted and no partition can be added.
         """
         last = time.monotonic()
         while True:
@@ -108,9 +108,9 @@ class Followers:
 
 
 def paths_to_follow(directory: PartitionDir, paths: Iterable[str | Path]) -> list[Path]:
-    """Return the paths that are used to find a partition again.
+    """Return the paths with which a partition can be found again.
 
-    These are the `.log` files of the partition that are in `paths`. If there are none, it is the
+    If `paths` contains `.log` files of the partition, return these files. If not, return the
     directory of the partition.
     """
     named = [p for p in map(Path, paths) if p.is_file() and p.parent.resolve() == directory.path.resolve()]

@@ -1,12 +1,11 @@
-"""Decode the records of the group coordinator in `__consumer_offsets`.
+"""Read committed offsets, consumer groups and their members from `__consumer_offsets`.
 
-They contain committed offsets, and consumer groups with their members.
+The topic is compacted: the latest record of each key is valid, and a record without a value deletes
+its key. Transactions are treated as a group coordinator treats them when it loads the topic:
 
-The topic is compacted: the latest record of each key counts, and a record without a value deletes
-its key. Offsets that were committed in a transaction count only if the transaction is committed.
-They take effect at the position at which they were written, not at the position of the marker.
-Transactions that are still open are skipped, and the records after them are read. A coordinator
-that loads the topic does the same.
+- Offsets of a committed transaction take effect in the order of their records, not of the markers.
+- Offsets of aborted and open transactions are omitted.
+- Records after the first open transaction are read.
 """
 
 from __future__ import annotations
@@ -148,7 +147,8 @@ def read_group_state(
 ) -> GroupState:
     """Return the latest state of all groups from the partitions of `__consumer_offsets`.
 
-    `on_damage` is called with the log and the damage. If it is None, damage raises DamagedLogError.
+    `on_damage` is called with the log and each damaged span. If it is None, damage raises
+    DamagedLogError.
     """
     state = GroupState([], [])
     commits: list[CommittedOffset] = []

@@ -50,11 +50,10 @@ class TimeBounds(NamedTuple):
     Attributes
     ----------
     after : int
-        An offset. No record up to and including this offset has the timestamp or a later one.
+        All records up to and including this offset have earlier timestamps.
     upto : int or None
-        Offset in the next index entry. A record up to this offset should have the timestamp or a
-        later one, but the batch that the entry names was not checked. None if there is no next
-        entry.
+        Offset in the next index entry, or None if there is none. A record up to this offset should
+        have the timestamp or a later one. The batch to which the entry refers was not checked.
     """
 
     after: int
@@ -62,11 +61,11 @@ class TimeBounds(NamedTuple):
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Return the position of a batch, in bytes, from which a walk finds every batch with `offset` or a later one.
+    """Return a file position before which all batches end below `offset`, according to the offset index.
 
-    Return 0 if the index has no usable entry. If `exactly` is True, an entry is used only if its
-    batch contains the offset in the entry. In a compacted log, where gaps are expected, nothing
-    else confirms the base offset of the batch.
+    The position is the start of a batch. It is 0 if the index has no usable entry. If `exactly` is
+    True, an entry is used only if its batch contains the offset in the entry. In a compacted log,
+    nothing else confirms the base offset of the batch.
     """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
@@ -86,7 +85,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
     """Return the bounds of the first record at or after a timestamp in ms, from the time index.
 
-    Return None if the time index has no entry that the log confirms.
+    Return None if the batches confirm no entry of the time index.
     """
     if segment.base_offset is None:
         return None
@@ -104,8 +103,8 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
 def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     """Return the largest timestamp of a segment, in ms.
 
-    The largest timestamp is taken from the last entry of the time index and from the batches after
-    it. If the log does not confirm this entry, return None.
+    The timestamp is computed from the last entry of the time index and the batches after it. If the
+    batches do not confirm the entry, return None.
     """
     if segment.base_offset is None:
         return None
@@ -126,8 +125,8 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
 def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
     """Return the last index entry whose first field is at most `value`, and the entry after it.
 
-    The index is bisected, reading single entries, until one block of it remains. Zeros can follow
-    the last entry in use. The bytes read are added to the counts of `log`.
+    Single entries are read until the bisection has reached one block of entries. The bytes read are
+    added to the counts of `log`.
     """
     try:
         with FileView(path) as view:

@@ -1,8 +1,8 @@
-"""Divide a segment into ranges of some MB at positions that its offset index names.
+"""Divide a segment into ranges of a few MB at positions from its offset index.
 
-The index is not trusted. The reader of a range checks that a batch begins at its start, that its
-last batch ends at its end, and that the offsets agree with the entries of the index
-(single_pass.py).
+The index is not trusted. The code that reads a range (single_pass.py) checks that a batch begins at
+the start of the range, and that a batch ends at its end. It also compares the offsets with the
+entries of the index.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from .ranges import read_head
 RANGE_BYTES = 4 << 20
 """Approximate size of a range, in bytes. A range is held in memory until it has been checked."""
 FIRST_RANGE_BYTES = 64 << 10
-"""Approximate size of the first range if only some offsets are wanted, in bytes. Each further range is
-GROWTH times as large, up to RANGE_BYTES, because the reader may find soon what it looks for.
+"""Approximate size in bytes of the first range if only some offsets are requested. Each further
+range is GROWTH times as large, up to RANGE_BYTES, because the caller may need only the first
+records.
 """
 GROWTH = 4
 MAX_RANGE_BYTES = 16 << 20
-"""Size of the largest range, in bytes. A segment is not divided if its index has no entry for so
-many bytes.
+"""Size of the largest range, in bytes. If two entries of its index are farther apart, a segment is
+not divided.
 """
 BLOCK_ENTRIES = 512
 """Number of index entries that are read at once when an entry is looked up."""
@@ -39,19 +40,18 @@ BLOCK_ENTRIES = 512
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A position at which a batch should begin, or the start or end of a segment.
+    """A position in a segment at which a batch should begin, or the start or the end of the segment.
 
     Attributes
     ----------
     position : int
         Position in the file, in bytes.
     upto : int
-        The offset in the index entry with this position. The batch at `position` ends at this
-        offset at the latest. At the end of a segment, it is the last offset before the next
-        segment.
+        The offset in the index entry for `position`, which is the largest possible last offset of
+        the batch at `position`. At the start and the end of a segment, the last offset before the
+        next segment.
     indexed : bool
-        Whether the index has an entry for this border. It has none for the start of a segment and
-        for its end.
+        Whether the index has an entry for `position`. The start and the end of a segment have none.
     """
 
     position: int
@@ -61,12 +61,12 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of a segment between two borders.
+    """The batches of a segment between two positions.
 
     Attributes
     ----------
     start, end : Border
-        The borders. The batches that begin in [start.position, end.position) are in the stretch.
+        The stretch contains the batches that begin in [start.position, end.position).
     """
 
     start: Border
@@ -80,14 +80,15 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Range(Stretch):
-    """A stretch that is read at once, with what the index says about its borders.
+    """A stretch that is read into memory at once, with index entries for checks at its start and end.
 
     Attributes
     ----------
     after_start, after_end : int
-        The offset in the index entry before each border. The batch at the border begins after it.
+        The offset in the last index entry before the start, and before the end. The base offset of
+        the batch at the start, or at the end, must be higher.
     before_start, before_end : int
-        Position in the index entry before each border.
+        The position in the last index entry before the start, and before the end.
     """
 
     after_start: int
@@ -97,7 +98,7 @@ class Range(Stretch):
 
 
 def whole_segment(segment: SegmentFile, size: int) -> Stretch:
-    """Return the stretch that consists of the first `size` bytes of a segment."""
+    """Return a stretch with the first `size` bytes of a segment."""
     last = MAX_OFFSET - 1 if segment.next_base is None else segment.next_base - 1
     return Stretch(Border(0, last, indexed=False), Border(size, last, indexed=False))
 
@@ -112,27 +113,27 @@ def divide(
 ) -> list[Range] | None:
     """Divide a stretch into ranges of about `range_bytes` bytes.
 
-    Only the ranges in which the offsets [start, end) can be are returned.
+    Only ranges that can contain offsets in [start, end) are returned.
 
     Parameters
     ----------
     segment : SegmentFile
         The segment.
     log : FileView
-        The open segment. The bytes read from the index are added to its counts.
+        The open segment. The bytes read from the index are added to the counts of this object.
     stretch : Stretch
         The part of the segment to divide.
     start, end : int, optional
         Offsets; `end` is exclusive. By default, all ranges are returned.
     range_bytes : int, default 4194304 (4 MiB)
-        Size of a range. A range is larger if two consecutive entries of the index are farther
+        Size of a range, in bytes. It is larger if two consecutive entries of the index are farther
         apart.
 
     Returns
     -------
     list of Range or None
-        None if the index cannot divide the stretch, because it has no entry for MAX_RANGE_BYTES, is
-        invalid, or does not contain the borders of the stretch.
+        None if the index cannot be used: it is invalid, its entries are more than MAX_RANGE_BYTES
+        apart, or it lacks the start or the end of the stretch.
     """
     base = segment.base_offset
     if base is None:
@@ -151,8 +152,8 @@ def divide(
     inside = (positions > stretch.start.position) & (positions < stretch.end.position)
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
-    # Find the first index entry whose offset is at least `end` - 1. The entry after it refers to a
-    # batch that begins at or after `end`.
+    # At the first index entry whose offset is at least `end` - 1, a batch can still contain offsets
+    # below `end`. At the following entry, a batch begins at or after `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
     last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
@@ -180,9 +181,9 @@ def divide(
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stretch:
     """Return the shortest stretch of a segment that contains the offsets [start, end).
 
-    Without a usable index, this is the whole segment. The size of the segment is the size that it
-    had when it was listed. The headers at the ends of the stretch are read. They must confirm that
-    the batches before and after the stretch cannot have these offsets.
+    The stretch is the whole segment, as listed, if there is no usable index. The batch headers at
+    the start and the end of the stretch are read. They must confirm that no batch outside the
+    stretch contains one of the offsets.
     """
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
@@ -207,7 +208,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stret
 
 
 def _begins(log: FileView, border: Border, wanted: Callable[[int], bool]) -> bool:
-    """Return whether the header at a border is possible and has a wanted first offset."""
+    """Return whether a plausible batch header is at a border, and `wanted` is true for its first offset."""
     try:
         first, last, _ = read_head(log, border.position)
     except KafkaFormatError:
@@ -216,15 +217,15 @@ def _begins(log: FileView, border: Border, wanted: Callable[[int], bool]) -> boo
 
 
 def border_near(segment: SegmentFile, position: int) -> Border | None:
-    """Return the border at the first index entry with this position or a higher one, in bytes.
+    """Return the border at the first index entry whose position is `position` or higher, or None if there is none.
 
-    Return None if there is no such entry. A few KB of the index are read.
+    Only a few KB of the index are read.
     """
     return _border_of(segment, lambda view: _last_entry(view, lambda _, at: at < position) + 1)
 
 
 def last_border(segment: SegmentFile) -> Border | None:
-    """Return the border at the last index entry in use, or None if there is no entry."""
+    """Return the border at the last used index entry, or None if the index has no used entry."""
     return _border_of(segment, lambda view: _last_entry(view, lambda at, _: at >= 0))
 
 
@@ -244,8 +245,8 @@ def _entries(
 ) -> tuple[IntArray, IntArray] | None:
     """Return the offsets and positions of the index entries for a stretch and a range of offsets.
 
-    The last two entries before the range and the first two entries after it are included. Each position
-    is included only once. Return None if the entries are not in increasing order.
+    The last two entries before the range and the first two entries after it are included. Each
+    position is included only once. If the entries are not in increasing order, return None.
     """
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
@@ -265,7 +266,7 @@ def _entries(
     if first == 0 and len(offsets) and offsets[0] == base and positions[0] == 0:
         offsets, positions = offsets[1:], positions[1:]
     used = len(positions)
-    if (zeros := np.flatnonzero(positions == 0)).size:  # unused entries at the end of a preallocated file
+    if (zeros := np.flatnonzero(positions == 0)).size:  # a preallocated file ends with unused entries
         used = int(zeros[0])
     offsets, positions = offsets[:used], positions[:used]
     if (offsets[1:] <= offsets[:-1]).any() or (positions[1:] < positions[:-1]).any():
@@ -278,9 +279,9 @@ def _entries(
 def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArray[np.bool_]]) -> int:
     """Return the index of the last entry for which `before` is true, or -1.
 
-    The entries are bisected. `before` gets the relative offsets and the positions of entries, and
-    is true for all entries up to the one sought. Entries of zeros are unused, except for the first
-    one.
+    The entry is found by bisection. The arguments of `before` are the relative offsets and the
+    positions of entries. It must be true for all entries up to the result, and false for all
+    others. Entries of zeros are unused, except for the first entry.
     """
     low, high = -1, view.size // OFFSET_ENTRY.itemsize
     while high - low > 1:
@@ -309,7 +310,7 @@ def _border(view: FileView, base: int, i: int) -> Border | None:
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:
-    """Return the offsets and positions of the entries [first, last) that the file contains."""
+    """Return the offsets and positions of the entries with indexes in [first, last), as far as they exist."""
     size = OFFSET_ENTRY.itemsize
     return all_offset_entries(view.read(first * size, (last - first) * size), base)
 

@@ -21,7 +21,7 @@ from .planned_log import UNKNOWN
 
 
 class Place(NamedTuple):
-    """The place of a record in a partition.
+    """The offset, timestamp and file position of a record.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     segment : str
         File name of the segment that contains the record.
     position : int
-        Position of the record's batch in that file, in bytes.
+        Position of the record's batch in the segment, in bytes.
     """
 
     offset: int
@@ -42,13 +42,11 @@ class Place(NamedTuple):
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
-    """Return the place of the first record whose timestamp is at least `timestamp` (in ms).
+    """Find the first record whose timestamp is at least `timestamp` (in ms). Return None if there is none.
 
-    Return None if there is no such record.
-
-    The search starts at the log start offset, or at the first offset that exists if
-    `below_log_start` is True. The maximum timestamp in a batch's header is trusted. As in a broker,
-    control batches and aborted records are also searched. Damage is skipped. Kafka's counterpart is
+    The search starts at the log start offset. If `below_log_start` is True, it starts at the first
+    existing offset. The maximum timestamp in a batch header is trusted. As in a broker, control
+    batches and aborted records are also searched. Damage is skipped. Kafka's counterpart is
     ``UnifiedLog.fetchOffsetByTimestamp``.
     """
     low = 0 if below_log_start else log.log_start_offset
@@ -75,7 +73,7 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
 
 
 def find_max_timestamp(log: PartitionLog) -> Place | None:
-    """Return the place of the first record with the largest timestamp in the partition, as given by the batch headers.
+    """Find the first record with the largest timestamp of the partition, according to the batch headers.
 
     Return None if no record has a timestamp.
     """
@@ -90,9 +88,9 @@ def find_max_timestamp(log: PartitionLog) -> Place | None:
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
     """Yield the segments whose largest timestamp is at least `timestamp`.
 
-    The first one is the segment that contains the offset `low`, or a later one. The largest
-    timestamp of each segment is looked up once and cached, as in a broker. Every segment must be
-    checked, because timestamps need not increase.
+    Segments before the offset `low` are omitted. The largest timestamp of each segment is looked up
+    once and cached, as in a broker. Every segment must be checked, because timestamps need not
+    increase.
     """
     largest, at = log.largest_timestamps, log.first_segment(low)
     while len(ahead := np.flatnonzero((largest[at:] >= timestamp) | (largest[at:] == UNKNOWN))):
@@ -115,13 +113,13 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
 
 
 def find_offset(log: PartitionLog, offset: int) -> Place | None:
-    """Return the place of the first record at or after `offset`, or None if there is none.
+    """Find the first data record at or after `offset`. Return None if there is none.
 
-    Control records, and records below the log start offset, are not considered.
+    Records below the log start offset are not considered.
     """
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
-    ends = (low + 1, NO_END)  # the offset itself usually exists, so it is searched for alone first
+    ends = (low + 1, NO_END)  # first search for `offset` itself, which usually exists
     for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
             place = _first_record(reader, part, i, None)
@@ -148,9 +146,9 @@ def _first_in_segment(
 
 
 def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
-    """Return the place of the first record of batch `i` that `reader` delivers, or None.
+    """Find the first record of batch `i` that `reader` delivers. Return None if there is none.
 
-    If `timestamp` is given, the record must have this timestamp or a later one.
+    If `timestamp` is not None, the record must have this timestamp or a later one.
     """
     batch = part.table[i : i + 1]
     for _, columns in reader.read(part.buffer, batch, lambda _, __: None):

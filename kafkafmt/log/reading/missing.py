@@ -1,10 +1,10 @@
-"""Decide whether retention explains a missing segment, and raise an error if it does not.
+"""Decide whether retention has deleted a missing segment, and raise an error if not.
 
 Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), even while the log is
-being read. A reader that has listed such a segment may skip it. But a missing file alone does not
+being read. A reader may skip a segment that Kafka has deleted. But a missing file alone does not
 prove that Kafka deleted it: the directory may have been moved or unmounted, or this host may see
-another directory under the same path. Deletion by retention is therefore assumed only if all of
-these are true:
+another directory under the same path. Therefore, deletion by retention is assumed only if all of
+these conditions are true:
 
 - The directory is still the one that was listed.
 - The file is missing on a second check.
@@ -24,7 +24,7 @@ from .partition_dir import PartitionDir, SegmentFile
 
 
 class UnavailableSegmentError(OSError):
-    """Raised if a segment is missing or has changed since it was listed, and retention does not explain this.
+    """Raised if a segment has changed since it was listed, or is missing although retention has not deleted it.
 
     Attributes
     ----------
@@ -77,8 +77,9 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 def _end(segment: SegmentFile, first_base: int) -> int:
     """Return the end (exclusive) of the offsets that `segment` can contain.
 
-    When the last segment was listed, no segment followed it. Before retention deletes it, the
-    broker rolls the log, so by then a later segment exists.
+    If `segment` was the last one when it was listed, the base offset of the next segment is
+    unknown. A broker rolls the log before it deletes the last segment, so a later segment exists
+    now.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:
@@ -101,8 +102,8 @@ def _log_start_checkpoint(directory: PartitionDir) -> int:
 
 
 def changed(segment: SegmentFile, how: str) -> UnavailableSegmentError:
-    """Return the error for a segment file that has changed since its plan was made."""
-    what = f"the file differs from the one that was planned: {how}"
+    """Return the error for a segment file that has changed since it was planned."""
+    what = f"the file has changed since it was planned: {how}"
     return unavailable(
         segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE
     )

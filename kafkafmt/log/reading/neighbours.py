@@ -1,4 +1,4 @@
-"""Find out whether the neighbours of a segment contain copies of its batches."""
+"""Check whether the segments before and after a segment contain copies of its batches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .segment_walker import Walker
 class Neighbours:
     """The segments before and after a given segment.
 
-    They are searched for batches of the given segment whose offsets are outside its range. The file
-    names of the segments determine this range.
+    A batch whose offsets are outside the range of its segment may be a copy of a batch in a
+    neighbour. The file names of the segments determine the range.
     """
 
     def __init__(self, segment: SegmentFile) -> None:
@@ -24,7 +24,7 @@ class Neighbours:
     def hold(self, walker: Walker, piece: Run) -> bool:
         """Return whether a neighbour of the segment contains an identical copy of the batch `piece`.
 
-        Only the neighbour in which the first offset of `piece` belongs is searched.
+        Only the neighbour whose range contains the first offset of `piece` is searched.
         """
         base = self.segment.base_offset
         if base is None or piece.batches != 1:
@@ -52,7 +52,7 @@ class Neighbours:
 
 
 def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
-    """Return the position of each valid batch of a file, by its first offset and size."""
+    """Return a dict that maps the first offset and the size of each valid batch in a file to its position."""
     walker = Walker(view, base)
     runs = walker.walk().runs.objects()
     return {

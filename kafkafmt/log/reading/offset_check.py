@@ -20,9 +20,9 @@ def split_at_wrong_offsets(
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
     """Split a table of batches at each batch whose offsets are wrong.
 
-    For each part of the table, yield a tuple of three elements: its rows, the first offset of each
-    row, and a damaged span. The damaged span contains the wrong batch that directly follows the
-    part. For the last part, which no wrong batch follows, it is None.
+    For each part of the table, yield its rows, the first offset of each row, and a damaged span.
+    The damaged span contains the batch with wrong offsets that directly follows the part. It is
+    None for the last part of the table.
 
     A wrapper message has wrong offsets if its own offset is not the offset of its last inner
     message, or if the offsets of its inner messages do not increase. A batch has wrong offsets if
@@ -50,7 +50,11 @@ def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
     """Return the damaged span for a wrapper message whose offset contradicts its inner messages."""
     position, offset = start + int(row["position"]), int(row["base_offset"])
     end = position + int(row["size"])
-    what = f"its last message has {last}" if last != MIN_OFFSET else "the offsets of its messages do not increase"
+    what = (
+        f"its last inner message has offset {last}"
+        if last != MIN_OFFSET
+        else "the offsets of its inner messages do not increase"
+    )
     return Bad(position, end, "contradicting_offsets", f"the wrapper message has offset {offset}, but {what}", count)
 
 

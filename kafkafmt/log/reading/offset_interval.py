@@ -1,4 +1,4 @@
-"""`OffsetInterval`: which records of one partition are read, with every bound converted to an offset."""
+"""Define `OffsetInterval`, the records of one partition to read, with offsets as bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...constants import NO_END, READ_COMMITTED, READ_UNCOMMITTED
 
 @dataclass(frozen=True)
 class OffsetInterval:
-    """The records of one partition that are read. `Selection.resolve` returns this object.
+    """The records of one partition to read, as returned by `Selection.resolve`.
 
     Attributes
     ----------
@@ -32,5 +32,5 @@ class OffsetInterval:
         return self.isolation == READ_COMMITTED
 
     def ending_at(self, offset: int) -> OffsetInterval:
-        """Return a copy that ends at `offset` (exclusive) or earlier."""
+        """Return a copy of the interval that ends at `offset` (exclusive) at the latest."""
         return replace(self, high=min(self.high, offset))

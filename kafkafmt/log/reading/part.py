@@ -1,4 +1,4 @@
-"""Define `Part`, the batches of a segment that are in one buffer, and read small extents in groups."""
+"""Define `Part`, some batches of a segment in one buffer, and read small extents in groups."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ GROUP_BYTES = 1 << 20
 
 @dataclass
 class Part:
-    """Batches of a segment that are in one buffer. A part is valid until the next part is read.
+    """Some batches of a segment in one buffer. A part is valid until the next part is read.
 
     Attributes
     ----------
     plan : SegmentPlan
         The plan of the segment.
     extent : Run
-        The extent that contains the batches. If they are in several extents, the last one.
+        The extent that contains the batches. If several extents contain them, the last of these
+        extents.
     walker : Walker
         The walker of the segment's file.
     position : int
@@ -66,7 +67,7 @@ class Part:
     def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
         """Return the damage for a batch whose CRC matches but whose records cannot be read.
 
-        The offsets that may be missing are derived from the batches before and after it.
+        The offsets that may be missing are computed from the previous and the next batch.
         """
         i = int(np.argmax(self.table["position"] == row["position"]))
         extent, begin, before = self.extent, 0, self.before
@@ -87,7 +88,7 @@ class Part:
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Return the damage for the rest of an extent whose file has changed since its plan was made."""
+        """Return the damage for the rest of an extent whose file has changed since it was planned."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
@@ -98,7 +99,7 @@ class Part:
     def _after(self, extent: Run) -> int | None:
         """Return the first offset that is delivered after an extent.
 
-        If none follows in this segment, return the base offset of the next segment.
+        If it is the last extent of the segment, return the base offset of the next segment.
         """
         extents = self.plan.extents
         at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
@@ -108,8 +109,8 @@ class Part:
 class GroupReader:
     """Reads small extents together if they are close to each other in the file.
 
-    If each small extent were read alone, it would cost as much as a large one. If `ends_at_damage`
-    is True, a group ends before the next damaged span.
+    Reading a small extent alone would take as long as reading a large one. If `ends_at_damage` is
+    True, a group ends before the next damaged span.
     """
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
@@ -126,11 +127,13 @@ class GroupReader:
     def read(self, k: int) -> Part | None:
         """Return the batches of extent `k` and of the extents after it that are close to it in the file.
 
-        Extents that have changed since the plan was made are not included. If extent `k` cannot be
-        read this way, return None.
+        Extents that have changed since they were planned are not included. If extent `k` is too
+        large or has changed, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)  # the next extents may be at lower positions
+        position = max(
+            int(columns[0, 0]) - SMALL_EXTENT, 0
+        )  # in offset order, the next extents may be at lower positions
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
             return None

@@ -1,4 +1,4 @@
-"""Build the parts of a segment (runs and damaged spans) from tables of batches and damaged spans."""
+"""Combine the valid batches and damaged spans of a segment into runs and larger damaged spans."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batches in a table."""
 CRC_INTERVAL = 4096
-"""Number of consecutive damaged batches after which the error message for a batch can contain its
-CRCs again.
+"""Number of damaged batches in a sequence. After this many, an error message contains the CRCs of a
+batch again.
 """
 SINGLE_SPANS = 16
-"""Number of consecutive damaged spans that are stored separately. The damaged spans that directly
-follow them are merged.
+"""Number of consecutive damaged spans that are stored separately. All further consecutive spans are
+merged.
 """
 MERGED_BYTES = 4 << 20
 """Largest size of a merged damaged span, in bytes. Merging limits the number of damaged spans."""
@@ -29,9 +29,9 @@ NOWHERE = np.empty(0, np.int64)
 
 
 class PartBuilder:
-    """Builds parts from the valid batches and damaged spans of a walk, many batches at a time.
+    """Builds the runs and damaged spans of a segment from tables with many batches each.
 
-    `rows` is the maximum number of batches that may be waiting to be turned into parts.
+    Up to `rows` batches are collected before they are combined into runs.
     """
 
     def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
@@ -46,7 +46,7 @@ class PartBuilder:
         self._bads = BadColumns.empty()
         """Damaged spans that were added since the last call of `_take`."""
         self._bad_rows: list[int] = []
-        """For each damaged span in `_bads`, the number of waiting batches before it."""
+        """For each damaged span in `_bads`, the number of collected batches before the span."""
         self._consecutive = self._merged = 0
         self._first_message = ""
         self._runs: list[RunColumns] = []
@@ -56,25 +56,21 @@ class PartBuilder:
         self._parts = 0
 
     def limit(self) -> None:
-        """Turn the waiting batches and damaged spans into parts if too many spans are waiting."""
+        """Combine the collected batches into runs if too many damaged spans have been collected."""
         if len(self._bads) >= TABLE_ROWS:
             self._take()
 
     def _make_room(self, rows: BatchTable, start: int) -> None:
-        """Turn the waiting batches into parts if necessary.
-
-        This is necessary if the table has no space for `rows`, or if the batches have reached the
-        size of a run.
-        """
+        """Combine the collected batches into runs, if they fill a run or if there is no space for `rows`."""
         n = self._count
         if n and (n + len(rows) > len(self._rows) or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
     def damage(self, bad: Bad, row: int | None = None) -> None:
-        """Add a damaged span.
+        """Add a damaged span, or merge it into the previous one if many damaged spans directly precede it.
 
-        If many damaged spans directly precede it, merge it into the last of them. `row` is the
-        number of waiting batches before the span; by default, all of them.
+        `row` is the number of collected batches before the span. By default, all collected batches
+        precede it.
         """
         bads = self._bads
         row = self._count if row is None else row
@@ -94,7 +90,7 @@ class PartBuilder:
             self._merge(1, bad.end)
 
     def _follows(self, row: int, position: int) -> bool:
-        """Return whether a damaged span ends at `position`, with no batch after it."""
+        """Return whether the last damaged span ends at `position` and no batch was added after it."""
         return bool(self._bad_rows) and self._bad_rows[-1] == row and self._bads.end[-1] == position
 
     def _add_bad(self, bad: Bad, row: int) -> None:
@@ -150,9 +146,9 @@ class PartBuilder:
         self._consecutive += len(spans)
 
     def _add_long(self, spans: IntArray, rows: IntArray, borders: IntArray) -> None:
-        """Add damaged spans, of which so many directly follow each other that they may be merged.
+        """Add damaged spans, and merge them if too many directly follow each other.
 
-        `borders` contains the indexes between which the spans directly follow each other.
+        Between two consecutive indexes in `borders`, the spans directly follow each other.
         """
         known = spans[:, 7] != UNKNOWN_COUNT
         corrupted = ~known & (spans[:, 3] >= 0)
@@ -169,7 +165,7 @@ class PartBuilder:
                     self.damage(bad_of(*columns), int(rows[a]))
 
     def _add_consecutive(self, spans: IntArray, row: int) -> None:
-        """Add damaged batches that directly follow each other, and whose CRCs do not match."""
+        """Add damaged batches without a matching CRC that directly follow each other."""
         n, bads = len(spans), self._bads
         i = max(min(SINGLE_SPANS - self._consecutive, n), 0)
         if i:
@@ -195,7 +191,7 @@ class PartBuilder:
             i += merged
 
     def _take(self) -> None:
-        """Turn the waiting batches and damaged spans into parts."""
+        """Combine the collected batches into runs, and store the runs and the damaged spans in file order."""
         n, bads = self._count, self._bads
         at = np.array(self._bad_rows, np.int64)
         starts = np.empty(0, np.int64)
@@ -217,7 +213,10 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """If the first run of `runs` continues the run that was added last, merge the two runs and return True."""
+        """Merge the first run of `runs` into the run that was added last, if the batches are adjacent and in order.
+
+        Return whether the runs were merged.
+        """
         before = self._runs[-1]
         if int(self._run_at[-1][-1]) != self._parts - 1:  # a damaged span follows the last run
             return False
@@ -233,7 +232,7 @@ class PartBuilder:
         return True
 
     def parts(self) -> Parts:
-        """Return all batches and damaged spans that were added, as parts."""
+        """Return all batches and damaged spans that were added, as runs and damaged spans in file order."""
         self._take()
         none = np.empty(0, np.int64)
         empty = RunColumns(none, none, none, none, none, none, none.astype(bool))
@@ -246,8 +245,8 @@ class PartBuilder:
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
     """Return the runs of a table of valid batches.
 
-    `firsts` contains the first offset of each batch, and `start` is the file position of the buffer
-    that contains the batches.
+    `firsts` contains the first offset of each batch. `start` is the file position of the buffer
+    with the batches.
     """
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
@@ -260,18 +259,16 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 def columns_of(
     rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
 ) -> tuple[IntArray, RunColumns]:
-    """Divide valid batches into runs.
-
-    Return two items: the row at which each run begins, and the runs.
+    """Divide a table of valid batches into runs, and return the first row of each run, and the runs.
 
     Parameters
     ----------
     firsts : array of int64
         The first offset of each batch.
     cut_at : array of int64
-        A run begins at each batch whose first offset is one of these. The offsets are sorted.
+        Sorted offsets. A run begins at each batch whose first offset is one of them.
     cut_before : array of int64
-        A run begins at each of these rows.
+        Rows of the table at which a run begins.
     """
     last = last_offsets(rows)
     cut = np.empty(len(rows) + 1, bool)
@@ -300,7 +297,7 @@ def columns_of(
 
 
 def _run_of_one(row: Any, first: int, start: int) -> Run:
-    """Return the run that consists of a single batch. This is much faster than `columns_of`."""
+    """Return a run that consists of a single batch, much faster than `columns_of`."""
     (position, base, _, _, _, _, _, size, _, _, delta, _, count, attributes, _, magic) = row.item()
     last = min(base + max(delta, 0), MAX_OFFSET)
     records = None if count < 0 and magic < MAGIC_V2 else 0 if attributes & CONTROL_BIT else max(count, 0)

@@ -1,4 +1,4 @@
-"""Store the runs and the damaged spans of a segment as columns, to save time and memory if there are many."""
+"""Store the runs and the damaged spans of a segment as columns, which saves time and memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LENGTH_PROBLEM = -2
 MAGIC_PROBLEM = -3
 END_PROBLEM = -4
 """Values of `BadColumns.magic` for an impossible length field, an unknown magic, and a batch that
-would end after the file. The cores use the same numbers.
+would end after the end of the file. Both cores return these numbers.
 """
 PROBLEM_CODES = {
     LENGTH_PROBLEM: StructureError.code,
@@ -26,12 +26,12 @@ PROBLEM_CODES = {
     END_PROBLEM: TruncatedError.code,
 }
 UNKNOWN_COUNT = -1
-"""Value in a column if a number of records is not known."""
+"""Value in a column that stands for an unknown number of records."""
 
 
 @dataclass(slots=True)
 class Run:
-    """Valid batches that are back to back in the file, with increasing offsets.
+    """Consecutive valid batches of a file, without bytes between them, and with increasing offsets.
 
     Attributes
     ----------
@@ -42,10 +42,10 @@ class Run:
     batches : int
         Number of batches.
     records : int or None
-        Number of data records, as given by the headers. None if the run has a wrapper message,
-        whose header does not contain this number.
+        Number of data records according to the batch headers. None if the run contains a wrapper
+        message, whose header does not contain a count.
     dense : bool
-        Whether there is a record for every offset, so compaction has removed none.
+        Whether every offset has a record, so that compaction has removed none.
     """
 
     position: int
@@ -68,8 +68,8 @@ class Bad:
     code, message : str
         Code and message of the error.
     records : int or None
-        Number of data records in the range, if this number is confirmed, for example by the CRC.
-        Otherwise, None.
+        Number of data records in the range. None if the number is not confirmed, for example by the
+        CRC.
     """
 
     position: int
@@ -83,7 +83,7 @@ class Bad:
 class RunColumns:
     """Runs as columns. `dense` is an array of bool; the other columns are arrays of int64.
 
-    If the number of records in a run is not known, `records` contains -1.
+    The value in `records` is -1 for a run whose number of records is unknown.
     """
 
     position: IntArray
@@ -113,13 +113,12 @@ class BadColumns:
     Attributes
     ----------
     position, end, records : list of int
-        Position and end of each span in bytes, and its number of records, which is -1 if it is not
-        known.
+        Position and end of each span in bytes, and its number of records, -1 if unknown.
     magic, crc, stored : list of int
         Magic, computed CRC and crc field of each batch whose CRC does not match. For other
         problems, the columns `problem`, `actual` and `stored` of `core.scan_damaged`.
     problems : dict of int to tuple of str
-        Error code and message of each span that these columns do not describe, by its row.
+        Error code and message of each span with another kind of error, by the row of the span.
     """
 
     position: list[int]
@@ -169,11 +168,11 @@ class BadColumns:
             getattr(self, name).extend(getattr(other, name))
 
     def code(self, i: int) -> str:
-        """Return the error code for a span, by its index."""
+        """Return the error code of the span in row `i`."""
         return self.problems[i][0] if i in self.problems else _code(self.magic[i])
 
     def message(self, i: int) -> str:
-        """Return the error message for a span, by its index."""
+        """Return the error message of the span in row `i`."""
         problem = self.problems.get(i)
         return problem_message(self.magic[i], self.crc[i], self.stored[i]) if problem is None else problem[1]
 
@@ -194,7 +193,7 @@ class BadColumns:
         return messages
 
     def counts(self) -> list[int | None]:
-        """Return the number of records of each span, or None if it is not known."""
+        """Return the number of records of each span, with None for an unknown number."""
         return [None if n == UNKNOWN_COUNT else n for n in self.records]
 
 
@@ -259,7 +258,7 @@ class Parts:
                 yield next(objects)
 
     def bad(self, b: int) -> Bad:
-        """Return a damaged span, by its index among the damaged spans."""
+        """Return damaged span number `b` of the segment."""
         bads = self.bads
         records = bads.records[b]
         return Bad(

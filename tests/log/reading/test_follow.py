@@ -165,7 +165,7 @@ def test_batch_written_after_higher_offsets_is_reported(tmp_path: Path) -> None:
     assert p.read() == [4]
     p.append(some(0, 4), some(5, 1))
     assert [o for _ in range(3) for o in p.read()] == [5]
-    assert p.messages == ["t-0: offsets 0 to 3 were written after higher ones and are not shown while following"]
+    assert p.messages == ["t-0: offsets 0 to 3 were written after higher offsets and are not delivered while following"]
     assert p.read() == []
     assert len(p.messages) == 1
 

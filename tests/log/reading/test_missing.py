@@ -240,7 +240,7 @@ def test_adopted_plan_raises_if_the_file_is_another_one(folder: Path) -> None:
         log = PartitionLog(directory)
         for plan in plans:
             log.adopt(plan)
-        with pytest.raises(UnavailableSegmentError, match=r"differs from the one that was planned"):
+        with pytest.raises(UnavailableSegmentError, match=r"has changed since it was planned"):
             list(log.records(on_damage=lambda _: None))
     path.write_bytes(original + original)  # the active segment may have grown
     log = PartitionLog(directory)
