@@ -1,6 +1,6 @@
-"""The command `kafkafmt`, with one module for each subcommand.
+"""The command line interface. Each subcommand of `kafkafmt` has a module.
 
-It needs click and rich, which the extra `cli` installs.
+The command needs click and rich, which `pip install kafkafmt[cli]` installs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXIT_UNREADABLE = 3
 
 
 def main() -> NoReturn:
-    """Run the command and end the process with its exit code."""
+    """Run the command `kafkafmt`, and end the process with its exit code."""
     code: int | str | None = _interrupt.INTERRUPTED
     try:
         from .main import run
@@ -38,6 +38,6 @@ def main() -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        # os._exit() does not wait for threads that are still reading.
+        # os._exit() does not wait for threads that are still reading files.
         os._exit(_interrupt.INTERRUPTED)
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`kafkafmt cat`: print records, one line each."""
+"""Implement `kafkafmt cat`, which prints records, one per line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .options import (
 from .output import BYTES, EXIT_DAMAGE, moment, tell
 
 EXPLAINED = 3
-"""Largest number of partitions in the message that explains an empty result."""
+"""Largest number of partitions that the message about an empty result lists."""
 TYPES = {0: "", 1: " (append)"}
 
 
@@ -48,8 +48,8 @@ TYPES = {0: "", 1: " (append)"}
     "-f",
     "--follow",
     is_flag=True,
-    help="After the last record, wait for new records and print them until interrupted. To print only new records, add "
-    "-o -0:.",
+    help="After the last record, wait for new records, and print them until the command is interrupted. To print only "
+    "new records, add '-o -0:'.",
 )
 @isolation_option
 @click.option(
@@ -57,8 +57,8 @@ TYPES = {0: "", 1: " (append)"}
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help='What to do if data is damaged. "fail" prints the records before the damage and stops. "skip" reports the '
-    "damage and continues. In both cases, the exit code is 1.",
+    help='How to handle damaged data. "fail" prints the records before the damage and stops. "skip" omits and reports '
+    "the damage, and continues. In both cases, the exit code is 1.",
 )
 @click.option("--control", is_flag=True, help="Include control records, such as transaction markers.")
 @bytes_option
@@ -81,17 +81,17 @@ def cat(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Print records, one line each, sorted by topic, partition and offset.
+    """Print records, one per line, sorted by topic, partition and offset.
 
     \b
     Examples of -o:
       -o 100:200          offsets 100 to 199
       -o -10:             the last 10 offsets
-      -o @2026-01-01:     from the first record of 2026 on (UTC)
-      -o :@1767225600000  up to that time, in milliseconds since 1970
+      -o @2026-01-01:     from the first record of 2026 (UTC)
+      -o :@1767225600000  to this time, in milliseconds since 1970-01-01 UTC
     """
     if follow and offsets.end is not None:
-        raise click.UsageError("-f never ends; with -f, -o must have the form FROM:")
+        raise click.UsageError("--follow cannot be used with an end offset; -o must have the form FROM:")
     found = find(paths, replicas)
     selection = Selection(*offsets, isolation=isolation, control=control, below_log_start=below_log_start)
     limits = ReadLimits(max_batch_bytes)
@@ -128,7 +128,7 @@ def cat(
 
 
 def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | None) -> None:
-    """Print the selected records of all partitions. If there are none, explain why."""
+    """Print the selected records of all partitions, or explain why there are none."""
     for directory in choice.partitions:
         log = PartitionLog(directory, limits, tell=tell)
         if printer.left == 0:
@@ -144,9 +144,9 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:
-    """Print new records until the limit is reached.
+    """Print new records as they are appended, until the limit is reached.
 
-    Raise BrokenPipeError if the program that reads the output closes it.
+    Raise BrokenPipeError if the program that reads the output closes the pipe.
     """
     wait = _waiter(sys.stdout.fileno())
     while True:
@@ -158,16 +158,16 @@ def _follow(followers: Followers, printer: _Printer) -> None:
 
 
 def _waiter(handle: int) -> Callable[[float], None]:
-    """Return a function that waits for a number of seconds.
+    """Return a function that waits, like `time.sleep`.
 
-    The function raises BrokenPipeError if stdout is a pipe or socket that is closed during the
-    wait.
+    The function raises BrokenPipeError if stdout is a pipe or a socket and its reader closes it
+    during the wait.
     """
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return time.sleep
     poll = select.poll()
-    # The event mask is 0 because poll() always reports POLLERR and POLLHUP.
+    # poll() always reports POLLERR and POLLHUP, so no other events are requested.
     poll.register(handle, 0)
 
     def wait(seconds: float) -> None:
@@ -178,14 +178,14 @@ def _waiter(handle: int) -> Callable[[float], None]:
 
 
 class _Printer:
-    """Prints records until the limit is reached.
+    """Prints records until a limit is reached.
 
     Attributes
     ----------
     shown : int
-        Number of records printed.
+        Number of printed records.
     damaged : bool
-        Whether damage was skipped.
+        True if damage was skipped.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class _Printer:
         return skip if self._skips else None
 
     def write(self, log: PartitionLog, records: Iterator[Any]) -> bool:
-        """Print records. Return False if the limit was reached."""
+        """Print records, and return False if the limit was reached."""
         for record in records if self.left else ():
             sys.stdout.write(self._show(log, record))
             self.left -= 1
@@ -219,16 +219,14 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
     """Return a message that explains why no record was printed."""
     start, end = selection.start, selection.end
     if start is not None and end is not None and start.kind == end.kind == "offset" and start.n >= end.n:
-        return f"no offset is in {start.n}:{end.n}, because TO is exclusive"
+        return f"the range {start.n}:{end.n} contains no offset, because its end is exclusive"
     parts = []
     for log in map(PartitionLog, chosen[:EXPLAINED]):
         first, following = log.log_start_offset, log.next_offset
         has = "no records" if first >= following else f"offsets {first} to {following - 1}"
-        # verify reports this state as the finding `checkpoint_beyond_end`.
+        # verify reports this condition as the finding `checkpoint_beyond_end`.
         if first > following:
-            has = (
-                f"no records: its log start offset {first} is after its end {following} (--below-log-start shows them)"
-            )
+            has = f"no records: the log start offset {first} is higher than the log end offset {following} (--below-log-start ignores it)"
         parts.append(f"{log.topic}-{log.partition} has {has}")
     more = [f"and {len(chosen) - EXPLAINED} more"] if len(chosen) > EXPLAINED else []
     return f"no record{'' if start is None and end is None else ' in that range'}: {', '.join(parts + more)}"
@@ -237,7 +235,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
 def _report_undecided(directory: PartitionDir, transactions: Transactions, doubts: list[Doubt]) -> bool:
     """Report records that read_committed omits although no marker aborts their transaction.
 
-    Return True if damage may have destroyed the marker.
+    Return True if damage may have destroyed such a marker.
     """
     name = f"{directory.topic}-{directory.partition}"
     if transactions.undecided:
@@ -248,7 +246,7 @@ def _report_undecided(directory: PartitionDir, transactions: Transactions, doubt
 
 
 def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record as a JSON line. `text` formats keys and values."""
+    """Return a function that formats a record as a JSON line, with `text` for keys and values."""
 
     def show(log: Any, r: Any) -> str:
         return encode_json(json_row(log, r, text)) + "\n"
@@ -257,9 +255,9 @@ def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
 
 
 def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
-    """Return a record as the dict for its JSON line.
+    """Return the dict that represents a record in JSON.
 
-    `log` is any object with the attributes `topic` and `partition`.
+    `log` can be any object with the attributes `topic` and `partition`.
     """
     return {
         "topic": log.topic,
@@ -274,13 +272,13 @@ def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
 
 
 def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record as a line of text. `text` formats keys and values."""
+    """Return a function that formats a record as a line of text, with `text` for keys and values."""
 
     def field(value: bytes | None) -> str:
         if value is None:
             return "null"
         shown = plain(text(value))
-        # Quotes make an empty value visible, and distinguish the text "null" from null.
+        # With quotes, empty values are visible, and the text "null" differs from null.
         quoted = shown.strip('"') in ("", "null")
         return f'"{shown}"' if quoted else shown
 

@@ -1,4 +1,4 @@
-"""Find the partitions in the PATH arguments, and choose those that the options select."""
+"""Find the partitions in the PATH arguments, and select partitions and records by the options."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ..log.reading.selection import like
 from .output import tell
 
 ONLY_OTHERS = (
-    "there are only Kafka's own topics, or partitions that are not live (`kafkafmt ls` lists them; --internal includes "
-    "Kafka's own topics)"
+    "all partitions are either internal to Kafka or not live (`kafkafmt ls` lists them; --internal includes internal "
+    "topics)"
 )
 
 
 class NotThereError(click.UsageError):
-    """Raised if something that an option names does not exist.
+    """Raised if an option names something that does not exist, such as a topic.
 
-    It is a usage error, but the hint to the help text is omitted.
+    The command reports it as a usage error, but without a hint to --help.
     """
 
 
 class MissingError(Exception):
-    """Raised if a package that the command needs is not installed."""
+    """Raised if a package that a command needs is not installed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Choice:
     selection : Selection
         The records to read in each partition.
     damaged : bool
-        Whether newer committed offsets of the consumer group may be missing because of damage.
+        True if the offsets of the consumer group may be outdated, because newer ones are damaged.
     """
 
     partitions: list[PartitionDir]
@@ -51,9 +51,9 @@ class Choice:
 
 
 def find(paths: Collection[str], replicas: str | None) -> Discovery:
-    """Return the partitions in the PATH arguments.
+    """Find all partitions in the PATH arguments.
 
-    Messages about files that are not read are printed.
+    Print a message about each file that is not read.
     """
     found = discover(paths, replicas)
     for message in found.messages:
@@ -62,21 +62,21 @@ def find(paths: Collection[str], replicas: str | None) -> Discovery:
 
 
 def not_there(error: PartitionNotFoundError) -> NotThereError:
-    """Return the usage error for a selection that matches no partition."""
+    """Return the usage error to raise if no partition is selected."""
     return NotThereError("; ".join(error.missing) or ONLY_OTHERS)
 
 
 def tell_nothing_to_read() -> None:
-    """Print that there is no partition to read. Use this if no partition was requested by name."""
+    """Print that no partition can be read, for a command without -t and -p."""
     tell(f"nothing to read: {ONLY_OTHERS}")
 
 
 def choose(
     found: Discovery, topics: Collection[str], numbers: Collection[int], internal: bool = True
 ) -> list[PartitionDir]:
-    """Return the selected partitions.
+    """Return the partitions that the options -t, -p and --internal select.
 
-    Report topics and partition numbers that match nothing. Raise NotThereError if nothing matches.
+    Report each topic and partition number that does not exist. If none exists, raise NotThereError.
     """
     try:
         chosen = choose_partitions(found, topics, numbers, internal, on_message=tell)
@@ -95,58 +95,62 @@ def choose_range(
     group: str | None,
     selection: Selection,
 ) -> Choice:
-    """Return the partitions and records that -t, -p, --internal, -g and `selection` select.
+    """Return the partitions and records that the options and `selection` select.
 
-    If a consumer group is selected, only partitions of topics for which the group has committed
-    offsets are returned. Each of them is read from its committed offset onwards.
+    If a consumer group is given, only topics for which it has committed offsets are selected. Each
+    partition is read from the group's committed offset.
     """
     chosen = choose(found, topics, numbers, internal)
     if group is None:
         return Choice(chosen, selection)
     if selection.start is not None:
-        raise click.UsageError("--group sets the start; with --group, -o must have the form :TO")
+        raise click.UsageError("--group sets the start of the range; with --group, -o must have the form :TO")
     state, damaged = read_groups(found)
     committed = state.committed(group)
     if not committed:
         known = like(group, {c.group for c in state.offsets})
-        raise NotThereError(f"group {group!r} has committed no offsets: {known}")
+        raise NotThereError(f"group {group!r} has not committed any offsets: {known}")
     group_topics = {topic for topic, _ in committed}
     kept = [d for d in chosen if d.topic in group_topics]
     if not kept:
         names = ", ".join(sorted(group_topics))
-        raise NotThereError(f"group {group!r} has committed no offsets for the selected topics, only for {names}")
+        raise NotThereError(f"group {group!r} has not committed any offsets for the selected topics, only for {names}")
     for d in kept:
         _tell_start(d, group, committed.get(d.key))
     return Choice(kept, replace(selection, start=OffsetBound("group", committed=committed)), damaged)
 
 
 def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None:
-    """If reading a partition does not start at a committed offset, print the reason."""
+    """If a partition is not read from a committed offset of the group, print the reason."""
     name = f"{directory.topic}-{directory.partition}"
     if offset is None:
-        tell(f"{name}: group {group} has committed no offset; read from the log start offset")
+        tell(f"{name}: group {group} has not committed an offset; reading starts at the log start offset")
     elif offset < directory.log_start_offset:
         start = directory.log_start_offset
-        tell(f"{name}: group {group} is at offset {offset}, below the log start offset; read from {start}")
+        tell(
+            f"{name}: the committed offset {offset} of group {group} is below the log start offset; reading starts at {start}"
+        )
 
 
 def read_groups(found: Discovery) -> tuple[GroupState, bool]:
-    """Return the state of all consumer groups, and whether damage may make it incomplete.
+    """Return the state of all consumer groups, and True if damage may have hidden a part of it.
 
     Damage is reported on stderr.
     """
     directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
     if not directories:
-        raise NoLogError(f"PATH contains no partition of {GROUPS_TOPIC}, which stores the offsets of consumer groups")
+        raise NoLogError(
+            f"PATH does not contain a partition of {GROUPS_TOPIC}, the topic that stores the offsets of consumer groups"
+        )
     damaged: list[Damage] = []
 
     def skip(log: PartitionLog, damage: Damage) -> None:
         damaged.append(damage)
         error = DamagedLogError(damage, str(log.directory.path))
-        tell(f"skipped: {error.message}; the offsets shown may not be the last committed ones")
+        tell(f"skipped: {error.message}; newer committed offsets may be missing")
 
     logs = (PartitionLog(d, tell=tell) for d in directories)
     state = read_group_state(logs, skip)
     if state.unreadable:
-        tell(f"{state.unreadable} records of {GROUPS_TOPIC} have an unknown format and were omitted")
+        tell(f"{state.unreadable} records of {GROUPS_TOPIC} have an unknown format and were skipped")
     return state, bool(damaged)

@@ -1,4 +1,4 @@
-"""`kafkafmt decode`: decode frames of the wire protocol that one side of a connection sent."""
+"""Implement `kafkafmt decode`, which decodes captured frames of the wire protocol."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .output import BYTES, EXIT_DAMAGE, counted, tell
 
 
 class ApiName(ParamType[int]):
-    """An API, given by its name or key. Case and underscores in the name are ignored."""
+    """A parameter type for an API, given by name or key. Case and underscores in the name are ignored."""
 
     name = "NAME|KEY"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the key of the API with this name or key."""
+        """Return the key of the API."""
         if isinstance(value, str) and value.isascii() and value.isdigit() and apis.api(int(value)) is not None:
             return int(value)
         try:
@@ -40,23 +40,28 @@ class ApiName(ParamType[int]):
 
 
 @click.command(epilog="\b\nExample: kafkafmt decode --requests client.bin --responses broker.bin --format json")
-@click.option("--requests", metavar="FILE", type=LocalPath(), help="The stream that a client sent, or - for stdin.")
-@click.option("--responses", metavar="FILE", type=LocalPath(), help="The stream that a broker sent, or - for stdin.")
+@click.option(
+    "--requests", metavar="FILE", type=LocalPath(), help="File that contains the bytes a client sent, or - for stdin."
+)
+@click.option(
+    "--responses", metavar="FILE", type=LocalPath(), help="File that contains the bytes a broker sent, or - for stdin."
+)
 @click.option(
     "--api",
     type=ApiName(),
-    help="API, by name or key, to assume for responses that match no request. Requires --api-version.",
+    help="Decode responses without a matching request as responses of this API, given by name or key. Requires "
+    "--api-version.",
 )
 @click.option(
     "--api-version",
     metavar="N",
     type=click.IntRange(0, 32767),
-    help="API version to assume for responses that match no request. Requires --api.",
+    help="Decode responses without a matching request as this version of the API. Requires --api.",
 )
 @click.option(
     "--records",
     is_flag=True,
-    help="If a message contains record data, also print its records, in the output format of `kafkafmt cat`.",
+    help="Also print the records in each message, in the output format of `kafkafmt cat`.",
 )
 @bytes_option
 @limit_batch_option
@@ -71,26 +76,29 @@ def decode(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Decode frames of the wire protocol. Print one line per frame: first the requests, then the responses.
+    """Decode captured frames of the wire protocol, and print one line per frame.
 
-    FILE is the stream of frames that one side of a connection sent. A size field precedes each frame. Responses are
-    matched to requests by correlation id.
+    All requests are printed before the responses.
 
-    If a frame cannot be decoded, its error is printed, the next frame is decoded, and the exit code is 1. If the API or
-    its version is unknown, the error contains its key or version, and the number of bytes that were not decoded. Bytes
-    after a message are counted (trailingBytes in JSON).
+    FILE contains all bytes that one side of a connection sent: frames, each after a size field. A
+    response belongs to the request with the same correlation id.
+
+    If a frame cannot be decoded, its error is printed, decoding continues with the next frame, and
+    the exit code is 1. If the API or version of a frame is unknown, the error contains the API key or
+    version, and the number of bytes that were not decoded. Bytes after the end of a message are counted
+    (trailingBytes in JSON).
     """
     if requests is None and responses is None:
         raise click.UsageError("specify --requests, --responses or both")
     if requests == responses == "-":
-        raise click.UsageError("--requests and --responses cannot both be stdin")
+        raise click.UsageError("only one of --requests and --responses can be - (stdin)")
     if (api is None) != (api_version is None):
-        raise click.UsageError("--api and --api-version must be specified together")
+        raise click.UsageError("--api and --api-version can only be used together")
     show = _json_line(records, BYTES[encoding]) if output_format == "json" else _text_lines(records, BYTES[encoding])
     failed = False
     for frame in _decoded(requests, responses, api, api_version):
         if frame.unmatched:
-            frame.error = f"{frame.error}; specify --api and --api-version"
+            frame.error = f"{frame.error}; to decode it, specify --api and --api-version"
         trouble: list[str] = []
         wanted = records and frame.message is not None
         found = _records_of(frame.message, max_batch_bytes, trouble) if wanted else iter(())
@@ -104,15 +112,16 @@ def decode(
 
 
 Found = Iterator[tuple[Any, Any]]
-"""Pairs (source, record); the source is an object with the record's topic and partition."""
+"""Pairs (source, record). The source is an object with the topic and partition of the record."""
 
 
 def _decoded(
     requests: str | None, responses: str | None, api: int | None, api_version: int | None
 ) -> Iterator[DecodedFrame]:
-    """Yield the frames of the request stream, and then those of the response stream.
+    """Yield the frames of the request stream, and then the frames of the response stream.
 
-    The response stream is opened only after the requests were read, because both can be pipes.
+    Both streams can be pipes. Therefore, the response stream is opened after all requests were
+    read.
     """
     waiting = Correlation()
     if requests is not None:
@@ -125,7 +134,7 @@ def _decoded(
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """Open a stream. Raise NoLogError if it is a compressed file."""
+    """Open a stream, or raise NoLogError if it is a compressed file."""
     stream: Any
     with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES] if stream.seekable() else b""
@@ -134,14 +143,14 @@ def _opened(path: str) -> Iterator[Any]:
             packed
             and not 0 <= int.from_bytes(head[:SIZE_BYTES], "big", signed=True) <= os.path.getsize(path) - SIZE_BYTES
         ):
-            raise NoLogError(f"{path} contains no frames, because it is {packed}; unpack it first")
+            raise NoLogError(f"{path} is {packed} and cannot be decoded; unpack it first")
         yield stream
 
 
 def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
     """Yield the readable records in the record data of a message.
 
-    If some records cannot be read, an error message is added to `trouble`. Records are not
+    If some records cannot be read, an error message is appended to `trouble`. Records are not
     collected in a list, because a frame of a few kilobytes can contain millions of records.
     """
     for data in record_data(body):
@@ -150,11 +159,11 @@ def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
             for record in read_records(data.records, max_batch_bytes=max_batch_bytes):
                 yield where, record
         except KafkaFormatError as error:
-            trouble.append(f"record data of {where.topic}-{where.partition}: {error}")
+            trouble.append(f"error in the record data of {where.topic}-{where.partition}: {error}")
 
 
 def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields the JSON line of a frame, in several parts."""
+    """Return a function that yields the JSON line of a frame in several parts."""
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:
         line = encode_json(frame.to_dict())
@@ -170,7 +179,7 @@ def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[Decoded
 
 
 def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields a line of text for a frame and one for each of its records."""
+    """Return a function that yields a line of text for a frame, and one for each of its records."""
     line = text_line(text)
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`kafkafmt dump`: print the files of a log as kafka-dump-log does, with the same flags."""
+"""Implement `kafkafmt dump`, which has the output format and the options of kafka-dump-log."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ DECODED_TOPICS = ("__consumer_offsets", "__transaction_state", "__cluster_metada
 
 
 def decoder_flag(name: str) -> str:
-    """Return the flag of kafka-dump-log that selects a decoder."""
+    """Return the option of kafka-dump-log that selects a decoder."""
     return f"--{name.replace('_', '-')}-decoder"
 
 
 decoder_options: Decorator = options(
     *(
         click.option(
-            decoder_flag(name), f"decode_{name}", is_flag=True, help=f"Decode keys and values as records of {topic}."
+            decoder_flag(name),
+            f"decode_{name}",
+            is_flag=True,
+            help=f"Print keys and values, decoded as records of the topic {topic}.",
         )
         for name, topic in zip(DECODERS, DECODED_TOPICS, strict=True)
     )
@@ -54,13 +57,13 @@ decoder_options: Decorator = options(
     multiple=True,
     required=True,
     metavar="F[,F…]",
-    help="Files to print, or directories that contain them. May be repeated.",
+    help="Files to print, or directories whose files are printed. Separate paths with commas, or repeat the option.",
 )
-@click.option("--print-data-log", is_flag=True, help="Print the records with their keys and values.")
+@click.option("--print-data-log", is_flag=True, help="Print the records of each batch, with their keys and values.")
 @click.option(
     "--deep-iteration",
     is_flag=True,
-    help="Print the records of each batch, without keys and values. Implied by options that print keys or values.",
+    help="Print the records of each batch too, but without their keys and values.",
 )
 @click.option(
     "--skip-record-metadata",
@@ -71,19 +74,18 @@ decoder_options: Decorator = options(
     "--max-bytes",
     metavar="BYTES",
     type=click.IntRange(min=0),
-    help="Read only this many bytes from the start of each log.",
+    help="Read only the first BYTES bytes of each log.",
 )
 @click.option(
     "--index-sanity-check",
     is_flag=True,
-    help="For offset and time indexes: check only the index itself, not against its log. The exit code is 1 if an index is "
-    "invalid.",
+    help="Check each offset and time index by itself, without its log. If an index is invalid, the exit code is 1.",
 )
 @click.option(
     "--verify-index-only",
     is_flag=True,
-    help="For offset and time indexes: compare the entries with the log, and print only the mismatches. The exit code is 1 "
-    "if there is a mismatch.",
+    help="Compare each offset and time index with its log, and print only mismatches. If there is a mismatch, the exit "
+    "code is 1.",
 )
 @decoder_options
 @bytes_option
@@ -102,16 +104,18 @@ def dump(
     output_format: str,
     **decoders: bool,
 ) -> int:
-    """Print batches, records, index entries and producer snapshots in the form of kafka-dump-log.
+    """Print the contents of log files in the output format of kafka-dump-log.
 
-    Reads .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files. Unlike kafka-dump-log, this
-    command continues after damage. Damage is reported on stderr, and the exit code is 1.
+    The command can read .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
+    Unlike kafka-dump-log, it continues after damage. It reports damage on stderr, and the exit code
+    is then 1.
 
-    --bytes applies only to JSON. Text output contains keys and values as kafka-dump-log prints them.
+    The option --bytes applies only to JSON. Text output shows keys and values as kafka-dump-log
+    prints them.
     """
     asked_for = [name for name in DECODERS if decoders[f"decode_{name}"]]
     if len(asked_for) > 1:
-        raise click.UsageError(f"only one decoder can be used: {' or '.join(map(decoder_flag, asked_for))}")
+        raise click.UsageError(f"only one decoder can be used; choose {' or '.join(map(decoder_flag, asked_for))}")
     decoder = DECODERS[asked_for[0]] if asked_for else None
     contents = print_data_log or decoder is not None
     given = [LocalPath().convert(n, None, None) for text in names for n in text.split(",") if n]
@@ -153,14 +157,14 @@ def dump(
 
 
 def _tell_problem(path: Path, row: Row) -> None:
-    """Print damage or a finding on stderr."""
+    """Print a line about damage or a finding on stderr."""
     where = "" if row["position"] is None else f" at {row['position']}, {row['length']} bytes"
     sys.stdout.flush()
     tell(f"{path}{where}: {row['message']}" + ("" if row["type"] == "damage" else f" [{row['error']}]"))
 
 
 def _title(file: DumpedFile) -> str:
-    """Return the line to print after the name of a file."""
+    """Return the line that follows the name of a file in the output."""
     name = file.path.name
     if name == BOOTSTRAP:
         return "KRaft bootstrap snapshot\n"
@@ -171,7 +175,7 @@ def _title(file: DumpedFile) -> str:
 
 
 def _json_line(text: Callable[[bytes], str], path: Path, row: Row) -> str:
-    """Return a row as a JSON line. Its field `file` is the path in the form that the user gave."""
+    """Return the JSON line for a row. Its field `file` is the path that the user gave."""
     shown: Row = {"type": row["type"], "file": str(path)} | {
         k: v for k, v in row.items() if k not in ("type", "file", "path")
     }

@@ -1,6 +1,7 @@
-"""Convert the items of a dump to dicts with the field names that kafka-dump-log prints.
+"""Convert the items of a dump to dicts.
 
-The JSON lines of ``kafkafmt dump`` use the same names.
+The keys of these dicts are the field names that kafka-dump-log prints. The JSON lines of ``kafkafmt
+dump`` use the same names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 
 
 def row_of(item: Item) -> Row:
-    """Return an item as a dict whose first key is `type`."""
+    """Return a dict of the fields of an item, with its `type` first."""
     return ROWS[type(item)](item)
 
 
@@ -103,7 +104,7 @@ def _problem(p: items.Problem) -> Row:
 
 
 def _named(kind: str) -> Callable[[Any], Row]:
-    """Return a function that converts an item to a dict without renaming its fields."""
+    """Return a function that converts an item of type `kind` to a dict without renaming fields."""
     return lambda item: {"type": kind} | item._asdict()
 
 

@@ -21,9 +21,9 @@ CONTROL_TITLES = {
 
 
 def text_of(item: Row, contents: bool = False, skip_metadata: bool = False) -> str:
-    """Return the line of text for an item, or "" if it has none.
+    """Return the line of text for an item, or "" for an item that kafka-dump-log does not print.
 
-    If `contents` is True, the keys and values of records are printed too.
+    If `contents` is True, the line for a record contains its key and value.
     """
     kind = item["type"]
     if kind == "record":

@@ -1,4 +1,4 @@
-"""`kafkafmt export`: export log directories to Parquet with Spark."""
+"""Implement `kafkafmt export`, which exports log directories to Parquet with Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..spark.export.report import ExportReport
 
 MOST_LINES = 20
-"""Largest number of partitions, damaged spans and transactions that the text output lists."""
+"""Largest number of partitions, damaged spans or transactions that the text output lists."""
 
 
 @click.command(
@@ -45,10 +45,12 @@ MOST_LINES = 20
     required=True,
     metavar="OUT",
     type=LocalPath(),
-    help="Directory to create. Missing parent directories are created too.",
+    help="Directory to create for the output. Missing parent directories are created too.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Replace an existing OUT. The old OUT stays intact until the new one is complete."
+    "--overwrite",
+    is_flag=True,
+    help="If OUT exists, replace it. The old OUT remains intact until the new OUT is complete.",
 )
 @selection_options
 @range_options
@@ -58,26 +60,26 @@ MOST_LINES = 20
     type=click.Choice(ON_ERROR),
     default="quarantine",
     show_default=True,
-    help='What to do if data is damaged. "quarantine" exports all intact records and copies the damaged spans to OUT/quarantine. '
-    '"fail" stops and does not create OUT.',
+    help='How to handle damaged data. "quarantine" exports all intact records, and copies the damaged bytes to '
+    'OUT/quarantine. "fail" stops at the first damage and does not create OUT.',
 )
 @click.option(
     "--compression",
     type=click.Choice(CODECS),
     default="zstd",
     show_default=True,
-    help="Compression codec of the Parquet files.",
+    help="Compression codec for the Parquet files.",
 )
 @click.option(
     "--compression-level",
     type=click.IntRange(*ZSTD_LEVELS),
-    help=f"Compression level of zstd. Requires --compression zstd.  [default: {DEFAULT_ZSTD_LEVEL}]",
+    help=f"Compression level for zstd. Requires --compression zstd.  [default: {DEFAULT_ZSTD_LEVEL}]",
 )
 @click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark master URL. Every executor must be able to access PATH and OUT.",
+    help="Master URL for Spark. Every executor must be able to access PATH and OUT.",
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting. May be repeated.")
 @reading_options
@@ -90,12 +92,14 @@ def export(
     below_log_start: bool,
     **given: Any,
 ) -> int:
-    """Export partitions to Parquet with Spark.
+    """Export partitions to Parquet files with Spark.
 
-    OUT contains data/topic=…/partition=…/*.parquet, quarantine and report.json.
+    The command creates the directory OUT with data/topic=…/partition=…/*.parquet, quarantine and
+    report.json.
 
-    OUT appears only when the export is complete. By default, damage does not stop the export: intact records
-    are exported, the damaged bytes and their offsets are written to OUT/quarantine, and the exit code is 1.
+    OUT does not exist until the export is complete. By default, damage does not stop the export.
+    All intact records are exported, the damaged bytes and their offsets are written to
+    OUT/quarantine, and the exit code is 1.
     """
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
@@ -139,11 +143,11 @@ def _setting(text: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _errors_as_usage() -> Iterator[None]:
-    """Convert errors of the export API to usage errors that suggest options of the command."""
+    """Convert errors of the export API to usage errors that name options of the command."""
     try:
         yield
     except OutputExistsError as error:
-        remedy = "" if error.appeared else "; choose another --output, or replace it with --overwrite"
+        remedy = "" if error.appeared else "; choose another --output, or use --overwrite to replace it"
         happened = "was created by another process during the export" if error.appeared else "already exists"
         raise click.UsageError(f"{error.output} {happened}{remedy}") from error
     except OutputPlaceError as error:
@@ -151,16 +155,16 @@ def _errors_as_usage() -> Iterator[None]:
     except SparkError as error:
         raise click.UsageError(str(error)) from error
     except ImportError as error:
-        if error.name is None:  # an ImportError without a name means that Java is missing
+        if error.name is None:  # if the ImportError has no name, Java is missing
             raise click.ClickException(str(error)) from error
         raise MissingError(str(error)) from error
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Any]:
-    """Provide a function that shows progress in bytes on stderr.
+    """Return a context that provides a function which shows progress, in bytes, on stderr.
 
-    If stderr is not a terminal, the function shows nothing.
+    The function does nothing if stderr is not a terminal.
     """
     from rich.console import Console
     from rich.progress import (
@@ -177,7 +181,8 @@ def _progress() -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
     with contextlib.ExitStack() as stack:
         terminal = sys.stderr
-        # Use a duplicate of the descriptor, because stderr is redirected while Java starts.
+        # stderr is redirected while Java starts, so the progress bar needs a duplicate of the
+        # descriptor
         if terminal.isatty():
             terminal = stack.enter_context(open(os.dup(terminal.fileno()), "w", encoding=terminal.encoding))
         bar = stack.enter_context(
@@ -196,7 +201,7 @@ def _progress() -> Iterator[Any]:
 
 
 def show(report: ExportReport) -> None:
-    """Print the report as a table, followed by the damage and the paths of the output."""
+    """Print the report as a table, followed by the damage and the paths in the output."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -225,14 +230,14 @@ def show(report: ExportReport) -> None:
             f"[red]{spans:,}[/red]" if spans else "0",
         )
     if len(rows) > len(shown):
-        table.add_row(f"… {len(rows) - len(shown)} more partitions", "", "", "", "")
+        table.add_row(f"… and {len(rows) - len(shown)} more partitions", "", "", "", "")
     console.print(table)
     for line in damage_lines(report) + doubt_lines(report):
         console.print(plain(line), style="red", markup=False, highlight=False, soft_wrap=True)
     rate = seconds.rows_per_second
     speed = f", {rate:,} rows/s" if rate else ""
     console.print(
-        f"\n{written.records:,} records in {seconds.total:.1f} s{speed} (Spark's start not counted)", highlight=False
+        f"\n{written.records:,} records in {seconds.total:.1f} s{speed} (without the start of Spark)", highlight=False
     )
     layout = OutputLayout(report.output)
     for what, path in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
@@ -240,7 +245,7 @@ def show(report: ExportReport) -> None:
 
 
 def damage_lines(report: ExportReport) -> list[str]:
-    """Return a line for each damaged span, up to MOST_LINES lines."""
+    """Return a line for each damaged span, but at most MOST_LINES lines."""
     lines = []
     for p in report.partitions:
         for d in p.quarantined.damaged:
@@ -250,18 +255,18 @@ def damage_lines(report: ExportReport) -> list[str]:
 
 
 def doubt_lines(report: ExportReport) -> list[str]:
-    """Return a line for each transaction in doubt, up to MOST_LINES lines."""
+    """Return a line for each transaction in doubt, but at most MOST_LINES lines."""
     lines = [f"DOUBT   {p.topic}-{p.partition}: {d.message}" for p in report.partitions for d in p.in_doubt]
     return _first(lines, "transactions")
 
 
 def _first(lines: list[str], what: str) -> list[str]:
     more = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], f"… and {more} more {what}: see the report"] if more > 0 else lines
+    return [*lines[:MOST_LINES], f"… and {more} more {what}; the report lists all of them"] if more > 0 else lines
 
 
 def size(n: float) -> str:
-    """Return a number of bytes as text with a unit."""
+    """Return a number of bytes as text with a suitable unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if n < 1000:
             return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`kafkafmt groups`: list consumer groups and their committed offsets."""
+"""Implement `kafkafmt groups`, which lists consumer groups and their committed offsets."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from .output import EXIT_DAMAGE, moment, show_table, tell
     "names",
     multiple=True,
     metavar="GLOB",
-    help="List only groups that match this pattern. May be repeated.",
+    help="List only groups whose name matches this pattern. May be repeated.",
 )
-@click.option("--members", is_flag=True, help="List the groups and their members instead of the offsets.")
+@click.option("--members", is_flag=True, help="List groups and their members instead of committed offsets.")
 @replicas_option
 @format_option
 def groups(
     paths: tuple[str, ...], names: tuple[str, ...], members: bool, replicas: str | None, output_format: str
 ) -> int:
-    """List consumer groups and the offsets that they have committed, from the topic __consumer_offsets.
+    """List consumer groups and their committed offsets, which are read from the topic __consumer_offsets.
 
-    A broker's log directory contains only the groups whose partition of __consumer_offsets is stored on that broker.
-    To list all groups of a cluster, specify the log directories of all brokers, and --replicas longest. Offsets that
-    were committed in a transaction count once the transaction is committed.
+    Each group belongs to one partition of __consumer_offsets. A broker's log directory contains
+    only the groups whose partition is stored on that broker. To list all groups of a cluster,
+    specify the log directories of all brokers, and --replicas longest. Offsets that were committed
+    in a transaction are included if the transaction was committed.
     """
     state, damaged = read_groups(find(paths, replicas))
     if names:
@@ -50,10 +51,9 @@ def groups(
 
 
 def _keep(state: GroupState, names: tuple[str, ...]) -> None:
-    """Keep only the consumer groups whose names match a glob.
+    """Keep only the consumer groups whose name matches a glob pattern.
 
-    Report each glob that matches no group. If none of the globs matches a group, raise
-    NotThereError.
+    Report each pattern that matches no group. If no pattern matches a group, raise NotThereError.
     """
     known = {c.group for c in state.offsets} | {g.group for g in state.groups}
     missing = [
@@ -88,7 +88,7 @@ def _show_offsets(offsets: list[CommittedOffset]) -> None:
 
 
 def _second(ms: int) -> str:
-    """Return a time with a precision of one second, or `-` if there is none."""
+    """Return a time with a precision of one second, or `-` if `ms` is -1."""
     return "-" if ms == NO_TIMESTAMP else moment(ms)[:19]
 
 

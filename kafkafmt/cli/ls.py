@@ -1,4 +1,4 @@
-"""`kafkafmt ls`: list partitions."""
+"""Implement `kafkafmt ls`, which lists partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .options import choice_options, format_option, paths_argument, replicas_opt
 from .output import moment, progress_bar, show_table, tell
 
 SPARE = ("format", "epoch", "segments", "codecs", "gaps", "times (UTC)")
-"""Columns to omit if the terminal is too narrow, in the order in which they are omitted."""
+"""Columns that are omitted if the terminal is too narrow. The first column is omitted first."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt ls /var/lib/kafka/data -t 'orders*'")
@@ -26,15 +26,16 @@ def ls(
     """List partitions with their state, offsets, records, size, codecs and time range.
 
     \b
-    state   live, delete, stray or future, according to the directory's name
+    state   live, delete, stray or future, according to the directory name
     first   log start offset
     next    log end offset
-    stable  last stable offset; shown if a transaction is open
-    gaps    offsets that no record has, mostly because of compaction
-    epoch   last leader epoch
+    stable  last stable offset; shown only if a transaction is open
+    gaps    number of offsets without a record, usually because of compaction
+    epoch   latest leader epoch
 
-    Every batch header is read, so damaged spans are counted; `kafkafmt verify` shows their positions. If a partition
-    cannot be read, an error message names the partition, the other partitions are listed, and the exit code is 3.
+    The command reads every batch header and counts damaged spans. `kafkafmt verify` shows where
+    they are. If a partition cannot be read, an error message names it, the other partitions are
+    listed, and the exit code is 3.
     """
     try:
         with progress_bar("reading headers") as progress:
@@ -77,12 +78,13 @@ def _show(partitions: tuple[PartitionSummary, ...]) -> None:
 
 
 def _times(first: int | None, last: int | None) -> str:
-    """Return the first and the last time as text.
+    """Return the first and the last time of a partition as text.
 
-    If both are on the same day, the day appears once. The first time is `-` if no batch has a time.
+    If both times are on the same day, the date appears once. The first time is `-` if no batch has
+    a time.
     """
     if last is None:
         return ""
     start, end = ("-" if ms is None else moment(ms).partition(".")[0] for ms in (first, last))
-    day = start[:11] if "T" in start else ""  # times outside the calendar are shown as numbers
+    day = start[:11] if "T" in start else ""  # a time that `datetime` cannot represent is shown as a number
     return f"{start} to {end.removeprefix(day)}"

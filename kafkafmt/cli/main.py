@@ -1,4 +1,4 @@
-"""Run a subcommand, and convert its errors to one line of text and an exit code."""
+"""Run a subcommand, and report each error as one line of text and an exit code."""
 
 from __future__ import annotations
 
@@ -26,26 +26,23 @@ COMMANDS = {
     "cat": "Print records, one line each.",
     "seek": "Find records by offset or by timestamp.",
     "groups": "List consumer groups and their committed offsets.",
-    "verify": "Check a log for damage; report which offsets are lost.",
-    "salvage": "Copy what is intact into a log directory for a broker.",
-    "dump": "Print a log's files in the form of kafka-dump-log.",
-    "export": "Write records to verified Parquet files, with Spark.",
-    "decode": "Decode captured frames of the wire protocol.",
+    "verify": "Check logs for damage, and report which offsets are lost.",
+    "salvage": "Copy all intact batches into a new log directory.",
+    "dump": "Print log files in the output format of kafka-dump-log.",
+    "export": "Export records to Parquet files, with Spark.",
+    "decode": "Decode captured frames of Kafka's wire protocol.",
 }
-"""The subcommands with their descriptions.
-
-Each subcommand is the function of the same name in the module of the same name. The module is
-imported only when the subcommand is run.
+"""The subcommands and their descriptions. Each subcommand is a function in the module of the same
+name, which is imported only when the subcommand is run.
 """
 BACKENDS = ("cramjam", "crc32c")
-"""Additional distributions whose versions `--version` prints.
-
-python-snappy uses cramjam, and the pure-Python core uses crc32c.
+"""Additional packages whose versions `--version` prints. python-snappy uses cramjam, and the
+pure-Python core uses crc32c.
 """
 
 
 def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Print the versions of kafkafmt and its dependencies, and exit."""
+    """Print the versions of kafkafmt and of the packages that it uses, and exit."""
     if not value or ctx.resilient_parsing:
         return
     click.echo(f"kafkafmt {__version__}")
@@ -56,7 +53,7 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 class Commands(click.Group):
-    """The group of all subcommands, which are listed in the order of `COMMANDS`."""
+    """The group of all subcommands, which --help lists in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the subcommands."""
@@ -71,7 +68,7 @@ class Commands(click.Group):
         """Import and return the subcommand called `name`."""
         if name not in COMMANDS:
             near = get_close_matches(name, COMMANDS, 1)
-            ctx.fail(f"there is no command {name!r}" + "".join(f"; the nearest is {n}" for n in near))
+            ctx.fail(f"there is no command {name!r}" + "".join(f"; did you mean {n}?" for n in near))
         command: click.Command = getattr(import_module(f".{name}", __package__), name)
         return command
 
@@ -83,13 +80,13 @@ class Commands(click.Group):
     callback=show_version,
     expose_value=False,
     is_eager=True,
-    help="Show the version, the core in use and the library versions, and exit.",
+    help="Print the versions of kafkafmt and of the libraries that it uses, and exit.",
 )
 def group() -> None:
     """Read, check and repair Kafka's log directories without a broker, and decode its wire protocol.
 
-    PATH is a .log file, a partition directory or a log directory. Several paths can be specified.
-    kafkafmt never writes to PATH. `kafkafmt COMMAND --help` describes a command.
+    PATH is a .log file, a partition directory or a log directory. PATH… means that several paths
+    can be specified. kafkafmt never writes to PATH. `kafkafmt COMMAND --help` describes a command.
 
     \b
     Exit codes:
@@ -101,10 +98,10 @@ def group() -> None:
 
 
 def _prepare_streams() -> None:
-    r"""Make stdout and stderr use UTF-8, whatever the locale is.
+    r"""Configure stdout and stderr to use UTF-8, independently of the locale.
 
-    File names that are not UTF-8 appear with escapes, as in JSON: `\udcff`. If the caller has
-    closed a stream, output to it is discarded.
+    File names that are not UTF-8 are printed with escapes, as in JSON: `\udcff`. If the caller has
+    closed stdout or stderr, its output is discarded.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -115,9 +112,9 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Discard the buffered output if stdout is closed.
+    """Discard the output that is still buffered if stdout is closed.
 
-    Otherwise, the interpreter would try to write it at exit, and report an error.
+    Without this step, the interpreter would try to write the buffer at exit, and report an error.
     """
     with contextlib.suppress(OSError):
         sys.stdout.flush()
@@ -128,11 +125,12 @@ def _discard_output() -> None:
 def run() -> NoReturn:
     """Run the command.
 
-    If there is an error, print it as one line on stderr and exit with the error's exit code.
+    If the command fails, print the error as one line on stderr, and exit with the exit code for
+    this kind of error.
     """
     try:
         _prepare_streams()
-        # group.main() is not used, because it exits with 1 if a pipe is closed.
+        # group.main() is not used, because it exits with 1 if the reader of a pipe closes it.
         with group.make_context("kafkafmt", sys.argv[1:]) as context:
             code = group.invoke(context)
         sys.stdout.flush()
@@ -153,7 +151,7 @@ def run() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = EXIT_INTERRUPTED
     except DuplicatePartitionError as error:
-        tell(f"{error.problem}; name only one of the two directories, or use --replicas longest")
+        tell(f"{error.problem}; specify only one of the two directories, or use --replicas longest")
         code = EXIT_USAGE
     except MissingError as error:
         tell(str(error))
@@ -162,7 +160,7 @@ def run() -> NoReturn:
         extra = extra_of(error.name)
         if extra is None:
             raise
-        tell(f"the command needs {error.name}: {install_line(extra)}")
+        tell(f"this command needs the package {error.name}: {install_line(extra)}")
         code = EXIT_UNREADABLE
     except BrokenPipeError:
         _discard_output()

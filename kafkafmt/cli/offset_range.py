@@ -1,4 +1,4 @@
-"""Parse offset ranges (`FROM:TO`) and times."""
+"""Parse the offset ranges (`FROM:TO`) and times in command-line arguments."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 
 
 def parse_time(text: str) -> int:
-    """Return the time that `text` contains, in milliseconds since 1970-01-01 UTC.
+    """Return the time that `text` specifies, in milliseconds since 1970-01-01 UTC.
 
-    The text is a number of milliseconds, or a date or time in ISO format. A time without a time
-    zone is in UTC. For any other text, raise ValueError.
+    `text` is a number of milliseconds, or an ISO date or time. A time without a time zone is in
+    UTC. Any other text raises ValueError.
     """
     if text.lstrip("-").isdigit() and text.isascii():
         return int(text)
@@ -24,16 +24,16 @@ def parse_time(text: str) -> int:
         raise ValueError(f"{text!r} is neither a number of milliseconds nor an ISO date or time")
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
-        # datetime.fromisoformat() accepts such a zone.
+        # datetime.fromisoformat() accepts time zones with seconds.
         raise ValueError(f"{text!r} has a time zone with seconds, which ISO 8601 does not allow")
     return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
 
 
 def parse_offsets(text: str) -> OffsetRange:
-    """Parse an offset range of the form `FROM:TO`. For any other text, raise ValueError.
+    """Parse an offset range of the form `FROM:TO`, or raise ValueError.
 
-    FROM and TO are offsets, `-N` (N before the log end), `@ms` or `@ISO-TIME`. Either of the two
-    may be omitted.
+    FROM and TO have one of these forms: an offset, `-N` (N before the log end), `@MS` or
+    `@ISO-TIME`. Both may be omitted.
     """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):
@@ -45,9 +45,9 @@ def parse_offsets(text: str) -> OffsetRange:
 
 
 def _bound(text: str) -> tuple[OffsetBound | None, str]:
-    """Return the bound at the start of a text, and the rest of the text.
+    """Parse the bound at the start of a text, and return the bound and the remaining text.
 
-    A bound that is a time extends over the longest prefix that can be parsed as a time.
+    A time can contain colons, so the longest prefix that can be parsed as a time is used.
     """
     if text.startswith("@"):
         ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]

@@ -1,4 +1,4 @@
-"""The click options and argument types that several subcommands use."""
+"""Define the options and argument types that several subcommands use."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """Base class for parameter types that accepts type arguments in every release of click."""
+        """Base class for parameter types that every release of click can subscript: `ParamType[int]`."""
 
         def __class_getitem__(cls, item):
             return cls
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Type of the decorators with which click adds options and arguments."""
+"""Type of a decorator that adds an option or an argument to a command."""
 
 
 def options(*decorators: Decorator) -> Decorator:
-    """Combine several click options into one decorator. --help lists them in this order."""
+    """Combine several click options into one decorator, in the order in which --help lists them."""
 
     def apply(command: Any) -> Any:
         for decorator in reversed(decorators):
@@ -41,7 +41,7 @@ def options(*decorators: Decorator) -> Decorator:
 
 
 class Numbers(ParamType[list[int]]):
-    """A parameter type for a list of partition numbers: `N[,N…]`."""
+    """A parameter type for a list of partition numbers, such as `0,2,5`."""
 
     name = "N[,N…]"
 
@@ -59,7 +59,7 @@ class Numbers(ParamType[list[int]]):
 
 
 class Offsets(ParamType[OffsetRange]):
-    """A parameter type for a range of offsets: `FROM:TO`."""
+    """A parameter type for a range of offsets of the form `FROM:TO`."""
 
     name = "FROM:TO"
 
@@ -74,7 +74,7 @@ class Offsets(ParamType[OffsetRange]):
 
 
 class LocalPath(ParamType[str]):
-    """A parameter type for a local path, which can also be given as a `file:` URL."""
+    """A parameter type for a local path. A `file:` URL is also accepted."""
 
     name = "PATH"
 
@@ -90,8 +90,8 @@ paths_argument: Decorator = click.argument("paths", nargs=-1, required=True, met
 replicas_option: Decorator = click.option(
     "--replicas",
     type=click.Choice(["longest"]),
-    help="If two PATHs contain the same partition, read the copy with the higher end offset. Without this option, "
-    "such a partition is an error.",
+    help="If two paths contain the same partition, read the copy with the higher end offset. Without this option, such "
+    "a partition is an error.",
 )
 format_option: Decorator = click.option(
     "--format",
@@ -99,7 +99,7 @@ format_option: Decorator = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Output format. Programs should use json, because the JSON keys do not change.",
+    help="Output format. JSON is for programs: its keys do not change.",
 )
 limit_batch_option: Decorator = click.option(
     "--max-batch-bytes",
@@ -107,7 +107,7 @@ limit_batch_option: Decorator = click.option(
     type=click.IntRange(min=1),
     default=DEFAULT_MAX_BATCH_BYTES,
     show_default=True,
-    help="Largest size of one batch after decompression. A larger batch is reported as damage.",
+    help="Largest size of one batch, in bytes after decompression. A larger batch is reported as damage.",
 )
 jobs_option: Decorator = click.option(
     "-j",
@@ -122,8 +122,8 @@ isolation_option: Decorator = click.option(
     type=click.Choice(ISOLATION_LEVELS),
     default="read_uncommitted",
     show_default=True,
-    help="Isolation level of a Kafka consumer. read_committed omits aborted records and ends at the last "
-    "stable offset.",
+    help="Isolation level, as in Kafka's consumer. read_committed omits aborted records, and ends at the last stable "
+    "offset.",
 )
 bytes_option: Decorator = click.option(
     "--bytes",
@@ -131,8 +131,8 @@ bytes_option: Decorator = click.option(
     type=click.Choice(list(BYTES)),
     default="utf8",
     show_default=True,
-    help=r"How to print keys, values and header values. utf8 prints bytes that are not UTF-8 as \xNN. base64 and hex "
-    "are exact.",
+    help=r"Output format for keys, values and header values. utf8 prints bytes that are not UTF-8 as \xNN. base64 and "
+    r"hex represent all bytes exactly.",
 )
 topic_option: Decorator = click.option(
     "-t",
@@ -140,16 +140,21 @@ topic_option: Decorator = click.option(
     "topics",
     multiple=True,
     metavar="GLOB",
-    help="Read only topics that match this pattern, such as 'orders*'. May be repeated.",
+    help="Read only topics whose name matches this pattern, such as 'orders*'. May be repeated.",
 )
 partition_option: Decorator = click.option(
-    "-p", "--partition", "numbers", type=Numbers(), default=[], help="Read only these partition numbers, such as 0,2,5."
+    "-p",
+    "--partition",
+    "numbers",
+    type=Numbers(),
+    default=[],
+    help="Read only the partitions with these numbers, such as 0,2,5.",
 )
 internal_option: Decorator = click.option(
     "--internal",
     is_flag=True,
-    help="Include Kafka's internal topics, such as __consumer_offsets. Without this option, an internal topic is read only "
-    "if -t or PATH names it.",
+    help="Include Kafka's internal topics, such as __consumer_offsets. Without this option, an internal topic is read "
+    "only if -t or PATH names it.",
 )
 choice_options: Decorator = options(topic_option, partition_option)
 selection_options: Decorator = options(choice_options, internal_option)
@@ -162,20 +167,20 @@ range_options: Decorator = options(
         type=Offsets(),
         default=OffsetRange(),
         show_default=False,
-        help="Range of offsets. TO is exclusive. FROM or TO may be omitted. FROM and TO can be an offset, -N (N before the "
-        "end), or a time as @MS or @ISO-TIME, which is the first offset at or after the time (in UTC, unless the time "
-        "contains a zone).",
+        help="Range of offsets to read. TO is exclusive, and both FROM and TO may be omitted. Each is an offset, -N (N "
+        "before the log end), or a time: @MS (milliseconds since 1970-01-01 UTC) or @ISO-TIME. A time without a "
+        "time zone is in UTC. It stands for the first offset whose record has this timestamp or a later one.",
     ),
     click.option(
         "-g",
         "--group",
         metavar="NAME",
-        help="Start at the offsets that this consumer group has committed. Read only topics for which the group has "
-        "committed offsets.",
+        help="Start reading at the offsets that this consumer group has committed. Topics without a committed offset of "
+        "the group are not read.",
     ),
     click.option(
         "--below-log-start",
         is_flag=True,
-        help="Include records below the log start offset, which a broker no longer serves.",
+        help="Include records below the log start offset. A broker does not return such records.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Print output for people: messages on stderr, lines and tables on stdout, and a progress bar."""
+"""Print output for users: messages on stderr, lines and tables on stdout, and a progress bar."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..text import plain
 
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
 LABEL_WIDTH = 9
-"""Column at which text after a label starts, as in `DAMAGE   orders-3 …`."""
+"""Column at which the text after a label starts, as in `DAMAGE orders-3 …`."""
 NOTHING_MISSING = "no offset is missing"
 BYTES: dict[str, Callable[[bytes], str]] = {
     "utf8": lambda b: b.decode(errors="backslashreplace"),
     "base64": lambda b: base64.b64encode(b).decode(),
     "hex": bytes.hex,
 }
-"""Functions that format keys and values, for each value of the option `--bytes`."""
+"""Functions that format keys and values, by the value of the option `--bytes`."""
 
 
 def tell(message: str) -> None:
@@ -40,9 +40,9 @@ def show(line: str) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line on stdout. If stdout is a terminal, wrap the line.
+    """Print a line on stdout, and wrap it if stdout is a terminal.
 
-    Wrapped lines are indented to the column at which the text after the label starts.
+    Wrapped lines are indented to the column after the label.
     """
     text = plain(line)
     if sys.stdout.isatty():
@@ -52,9 +52,9 @@ def say(line: str) -> None:
 
 
 def raw_in_a_pipe(text: str) -> str:
-    """Return the text, escaped if stdout is a terminal.
+    """Return a text unchanged, but escape control characters if stdout is a terminal.
 
-    If stdout is a pipe or a file, the text is not changed, as in Kafka's own tools.
+    Kafka's own tools do not escape output into a pipe or a file.
     """
     return plain(text) if sys.stdout.isatty() else text
 
@@ -62,7 +62,7 @@ def raw_in_a_pipe(text: str) -> str:
 def moment(ms: int) -> str:
     """Return a timestamp in ISO format, in UTC.
 
-    A timestamp outside the calendar is returned as a number.
+    If `datetime` cannot represent the timestamp, return the number of milliseconds.
     """
     try:
         return (EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
@@ -71,14 +71,14 @@ def moment(ms: int) -> str:
 
 
 def counted(n: int, thing: str) -> str:
-    """Return a number with a noun in the right form, such as `1 record` or `2 records`."""
+    """Return a number with a singular or plural noun, such as `1 record` or `2 records`."""
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def may_be_lost(damage: Damage | dict[str, Any]) -> str:
-    """Return a message that names the offsets that may be lost in a damaged span.
+    """Return a text that lists the offsets which a damaged span may have contained.
 
-    The span is a `Damage` object, or a dict from the JSON form of a report.
+    `span` is a `Damage` object, or a dict from the JSON form of a report.
     """
     if isinstance(damage, Damage):
         first, last = damage.first_offset, damage.last_offset
@@ -95,8 +95,8 @@ def show_table(
     """Print a table with one line for each row.
 
     Cells are escaped and never truncated. Empty columns are omitted. If the table is wider than the
-    terminal, columns in `spare` are omitted too, in the order of `spare`, and a message lists them.
-    `right` contains the names of the columns to align to the right.
+    terminal, the columns in `spare` are also omitted, in this order, and a message lists them. The
+    columns in `right` are aligned to the right.
     """
     from rich.cells import cell_len
 
@@ -115,14 +115,14 @@ def show_table(
         line = "  ".join(fill + text if to_right else text + fill for fill, text, to_right in cells).rstrip()
         click.echo(click.style(line, bold=True) if row is names else line)
     if omitted:
-        tell(f"columns omitted to fit the terminal: {', '.join(omitted)}")
+        tell(f"the terminal is too narrow for these columns: {', '.join(omitted)}")
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows a progress bar. Call it with the bytes done and the total bytes.
+    """Yield a function that shows a progress bar, given the number of bytes done and the total.
 
-    The bar appears on stderr at the first call. If stderr is not a terminal, no bar is shown.
+    The bar appears on stderr at the first call. It is not shown if stderr is not a terminal.
     """
     with ExitStack() as stack:
         bars: list[Any] = []

@@ -1,4 +1,4 @@
-"""`kafkafmt salvage`: copy the intact batches of a damaged log directory."""
+"""Implement `kafkafmt salvage`, which copies the intact batches of a damaged log directory."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from .verify import show_lost, show_spans
     required=True,
     metavar="DIR",
     type=LocalPath(),
-    help="Log directory to write. DIR must not exist or must be empty.",
+    help="New log directory to write. DIR must be empty, or must not exist.",
 )
 @click.option(
     "--stop-at-first",
     is_flag=True,
-    help="Keep only the batches before a partition's first damage, as a broker's recovery does.",
+    help="Copy only the batches before the first damage of each partition. A broker's recovery does the same.",
 )
 @click.option(
     "--abort-open-transactions",
     "abort_open",
     is_flag=True,
-    help="Abort every transaction that is open in the copy, with an abort marker at the end of the copy. Without this "
-    "option, open transactions are only reported.",
+    help="End every open transaction in the copy with an abort marker, after the last batch. Without this option, open "
+    "transactions are only reported.",
 )
 @choice_options
 @jobs_option
@@ -56,11 +56,12 @@ def salvage(
 ) -> int:
     """Copy all intact batches, byte for byte, into a new log directory that a broker can mount.
 
-    Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. PATH is never written to. The exit code
-    is 1 if data was lost, and 3 if a partition could not be read.
+    Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. The command never writes
+    to PATH. The exit code is 1 if data was lost, and 3 if a partition could not be read.
 
-    Symbolic links are followed only to places below PATH. No file gets a permission that its source lacks. If PATH
-    contains Kafka's metadata log, the metadata log is always copied too.
+    Symbolic links are followed only if they lead to a place inside PATH. A copied file never gets a
+    permission that its source does not have. If PATH contains Kafka's metadata log
+    (__cluster_metadata), it is always copied too.
     """
     target = os.path.abspath(output)
     try:
@@ -87,7 +88,7 @@ def salvage(
             raise
         raise click.UsageError(f"{target!r}: {error.strerror}") from None
     except KeyboardInterrupt:
-        tell(f"interrupted: nothing was left in {target}")
+        tell(f"interrupted: {target} contains no salvaged data")
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     if not report.partitions and not report.unreadable:
         tell_nothing_to_read()
@@ -105,11 +106,11 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
     for p in report.partitions:
         name = f"{p.topic}-{p.partition}"
         if stop_at_first and p.next_offset < p.source.next_offset:
-            span = f"offsets {p.next_offset} to {p.source.next_offset - 1}, also the intact ones"
+            span = f"all offsets from {p.next_offset} to {p.source.next_offset - 1}, including intact ones"
             show(f"dropped  {name}: {span}, because of --stop-at-first")
         if p.restored_markers:
             markers = counted(len(p.restored_markers), "lost abort marker")
-            why = f"restored from the transaction index; the first at offset {p.restored_markers[0]}"
+            why = f"restored from the transaction index, the first at offset {p.restored_markers[0]}"
             show(f"restored {name}: {markers} {why}")
     _show_open([t for p in report.partitions for t in p.open_transactions])
     batches, size = sum(p.batches for p in report.partitions), sum(p.bytes for p in report.partitions)
@@ -119,16 +120,16 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
 
 CAUSES = {
     "damage": "damage may have destroyed its marker",
-    "dropped": "its marker may be in the part that was dropped",
+    "dropped": "its marker may be in the part that --stop-at-first dropped",
     "open": "it is open in the source too",
 }
 
 
 def _show_open(transactions: list[OpenTransaction]) -> None:
-    """Print the transactions without a marker in the copy, and how to end those that are open."""
+    """Print the transactions without a marker in the copy, and explain how to end open transactions."""
     for t in transactions:
         who = f"producer {t.producer_id}, epoch {t.producer_epoch}"
-        which = f"{t.topic}-{t.partition}: transaction of {who}, from offset {t.first_offset} on"
+        which = f"{t.topic}-{t.partition}: transaction of {who}, which starts at offset {t.first_offset}"
         if t.aborted_at is None:
             show(f"open     {which}; {CAUSES[t.cause]}")
         else:
@@ -136,8 +137,9 @@ def _show_open(transactions: list[OpenTransaction]) -> None:
     remedies = [t.remedy for t in transactions if t.remedy is not None]
     if remedies:
         say(
-            "to do    On a broker, consumers at read_committed stop at a partition's first open transaction until it ends. "
-            "A transaction that is also open in the copy's __transaction_state ends at its timeout. For the others, salvage "
-            "again with --abort-open-transactions, or end each one on the broker. For the first one above:"
+            "to do    On a broker, consumers with isolation level read_committed stop at the first open transaction of "
+            "a partition. A transaction that is also open in the copy's __transaction_state ends at its timeout. "
+            "To end the other transactions, salvage again with --abort-open-transactions, or abort each of them "
+            "on the broker. This command aborts the first of them:"
         )
         show(f"         {remedies[0]}")

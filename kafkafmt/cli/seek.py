@@ -1,4 +1,4 @@
-"""`kafkafmt seek`: find records by offset or by timestamp."""
+"""Implement `kafkafmt seek`, which finds records by offset or by timestamp."""
 
 from __future__ import annotations
 
@@ -22,32 +22,38 @@ from .output import counted, moment, show, tell
 
 ORDER = "kafkafmt.seek.order"
 WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}
-"""The special numbers that Kafka's tools accept instead of a time, with their names."""
+"""The special numbers that Kafka's tools accept as a time, with their names."""
 QUESTIONS = {"--offset": "offset", "--timestamp": "timestamp"}
 TIME_HELP = (
-    "Find the first record at or after this time. TIME is a number of milliseconds, or an ISO time (in UTC, unless the "
-    "time contains a zone). TIME can also be latest or -1 (the log end), earliest or -2 (the log start), or "
-    "max-timestamp or -3 (the first record with the largest timestamp). May be repeated."
+    "Find the first record with this timestamp or a later one. TIME is a number of milliseconds since 1970-01-01 UTC, "
+    "or an ISO time. A time without a time zone is in UTC. Special values are latest or -1 (the log end), "
+    "earliest or -2 (the log start), and max-timestamp or -3 (the first record with the largest timestamp). May "
+    "be repeated."
 )
 
 
 class Time(ParamType[int | str]):
-    """A parameter type for a time: milliseconds, an ISO time, or a name or number in `WORDS`.
+    """A parameter type for a time.
 
-    Milliseconds and ISO times may start with @, as in `cat -o`.
+    A time is a number of milliseconds, an ISO time, or a name or number in `WORDS`. Milliseconds
+    and ISO times may start with @, as in `kafkafmt cat -o`.
     """
 
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return the time in milliseconds, or a word that Kafka uses for a special time."""
+        """Return the time in milliseconds, or Kafka's name for a special time."""
         word = WORDS.get(value, value)
         if word in WORDS.values():
             return str(word)
         text = str(value).removeprefix("@")
         if text == value and re.fullmatch("-[0-9]+", text):
             words = ", ".join(f"{number} is {name}" for number, name in WORDS.items())
-            self.fail(f"{value} is not a time: {words}; @{value} is that many milliseconds before 1970", param, ctx)
+            self.fail(
+                f"{value} is not a time: {words}; @{value} means {value} milliseconds relative to 1970-01-01 UTC",
+                param,
+                ctx,
+            )
         try:
             return parse_time(text)
         except ValueError as error:
@@ -55,7 +61,7 @@ class Time(ParamType[int | str]):
 
 
 class InOrder(click.Command):
-    """A command that remembers the order in which --offset and --timestamp were given."""
+    """A click command that stores the order in which --offset and --timestamp were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and store the order of --offset and --timestamp."""
@@ -92,10 +98,12 @@ def seek(
     max_batch_bytes: int,
     output_format: str,
 ) -> int:
-    """Find records by offset or by timestamp, as a broker does for ListOffsets.
+    """Find records by offset or by timestamp, as a broker does for a ListOffsets request.
 
-    Prints one line for each --offset and --timestamp, in the order given: the record's offset and timestamp, the
-    segment, and the position of the batch in the segment. The indexes are used, so little is read.
+    The command prints one line for each --offset and --timestamp, in the order given. A line
+    contains the offset and timestamp of the record, the name of the segment, and the position of
+    the batch in the segment. The command uses the indexes, so it reads only a small part of the
+    log.
     """
     if not offsets and not times:
         raise click.UsageError("specify --offset or --timestamp")
@@ -119,7 +127,7 @@ def _show(found: Position, question: str) -> None:
     else:
         cost = f"(by the indexes, {found.bytes_read:,} bytes in {counted(found.reads, 'read')})"
     if found.offset is None:
-        show(f"{question}: nothing at or after it {cost}")
+        show(f"{question}: no record at or after it {cost}")
         return
     time = "" if found.timestamp is None else f", timestamp {found.timestamp} ({moment(found.timestamp)})"
     time = ", no timestamp" if found.timestamp == NO_TIMESTAMP else time

@@ -1,4 +1,4 @@
-"""`kafkafmt verify`: check log directories, and report damage and findings."""
+"""Implement `kafkafmt verify`, which checks log directories and reports damage and findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .options import choice_options, jobs_option, paths_argument, reading_option
 from .output import NOTHING_MISSING, counted, may_be_lost, progress_bar, say, show, tell
 
 SPANS_SHOWN = 10
-"""Largest number of lost spans of a partition that the summary lists."""
+"""Largest number of lost spans per partition that the summary lists."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt verify /var/lib/kafka/data --format json > report.json")
@@ -25,9 +25,9 @@ SPANS_SHOWN = 10
 @click.option(
     "--shallow",
     is_flag=True,
-    help="Check batch headers and CRCs only. Do not decompress batches, decode records or read indexes.",
+    help="Check only batch headers and CRCs. Do not decompress batches, decode records or read indexes.",
 )
-@click.option("--strict", is_flag=True, help="Set the exit code to 1 if there are findings.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 if there are findings, even without damage.")
 @jobs_option
 @reading_options
 def verify(
@@ -43,9 +43,13 @@ def verify(
 ) -> int:
     """Check every batch, record, index and checkpoint, and report which offsets are lost.
 
-    Damage is data that cannot be read. If there is damage, the exit code is 1. A finding is any other problem, such as
-    a wrong index entry, a missing segment or an incomplete last batch. Findings change the exit code only with
-    --strict. If a partition cannot be read at all, the other partitions are still checked, and the exit code is 3.
+    Damage is data that cannot be read. If there is damage, the exit code is 1.
+
+    A finding is any other problem, such as a wrong index entry, a missing segment or an incomplete
+    last batch. With --strict, findings also set the exit code to 1.
+
+    If a partition cannot be read at all, the other partitions are still checked, and the exit code
+    is 3.
     """
     try:
         with progress_bar("verifying") as progress:
@@ -72,28 +76,30 @@ def verify(
     return report.exit_code
 
 
-DELETE_INDEX = "with the broker stopped, delete that segment's .index file; the broker then rebuilds all of its indexes"
-SALVAGE_REBUILDS = "salvage rebuilds it; a broker uses it as it is"
+DELETE_INDEX = "stop the broker and delete the .index file of the segment; the broker then rebuilds all of its indexes"
+SALVAGE_REBUILDS = "a broker uses the file as it is; salvage rebuilds it"
 ADVICE = {
-    "unfinished_tail": "the last batch was not written completely; a broker truncates the log at the start of that batch",
-    "duplicate_batch": "nothing is lost, but a broker delivers the batch twice; salvage keeps one",
-    "batch_out_of_place": "kafkafmt delivers the batch in order, but a broker may not find it; salvage moves it to its place",
-    "segment_gap": "a segment file is missing; look for it where this copy was made",
+    "unfinished_tail": "the last batch is incomplete; a broker truncates the log before this batch",
+    "duplicate_batch": "no data is lost, but a broker delivers the batch twice; salvage copies it once",
+    "batch_out_of_place": "kafkafmt delivers the batch in offset order, but a broker may not find it; salvage moves it "
+    "to the right position",
+    "segment_gap": "a segment file is missing; look for it in the directory from which this copy was made",
     "index_missing": DELETE_INDEX,
     "index_length": DELETE_INDEX,
     "index_garbage": DELETE_INDEX,
     "index_mismatch": DELETE_INDEX,
     "index_beyond_end": DELETE_INDEX,
-    "unreadable_snapshot": "a broker deletes it and reads the segments from the previous snapshot on",
+    "unreadable_snapshot": "a broker deletes this snapshot, and reads all segments after the previous snapshot",
     "snapshot_mismatch": SALVAGE_REBUILDS,
-    "snapshot_beyond_end": "the end of the log is lost; a broker continues without the snapshot",
+    "snapshot_beyond_end": "the end of the log is lost; a broker continues without this snapshot",
     "leader_epoch_mismatch": SALVAGE_REBUILDS,
-    "checkpoint_beyond_end": "the end of the log is lost; another replica may still have it",
+    "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
     "unreadable_checkpoint": SALVAGE_REBUILDS,
-    "read_committed_differs": "salvage writes an index and markers that agree; read_uncommitted shows all records",
-    "transaction_in_doubt": "read_committed omits the transaction's records; read_uncommitted shows them",
+    "read_committed_differs": "salvage writes markers and a transaction index that agree; read_uncommitted returns all "
+    "records",
+    "transaction_in_doubt": "read_committed omits the records of the transaction; read_uncommitted returns them",
 }
-"""Advice to the user about each kind of finding, by error code."""
+"""Advice for the user about each kind of finding, by error code."""
 
 
 def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
@@ -113,7 +119,7 @@ def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
             "before it is copied: its recovery drops everything after the first damage of a log. If a replica is intact, "
             "let it replicate. Otherwise:"
         )
-        show(f"         kafkafmt salvage {given} --output NEW    copies what is intact, for a broker")
+        show(f"         kafkafmt salvage {given} --output NEW    copies the intact batches, for a broker")
         show(f"         kafkafmt cat {given} --on-error skip     prints the intact records")
     advice: dict[str, list[str]] = {}
     for error in dict.fromkeys(f.code for p in partitions for f in p.findings):
@@ -122,14 +128,14 @@ def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
     for text, errors in advice.items():
         say(f"advice   {', '.join(errors)}: {text}")
     if report.unreadable:
-        say(f"unread   {counted(len(report.unreadable), 'partition')}: the messages above say why")
+        say(f"unread   {counted(len(report.unreadable), 'partition')}: the messages above give the reasons")
     elif not damage:
         more = f"; {counted(findings, 'finding')}, none of which prevents reading" if findings else ""
         say(f"no damage{more}")
 
 
 def show_spans(partitions: Sequence[PartitionReport]) -> None:
-    """Print one line for each damaged span and each finding."""
+    """Print one line for each damaged span, and one for each finding."""
     for p in partitions:
         name = f"{p.topic}-{p.partition}"
         for d in p.damaged:
@@ -142,11 +148,11 @@ def show_spans(partitions: Sequence[PartitionReport]) -> None:
 
 
 def show_lost(partitions: Sequence[PartitionReport]) -> None:
-    """If there is damage, print which offsets are lost and how many records can be recovered."""
+    """For each damaged partition, print the lost offsets and the number of readable records."""
     damaged = [p for p in partitions if p.damaged]
     for p in damaged:
         spans = [span for span in dict.fromkeys(map(may_be_lost, p.damaged)) if span != NOTHING_MISSING]
-        # Spans are deduplicated, because adjacent damaged spans can have the same offset range.
+        # adjacent damaged spans can have the same offset range, which is printed once
         if spans:
             known = "their number is unknown" if p.records_lost is None else counted(p.records_lost, "record")
             firsts = "; ".join(span.removesuffix(" may be lost") for span in spans[:SPANS_SHOWN])
@@ -155,4 +161,4 @@ def show_lost(partitions: Sequence[PartitionReport]) -> None:
     if damaged:
         safe, intact = sum(p.records_recovered for p in damaged), len(partitions) - len(damaged)
         count = counted(len(damaged), "damaged partition")
-        say(f"safe     {safe:,} records of the {count}; {counted(intact, 'partition')} without damage")
+        say(f"safe     {safe:,} records in the {count}; {counted(intact, 'partition')} without damage")

@@ -66,7 +66,7 @@ def test_empty_range_prints_a_message_and_exits_with_0(thirty_records: Path, spe
     done = inside("cat", thirty_records, "-o", spec)
     message = "no record in that range: t-0 has offsets 0 to 29"
     if spec in ("5:5", "8:5"):
-        message = f"no offset is in {spec}, because TO is exclusive"
+        message = f"the range {spec} contains no offset, because its end is exclusive"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: {message}\n")
 
 
@@ -85,7 +85,7 @@ def test_logs_without_records_print_a_message(tmp_path: Path) -> None:
 def test_log_start_beyond_the_end_hides_all_records_with_a_message(thirty_records: Path) -> None:
     (thirty_records.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
     done = inside("cat", thirty_records)
-    message = "t-0 has no records: its log start offset 99 is after its end 30 (--below-log-start shows them)"
+    message = "t-0 has no records: the log start offset 99 is higher than the log end offset 30 (--below-log-start ignores it)"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: no record: {message}\n")
     assert len(records(thirty_records, "--below-log-start")) == 30
 

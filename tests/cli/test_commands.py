@@ -154,7 +154,7 @@ def test_verify_text_names_losses_intact_data_and_remedy() -> None:
     torn = case("torn").roots[0]
     lines = kafkafmt("verify", torn).stdout.splitlines()
     assert "lost     torn-flip-old-0: offsets 144 to 146 (their number is unknown)" in lines
-    assert "safe     624 records of the 3 damaged partitions; 10 partitions without damage" in lines
+    assert "safe     624 records in the 3 damaged partitions; 10 partitions without damage" in lines
     assert any(line.startswith(f"         kafkafmt salvage {torn} --output NEW") for line in lines)
     assert sum(line.startswith("advice   unfinished_tail: ") for line in lines) == 1
 
@@ -171,7 +171,7 @@ def test_help_lists_the_commands() -> None:
         assert re.search(rf"^  {name} +[A-Z].*[.]$", done.stdout, re.MULTILINE), name
     done = kafkafmt("verfy")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "kafkafmt: Error: there is no command 'verfy'; the nearest is verify (see kafkafmt --help)\n"
+    assert done.stderr == "kafkafmt: Error: there is no command 'verfy'; did you mean verify? (see kafkafmt --help)\n"
 
 
 def test_long_lines_break_between_words_on_a_terminal(
@@ -201,7 +201,9 @@ def test_ls_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch, capsy
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines())) <= width
     omitted = {80: [], 60: ["format"], 200: []}[width]
-    assert shown.err == (f"kafkafmt: columns omitted to fit the terminal: {', '.join(omitted)}\n" if omitted else "")
+    assert shown.err == (
+        f"kafkafmt: the terminal is too narrow for these columns: {', '.join(omitted)}\n" if omitted else ""
+    )
     assert all((word in shown.out) == (word not in omitted) for word in names)
 
 

@@ -60,7 +60,7 @@ def test_cat_of_a_group_starts_at_its_committed_offset() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-g", "nobody"), "has committed no offset"),
+        (("-g", "nobody"), "has not committed any offset"),
         (("-g", "classic-static", "-t", "sink"), "no offsets for the selected topics, only for source"),
         (("-g", "classic-static", "-o", "3:"), "-o must have the form :TO"),
     ],
@@ -88,8 +88,8 @@ def test_cat_of_a_group_without_offset_starts_at_the_log_start(tmp_path: Path) -
         (1, 0),
         (1, 1),
     ]
-    assert "t-0: group g is at offset 3, below the log start offset; read from 5" in done.stderr
-    assert "t-1: group g has committed no offset; read from the log start offset" in done.stderr
+    assert "t-0: the committed offset 3 of group g is below the log start offset; reading starts at 5" in done.stderr
+    assert "t-1: group g has not committed an offset; reading starts at the log start offset" in done.stderr
 
 
 def test_damaged_commits_are_reported_and_exit_with_1(tmp_path: Path) -> None:

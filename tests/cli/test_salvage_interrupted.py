@@ -99,7 +99,7 @@ def test_interrupt_leaves_nothing_and_prints_one_line(moment: str, exists: bool,
     stdout, stderr = salvage.finish()
     assert salvage.process.returncode == 130
     assert stdout == ""
-    assert stderr == f"kafkafmt: interrupted: nothing was left in {out}\n"
+    assert stderr == f"kafkafmt: interrupted: {out} contains no salvaged data\n"
     assert (list(out.iterdir()) == []) if exists else not out.exists()
     assert kafkafmt("salvage", source, "--output", out).returncode == 0
 

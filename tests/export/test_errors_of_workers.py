@@ -47,7 +47,7 @@ def test_missing_module_of_a_worker_names_the_remedy() -> None:
         + FRAMES
         + "ModuleNotFoundError: No module named 'pyarrow'\n"
     )
-    assert "No module named 'pyarrow': the executors' Python needs it too; install" in str(
+    assert "No module named 'pyarrow': the executors' Python needs this module too; install" in str(
         _simplified(PySparkException(text))
     )
 

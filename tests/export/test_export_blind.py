@@ -52,7 +52,7 @@ def test_planning_task_raises_if_it_sees_another_directory(folder: Path, view: s
 
 def test_driver_raises_if_it_still_sees_a_segment_missing_in_a_task(folder: Path) -> None:
     (directory,) = discover([folder.parent]).partitions
-    with pytest.raises(UnavailableSegmentError, match="missing on host elsewhere, but exists on the driver"):
+    with pytest.raises(UnavailableSegmentError, match="exists on the driver, but not on host elsewhere"):
         check_missing(PartitionLog(directory), directory.segments[0], "elsewhere")
 
 
@@ -121,7 +121,7 @@ def test_export_fails_if_only_a_task_sees_retention(
         finally:
             kept.rename(first)
 
-    with pytest.raises(OSError, match=rf"{first}: the file is missing on host .*, but exists on the driver"):
+    with pytest.raises(OSError, match=rf"{first}: the file exists on the driver, but not on host"):
         run_export(
             [folder.parent], write=write_after_change, isolation="read_committed" if committed else "read_uncommitted"
         )

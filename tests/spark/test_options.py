@@ -255,7 +255,7 @@ def test_every_option_is_accepted() -> None:
     [
         ({"subscribes": "x"}, "unknown option subscribes; did you mean subscribe?"),
         ({"xyzzy": "x"}, "unknown option xyzzy; the options are subscribe, subscribePattern, assign"),
-        ({"subscribe": "a", "assign": "{}"}, "subscribe and assign are given"),
+        ({"subscribe": "a", "assign": "{}"}, "subscribe and assign cannot be combined"),
         ({"subscribePattern": "("}, r"subscribePattern is '\(', which is not a valid regular expression"),
         ({"assign": "orders"}, "assign is not JSON"),
         ({"assign": '{"orders": 1}'}, "assign must be JSON such as"),
@@ -273,8 +273,14 @@ def test_every_option_is_accepted() -> None:
         ({"startingOffsets": "{"}, "startingOffsets is not JSON"),
         ({"startingOffsets": '{"segments-time": 5}'}, "startingOffsets must be JSON such as"),
         ({"startingOffsets": '{"segments-time": {"0": true}}'}, "startingOffsets must be JSON such as"),
-        ({"startingOffsets": '{"segments-time": {"0": -1}}'}, r"startingOffsets is -1 \(latest\) for segments-time-0"),
-        ({"endingOffsets": '{"segments-time": {"0": -2}}'}, r"endingOffsets is -2 \(earliest\) for segments-time-0"),
+        (
+            {"startingOffsets": '{"segments-time": {"0": -1}}'},
+            r"startingOffsets cannot be -1 \(latest\) for segments-time-0",
+        ),
+        (
+            {"endingOffsets": '{"segments-time": {"0": -2}}'},
+            r"endingOffsets cannot be -2 \(earliest\) for segments-time-0",
+        ),
         (
             {"endingOffsets": '{"segments-time": {"0": -3}}'},
             "endingOffsets of segments-time-0 is -3; it must be at least -2",

@@ -291,10 +291,13 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
     ]
     text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "plain").stdout
     assert (
-        "open     t-0: transaction of producer 7, epoch 3, from offset 10 on; damage may have destroyed its marker"
+        "open     t-0: transaction of producer 7, epoch 3, which starts at offset 10; damage may have destroyed its marker"
         in text
     )
-    assert "open     t-0: transaction of producer 9, epoch 3, from offset 22 on; it is open in the source too" in text
+    assert (
+        "open     t-0: transaction of producer 9, epoch 3, which starts at offset 22; it is open in the source too"
+        in text
+    )
     assert f"         {command} 10\n" in text
     source = (markers_lost / "t-0" / f"{0:020}.log").read_bytes()
     assert split((tmp_path / "out" / "t-0" / f"{0:020}.log").read_bytes()) == [
@@ -388,7 +391,7 @@ def test_command_reports_and_writes_the_copy(tmp_path: Path) -> None:
     assert reported == json.loads(kafkafmt("verify", torn, "--format", "json").stdout)
     stopped = kafkafmt("salvage", torn, "-t", "torn-flip-old", "--output", tmp_path / "stopped", "--stop-at-first")
     assert stopped.returncode == 1
-    assert "dropped  torn-flip-old-0: offsets 144 to 209, also the intact ones" in stopped.stdout
+    assert "dropped  torn-flip-old-0: all offsets from 144 to 209, including intact ones" in stopped.stdout
     whole = kafkafmt("salvage", torn / "torn-none-0", "--output", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     assert (tmp_path / "whole" / ".kafka_cleanshutdown").exists()
