@@ -16,10 +16,19 @@ from ..log.reading.record_selection import OffsetRange, Selection
 from ..spark.export.api import needed_packages, spark_session
 from ..spark.export.errors import OutputExistsError, SparkError
 from ..spark.export.layout import OutputLayout
-from ..spark.export.options import CODECS, DEFAULT_ZSTD_LEVEL, ON_ERROR, ZSTD_LEVELS, ExportOptions
+from ..spark.export.options import (
+    CODECS,
+    DEFAULT_FILE_SIZE,
+    DEFAULT_ZSTD_LEVEL,
+    ON_ERROR,
+    SMALLEST_FILE_SIZE,
+    ZSTD_LEVELS,
+    ExportOptions,
+)
 from ..text import encode_json, plain
 from .choosing import MissingError, choose_range, find
 from .options import (
+    ByteSize,
     LocalPath,
     isolation_option,
     paths_argument,
@@ -74,6 +83,15 @@ MOST_LINES = 20
     help=f"Compression level of zstd. Requires --compression zstd.  [default: {DEFAULT_ZSTD_LEVEL}]",
 )
 @click.option(
+    "--file-size",
+    type=ByteSize(),
+    metavar="BYTES",
+    default=DEFAULT_FILE_SIZE,
+    show_default="256MB",
+    help="Target size of a Parquet file, such as 64MB. k, m and g are powers of 1024. Files are smaller if the log is too small "
+    "for every core to write several files of this size.",
+)
+@click.option(
     "--master",
     default="local[*]",
     show_default=True,
@@ -97,6 +115,8 @@ def export(
     OUT appears only when the export is complete. By default, damage does not stop the export: intact records
     are exported, the damaged bytes and their offsets are written to OUT/quarantine, and the exit code is 1.
     """
+    if given["file_size"] < SMALLEST_FILE_SIZE:
+        raise click.UsageError(f"--file-size is {given['file_size']} bytes; it must be at least 1MB")
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
     selection = Selection(*offsets, isolation=isolation, below_log_start=below_log_start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,21 @@ class Numbers(ParamType[list[int]]):
             return [int(n) for n in words]
         except ValueError:  # int() rejects numbers with too many digits
             self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
+
+
+class ByteSize(ParamType[int]):
+    """A parameter type for a number of bytes, such as `1048576`, `64MB` or `1g`."""
+
+    name = "BYTES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number of bytes."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower(), re.ASCII)
+        if not found or len(found[1]) > 18:
+            self.fail(f"{value!r} is not a size such as 1048576, 64MB or 1g", param, ctx)
+        return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
 
 
 class Offsets(ParamType[OffsetRange]):

@@ -104,6 +104,8 @@ def test_error_of_the_output_carries_facts_and_names_arguments(tmp_path: Path) -
         ({"compression": "gzip"}, ValueError, "compression is 'gzip'"),
         ({"compression": "lz4", "compression_level": 3}, ValueError, "compression_level is for compression 'zstd'"),
         ({"compression_level": 23}, ValueError, "compression_level is 23; it must be between -7 and 22"),
+        ({"file_size": 1000}, ValueError, "file_size is 1000; it must be at least 1048576"),
+        ({"file_size": "1g"}, TypeError, "file_size"),
         ({"partitions": 99}, kafkafmt.PartitionNotFoundError, "no topic has partition 99"),
         ({"replicas": "all"}, ValueError, "replicas is 'all'"),
         ({"partitions": [-1]}, ValueError, "partitions"),

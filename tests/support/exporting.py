@@ -14,7 +14,7 @@ from kafkafmt.constants import MAX_MILLIS
 
 if TYPE_CHECKING:
     from kafkafmt.log.reading.record_selection import OffsetBound
-    from kafkafmt.spark.export.job import WriteSplit
+    from kafkafmt.spark.export.job import WriteBundle
     from kafkafmt.spark.export.options import Progress
 
 
@@ -27,7 +27,7 @@ class RunExport(Protocol):
         *,
         offsets: str | tuple[OffsetBound | None, OffsetBound | None] = ":",
         progress: Progress | None = None,
-        write: WriteSplit = ...,
+        write: WriteBundle = ...,
         tell: Callable[[str], None] | None = None,
         **options: Any,
     ) -> tuple[dict[str, Any], Path]:

@@ -20,7 +20,7 @@ from ...log.auditing.run import paths_of
 from ...log.reading.choice import choose_partitions
 from ...log.reading.groups import GROUPS_TOPIC, read_group_state
 from ...log.reading.record_selection import OffsetBound, Selection, offset_bound
-from .options import DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
+from .options import DEFAULT_FILE_SIZE, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def export(
     on_error: str = "quarantine",
     compression: str = "zstd",
     compression_level: int = DEFAULT_ZSTD_LEVEL,
+    file_size: int = DEFAULT_FILE_SIZE,
     overwrite: bool = False,
     master: str = "local[*]",
     replicas: str | None = None,
@@ -95,6 +96,10 @@ def export(
         Compression codec of the Parquet files.
     compression_level : int, default 1
         Compression level for zstd, from -7 to 22. The other codecs have no level.
+    file_size : int, default 268435456 (256 MiB)
+        Target size of a Parquet file, in bytes; at least 1 MiB. A file ends after the row group
+        that reaches this size. Files are smaller if the log is too small for every core to write
+        several files of this size.
     overwrite : bool, default False
         Replace an existing output. The old output stays complete until the new one replaces it.
     master : str, default "local[*]"
@@ -185,6 +190,7 @@ def export(
         on_error=on_error,
         compression=compression,
         compression_level=level,
+        file_size=arguments.integer("file_size", file_size),
         overwrite=overwrite,
         master=master,
         replicas=replicas,

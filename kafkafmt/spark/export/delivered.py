@@ -18,7 +18,7 @@ from ...log.reading.plan import SegmentPlan, plan_segment
 from ...log.reading.read_limits import ReadLimits
 from ..hosts import host_name, with_host
 from ..source.splits import Split
-from .parquet import Manifest
+from .tasks import BundleResult, Manifest
 
 
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
@@ -78,8 +78,8 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
     log.skip_missing(segment)
 
 
-def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
-    """Raise an OSError if a task wrote too few or too many records for its split.
+def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
+    """Raise an OSError if the task on `host` wrote too few or too many records for a split.
 
     It is not an error if records are missing because of damage or retention.
     """
@@ -87,7 +87,7 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
     for piece in split.pieces:
         segment = piece.segment
         if str(segment.path) in manifest.missing:
-            check_missing(log, segment, manifest.host)
+            check_missing(log, segment, host)
             continue
         for extent in piece.extents:
             count = 0 if extent.records is None else extent.records
@@ -101,6 +101,12 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
     if got > most or (got < least and None not in lost):
         planned = f"{least}" if least == most else f"{least} or more" if got < least else f"at most {most}"
         name = f"{split.topic}-{split.partition}, from offset {split.first_offset}"
-        raise OSError(
-            f"{name}: a task on host {manifest.host} delivered {got} records of {planned}; nothing is exported"
-        )
+        raise OSError(f"{name}: a task on host {host} delivered {got} records of {planned}; nothing is exported")
+
+
+def check_files(result: BundleResult) -> None:
+    """Raise an OSError if the files of a task do not contain the records that it decoded."""
+    decoded = sum(manifest.rows for manifest in result.manifests)
+    written = sum(rows for file in result.files for rows in file.rows.values())
+    if decoded != written:
+        raise OSError(f"a task on host {result.host} wrote {written} of {decoded} records; nothing is exported")

@@ -15,6 +15,8 @@ CODECS = ("zstd", "snappy", "lz4", "none")
 ON_ERROR = ("quarantine", "fail")
 ZSTD_LEVELS = (-7, 22)
 DEFAULT_ZSTD_LEVEL = 1
+DEFAULT_FILE_SIZE = 256 << 20
+SMALLEST_FILE_SIZE = 1 << 20
 
 Progress = Callable[[str, int, int], None]
 """Type of a progress callback. Its arguments are the name of the step, the number of bytes done and
@@ -50,14 +52,17 @@ class ExportOptions:
     master: str = "local[*]"
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    file_size: int = DEFAULT_FILE_SIZE
     split_bytes: int | None = None
-    """Number of log bytes that are exported to one file. None selects a size that suits the size of
-    the logs and the number of cores.
+    """Number of log bytes that are written to the same files. None selects a size that suits the
+    size of the logs and of the files, and the number of cores.
     """
 
     def __post_init__(self) -> None:
         one_of("on_error", self.on_error, ON_ERROR)
         one_of("compression", self.compression, CODECS)
+        if self.file_size < SMALLEST_FILE_SIZE:
+            raise ValueError(f"file_size is {self.file_size}; it must be at least {SMALLEST_FILE_SIZE} (1 MiB)")
         if self.compression != "zstd":
             if self.compression_level is not None:
                 raise ValueError(f"compression_level is for compression 'zstd', not {self.compression!r}")
@@ -101,6 +106,7 @@ class ExportOptions:
             "internal": self.internal,
             "replicas": self.replicas,
             "group": self.group,
+            "file_size": self.file_size,
         }
 
 
