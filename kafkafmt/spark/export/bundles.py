@@ -54,8 +54,8 @@ def share(total: int, cores: int, least: int, most: int) -> int:
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 
 
-def bundle_splits(splits: Iterable[Split], first: int, size: int) -> list[Bundle]:
-    """Combine adjacent splits of a partition into bundles of about `size` bytes.
+def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool = False) -> list[Bundle]:
+    """Combine adjacent splits into bundles of about `size` bytes.
 
     Parameters
     ----------
@@ -65,13 +65,16 @@ def bundle_splits(splits: Iterable[Split], first: int, size: int) -> list[Bundle
         Number of the first bundle.
     size : int
         Size of a bundle, in bytes. A small split may exceed it by a quarter, to avoid a small file.
+    joined : bool, default False
+        Whether a bundle may contain several partitions of one topic.
     """
     bundles: list[Bundle] = []
     filled = 0
     for split in splits:
         last = bundles[-1].splits[-1] if bundles else None
         fits = filled + split.bytes <= size + size // 4
-        if last is None or not fits or (last.topic, last.partition) != (split.topic, split.partition):
+        same = last is not None and last.topic == split.topic and (joined or last.partition == split.partition)
+        if not same or not fits:
             bundles.append(Bundle(first + len(bundles), []))
             filled = 0
         bundles[-1].splits.append(split)

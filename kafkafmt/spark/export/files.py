@@ -10,9 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from .dates import Directories, by_period
 from .parquet import ROW_GROUP_ROWS, FileFormat
 from .staging import AttemptFiles
 from .timing import Stopwatch
+
+MAX_OPEN_FILES = 32
+"""Largest number of files that a task writes at the same time."""
 
 
 @dataclass
@@ -27,6 +31,8 @@ class OutputFile:
         Topic of all records in the file.
     partition, first_offset : int
         Partition and offset of the first record.
+    period : tuple of str
+        Names of the directories for the date and hour of the records.
     rows : dict of int to int
         Number of records of each partition.
     bytes : int
@@ -37,6 +43,7 @@ class OutputFile:
     topic: str
     partition: int
     first_offset: int
+    period: Directories = ()
     rows: dict[int, int] = field(default_factory=dict)
     bytes: int = 0
 
@@ -79,6 +86,9 @@ class _OpenFile:
 class FileSet:
     """Writes Arrow record batches to Parquet files, and starts a new file at the target size.
 
+    If the export is divided by day or hour, a file is open for each day or hour. If there are too
+    many, the one that was not used for the longest time is completed.
+
     Parameters
     ----------
     topic : str
@@ -101,60 +111,72 @@ class FileSet:
         self._format = format
         self._attempts = attempts
         self._watch = watch
-        self._open: _OpenFile | None = None
+        self._open: dict[Directories, _OpenFile] = {}
 
     def add(self, batch: pa.RecordBatch, partition: int) -> None:
         """Add records of one partition, in offset order."""
-        most = self._format.row_group_bytes
-        for rows in _slices(batch, most):
-            file = self._open
-            if file is not None and (
-                file.held_bytes + rows.nbytes > most or file.held_rows + rows.num_rows > ROW_GROUP_ROWS
-            ):
-                file = self._write_group(file)
-            if file is None:
-                file = self._open = self._start(rows, partition)
-            file.hold(rows.select(self._format.columns), partition)
+        for period, records in by_period(batch, self._format.partition_by):
+            for rows in _slices(records, self._format.row_group_bytes):
+                self._hold(rows, partition, period)
 
     def close(self) -> None:
-        """Complete the open file."""
-        if self._open is not None:
-            with self._watch.writing():
-                self._open.close()
-            self._open = None
+        """Complete the open files."""
+        for file in list(self._open.values()):
+            self._close(file)
 
     def discard(self) -> None:
         """Remove all files.
 
         If the task is killed before it can remove the files, the driver removes them.
         """
-        if self._open is not None:
-            for closing in (self._open.writer, self._open.sink):
+        for file in self._open.values():
+            for closing in (file.writer, file.sink):
                 with contextlib.suppress(Exception):
                     closing.close()
-            self._open = None
+        self._open = {}
         for output in self.written:
             self._attempts.remove(output.name)
         self.written = []
 
-    def _start(self, rows: pa.RecordBatch, partition: int) -> _OpenFile:
+    def _hold(self, rows: pa.RecordBatch, partition: int, period: Directories) -> None:
+        """Add records of one partition and period to a file."""
+        most, file = self._format.row_group_bytes, self._open.get(period)
+        if file is not None and (
+            file.held_bytes + rows.nbytes > most or file.held_rows + rows.num_rows > ROW_GROUP_ROWS
+        ):
+            self._write_group(file)
+            file = self._open.get(period)
+        if file is None:
+            if len(self._open) >= MAX_OPEN_FILES:
+                self._close(next(iter(self._open.values())))
+            file = self._start(rows, partition, period)
+        self._open.pop(period, None)
+        self._open[period] = file  # the last one is the one that was used last
+        file.hold(rows.select(self._format.columns), partition)
+        while sum(f.held_bytes for f in self._open.values()) > most:
+            self._write_group(max(self._open.values(), key=lambda f: f.held_bytes))
+
+    def _start(self, rows: pa.RecordBatch, partition: int, period: Directories) -> _OpenFile:
         name = f"{secrets.token_hex(16)}.parquet"
-        output = OutputFile(name, self._topic, partition, rows.column("offset")[0].as_py())
+        output = OutputFile(name, self._topic, partition, rows.column("offset")[0].as_py(), period)
         with self._watch.writing():
             sink = self._attempts.create(name)
             self.written.append(output)
-            writer = self._format.open(sink, {"topic": self._topic, "partition": str(partition)})
+            known = {} if self._format.joined else {"partition": str(partition)}
+            writer = self._format.open(sink, {"topic": self._topic, **known})
         return _OpenFile(output, sink, writer)
 
-    def _write_group(self, file: _OpenFile) -> _OpenFile | None:
-        """Write a row group. Return the file, or None if the file has the target size."""
+    def _write_group(self, file: _OpenFile) -> None:
+        """Write a row group, and complete the file if it has the target size."""
         with self._watch.writing():
             size = file.write_group()
-            if file.sink.tell() + size // 2 < self._format.file_size:
-                return file
+        if file.sink.tell() + size // 2 >= self._format.file_size:
+            self._close(file)
+
+    def _close(self, file: _OpenFile) -> None:
+        with self._watch.writing():
             file.close()
-        self._open = None
-        return None
+        del self._open[file.output.period]
 
 
 def _slices(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:

@@ -181,7 +181,14 @@ class Export:
     @property
     def _format(self) -> FileFormat:
         options = self.options
-        return FileFormat(options.compression, options.compression_level, options.file_size)
+        return FileFormat(
+            options.compression,
+            options.compression_level,
+            options.file_size,
+            options.partition_by,
+            options.join_small,
+            options.columns,
+        )
 
     def _export_splits(self, context: Any, works: Works, write: WriteBundle, show: Progress) -> None:
         """Export all splits. Plan the segments that cannot be exported without a plan."""
@@ -190,7 +197,7 @@ class Export:
         waiting = [split for w in works for split in cut_splits(w.log, w.segments, w.interval, size)]
         first = 0
         while waiting:
-            bundles = bundle_splits(waiting, first, size)
+            bundles = bundle_splits(waiting, first, size, self.options.join_small)
             first += len(bundles)
             for bundle, result in zip(bundles, self._decode(context, bundles, write, show), strict=True):
                 works.add(bundle, result)
@@ -291,9 +298,10 @@ class Export:
                 check_records(split, manifest, works.by_key[split.topic, split.partition].log, result.host)
             check_files(result)
             for file in result.files:
-                self.staging.place(
-                    file.name, layout.data_file(file.topic, file.partition, file.first_offset), file.bytes
+                target = layout.data_file(
+                    file.topic, file.partition, file.first_offset, file.period, self.options.join_small
                 )
+                self.staging.place(file.name, target, file.bytes)
         if not any(result.files for _, result in works.done):
             with self.staging.create(layout.empty_data_file) as sink:
                 write_empty(sink, self._format)

@@ -3,8 +3,9 @@
     key, value, offset, timestamp, timestampType, headers
 
 The topic and the partition are not columns. They are in the directory names (layout.py) and in the
-key-value metadata of each file. Offsets and timestamps are delta-encoded and have statistics.
-`timestampType` is dictionary-encoded. The other columns have neither dictionaries nor statistics,
+key-value metadata of each file. If a file may contain several partitions, the partition is a column
+after the value. Offsets and timestamps are delta-encoded and have statistics.
+`timestampType` and the partition are dictionary-encoded. The other columns have neither dictionaries nor statistics,
 because these would cost more time than they save.
 """
 
@@ -19,9 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...arrow import SCHEMA, schema_of
-from .options import DEFAULT_FILE_SIZE
+from .dates import fields_of
+from .options import DEFAULT_FILE_SIZE, DIRECTORY_COLUMNS
 
 COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+JOINED_COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
+"""Columns of files that may contain several partitions."""
+NUMBERS = ("offset", "timestamp", "timestampMillis")
 ROW_GROUP_BYTES = 64 << 20
 """Largest size of a row group before compression. It limits the memory that a worker needs."""
 ROW_GROUP_ROWS = 1 << 20
@@ -39,11 +44,21 @@ class FileFormat:
     level: int | None = None
     file_size: int = DEFAULT_FILE_SIZE
     """Target size of a file, in bytes."""
+    partition_by: str | None = None
+    """"day" or "hour" if the records of each day or hour are written to separate files."""
+    joined: bool = False
+    """Whether a file may contain several partitions. The partition is then a column."""
+    chosen: tuple[str, ...] | None = None
+    """Names of the columns that the user chose. None selects the default columns."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns in the files."""
-        return COLUMNS
+        if self.chosen is None:
+            return JOINED_COLUMNS if self.joined else COLUMNS
+        in_names = DIRECTORY_COLUMNS[:1] if self.joined else DIRECTORY_COLUMNS
+        stored = tuple(name for name in self.chosen if name not in in_names)
+        return ("partition", *stored) if self.joined and "partition" not in stored else stored
 
     @property
     def decoded_columns(self) -> tuple[str, ...]:
@@ -71,9 +86,9 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
         schema,
         compression=compression,
         compression_level=level,
-        use_dictionary=[n for n in ("timestampType",) if n in names],
-        write_statistics=[n for n in ("offset", "timestamp") if n in names],
-        column_encoding={n: "DELTA_BINARY_PACKED" for n in ("offset", "timestamp") if n in names},
+        use_dictionary=[n for n in ("partition", "timestampType") if n in names],
+        write_statistics=[n for n in ("partition", *NUMBERS) if n in names],
+        column_encoding={n: "DELTA_BINARY_PACKED" for n in NUMBERS if n in names},
     )
 
 
@@ -97,6 +112,8 @@ def write_empty(sink: Any, format: FileFormat) -> None:
 
     Its columns are in the order in which a reader sees them in an export with records.
     """
-    schema = pa.schema([*schema_of(format.columns), SCHEMA.field("topic"), SCHEMA.field("partition")])
+    named = [SCHEMA.field(n) for n in DIRECTORY_COLUMNS if n not in format.columns]
+    named += fields_of(format.partition_by)
+    schema = pa.schema([*schema_of(format.columns), *named])
     with open_writer(sink, schema, format.compression, format.level) as writer:
         writer.write_table(schema.empty_table())
