@@ -15,12 +15,25 @@ from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..spark.export.api import needed_packages, spark_session
 from ..spark.export.errors import OutputExistsError, SparkError
-from ..spark.export.layout import OutputLayout
-from ..spark.export.options import CODECS, DEFAULT_ZSTD_LEVEL, ON_ERROR, ZSTD_LEVELS, ExportOptions
+from ..spark.export.layout import EMPTY_NAME, OutputLayout
+from ..spark.export.options import (
+    CODECS,
+    COLUMN_NAMES,
+    DEFAULT_FILE_SIZE,
+    DEFAULT_ZSTD_LEVEL,
+    ON_ERROR,
+    PERIODS,
+    SMALLEST_FILE_SIZE,
+    ZSTD_LEVELS,
+    ExportOptions,
+    check_columns,
+)
 from ..text import encode_json, plain
 from .choosing import MissingError, choose_range, find
 from .options import (
+    ByteSize,
     LocalPath,
+    Names,
     isolation_option,
     paths_argument,
     range_options,
@@ -76,6 +89,33 @@ MOST_LINES = 20
     help=f"Compression level for zstd. Requires --compression zstd.  [default: {DEFAULT_ZSTD_LEVEL}]",
 )
 @click.option(
+    "--columns",
+    type=Names(COLUMN_NAMES),
+    help="Write only these columns, in this order. Default: all except timestampMillis. topic and partition are always "
+    "in the names of the directories.",
+)
+@click.option(
+    "--file-size",
+    type=ByteSize(),
+    metavar="BYTES",
+    default=DEFAULT_FILE_SIZE,
+    show_default="256MB",
+    help="Target size of a Parquet file, such as 64MB. k, m and g are powers of 1024. Files are smaller if the log is too small "
+    "for every core to write several files of this size.",
+)
+@click.option(
+    "--partition-by",
+    type=click.Choice(PERIODS),
+    help="Add a directory level date=YYYY-MM-DD, or two levels with hour=HH, from the timestamp in UTC. Records without a "
+    f"timestamp are in date={EMPTY_NAME}, the null partition of Hive and Spark.",
+)
+@click.option(
+    "--join-small",
+    is_flag=True,
+    help="Write small partitions of a topic to the same files. The files then contain the column partition, and have no "
+    "directory partition=N.",
+)
+@click.option(
     "--master",
     default="local[*]",
     show_default=True,
@@ -101,6 +141,13 @@ def export(
     All intact records are exported, the damaged bytes and their offsets are written to
     OUT/quarantine, and the exit code is 1.
     """
+    if given["file_size"] < SMALLEST_FILE_SIZE:
+        raise click.UsageError(f"--file-size is {given['file_size']} bytes; it must be at least 1MB")
+    if given["columns"] is not None:
+        try:
+            check_columns(given["columns"])
+        except ValueError as error:
+            raise click.UsageError(f"--{error}") from error
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
     selection = Selection(*offsets, isolation=isolation, below_log_start=below_log_start)

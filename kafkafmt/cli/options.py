@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -56,6 +57,40 @@ class Numbers(ParamType[list[int]]):
             return [int(n) for n in words]
         except ValueError:  # int() rejects numbers with too many digits
             self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
+
+
+class ByteSize(ParamType[int]):
+    """A parameter type for a number of bytes, such as `1048576`, `64MB` or `1g`."""
+
+    name = "BYTES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number of bytes."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower(), re.ASCII)
+        if not found or len(found[1]) > 18:
+            self.fail(f"{value!r} is not a size such as 1048576, 64MB or 1g", param, ctx)
+        return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
+
+
+class Names(ParamType[tuple[str, ...]]):
+    """A parameter type for a list of known names: `NAME,…`."""
+
+    name = "NAME,…"
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self.known = known
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Return the names."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in value.split(","))
+        for name in names:
+            if name not in self.known:
+                self.fail(f"{name!r} is not one of {', '.join(self.known)}", param, ctx)
+        return names
 
 
 class Offsets(ParamType[OffsetRange]):

@@ -15,9 +15,9 @@ from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.log import discover
 from kafkafmt.log.reading.record_selection import OffsetBound, Selection
 from kafkafmt.log.reading.selection import select_partitions
-from kafkafmt.spark.export.job import Export, WriteSplit
+from kafkafmt.spark.export.job import Export, WriteBundle
 from kafkafmt.spark.export.options import ExportOptions, Progress
-from kafkafmt.spark.export.parquet import write_split
+from kafkafmt.spark.export.tasks import write_bundle
 from kafkafmt.spark.session import make_session
 
 
@@ -35,7 +35,7 @@ def run_export(spark: SparkSession, tmp_path: Path) -> RunExport:
         *,
         offsets: str | tuple[OffsetBound | None, OffsetBound | None] = ":",
         progress: Progress | None = None,
-        write: WriteSplit = write_split,
+        write: WriteBundle = write_bundle,
         tell: Callable[[str], None] | None = None,
         **options: Any,
     ) -> tuple[dict[str, Any], Path]:

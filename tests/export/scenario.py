@@ -28,25 +28,25 @@ from unittest.mock import patch
 
 from kafkafmt.log import discover
 from kafkafmt.spark.export import ExportOptions
-from kafkafmt.spark.export.job import Export, WriteSplit
-from kafkafmt.spark.export.parquet import Manifest, TaskSettings
+from kafkafmt.spark.export.bundles import Bundle
+from kafkafmt.spark.export.job import Export, WriteBundle
 from kafkafmt.spark.export.staging import Staging
+from kafkafmt.spark.export.tasks import BundleResult, TaskSettings
 from kafkafmt.spark.session import make_session
-from kafkafmt.spark.source.splits import Split
 
 
-def writer(accident: str, notes: str) -> WriteSplit:
+def writer(accident: str, notes: str) -> WriteBundle:
     """Return the function of the tasks, with an accident.
 
     It is pickled by value, because executors do not find this file.
     """
 
-    def write(number: int, split: Split, settings: TaskSettings) -> Manifest:
+    def write(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         from pyspark import TaskContext
 
-        from kafkafmt.spark.export.parquet import write_split
+        from kafkafmt.spark.export.tasks import write_bundle
 
-        context = TaskContext.get()
+        number, context = bundle.number, TaskContext.get()
         assert context is not None
         attempt = context.attemptNumber()
         first = attempt == 0
@@ -54,17 +54,17 @@ def writer(accident: str, notes: str) -> WriteSplit:
         with open(os.path.join(notes, f"{number}-{attempt}-{os.getpid()}"), "w") as note:
             note.write(str(os.getppid()))
         if first and number % 3 == 1 and accident in ("crash", "error"):
-            with open(settings.attempts / f"{number}-half.parquet", "wb") as half:
+            with open(settings.attempts.directory / f"{number}-half.parquet", "wb") as half:
                 half.write(b"PAR1 and no more")
             if accident == "crash":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("an accident")
-        manifest = write_split(number, split, settings)
+        result = write_bundle(bundle, settings)
         if accident == "slow" and first and number == 1:
             time.sleep(120)
-            with open(settings.attempts / f"{number}-late.parquet", "wb") as late:
+            with open(settings.attempts.directory / f"{number}-late.parquet", "wb") as late:
                 late.write(b"PAR1 too late")
-        return manifest
+        return result
 
     return write
 
@@ -92,8 +92,8 @@ def main(request: dict[str, Any]) -> None:
 
     place = Staging.place
 
-    def place_once(staging: Staging, attempt: str, target: Path) -> None:
-        place(staging, attempt, target)
+    def place_once(staging: Staging, attempt: str, target: Path, size: int) -> None:
+        place(staging, attempt, target, size)
         die()
 
     if accident == "die at placing":

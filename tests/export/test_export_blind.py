@@ -20,9 +20,10 @@ from standalone import standalone_cluster
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.spark.export import TaskOSError
+from kafkafmt.spark.export.bundles import Bundle
 from kafkafmt.spark.export.delivered import check_damage, check_missing, plan_in_task
-from kafkafmt.spark.export.parquet import Manifest, TaskSettings, write_split
-from kafkafmt.spark.source.splits import Split, alone
+from kafkafmt.spark.export.tasks import BundleResult, TaskSettings, write_bundle
+from kafkafmt.spark.source.splits import alone
 
 GOLDEN = case("segments")
 TOPIC = "segments-time"
@@ -89,7 +90,7 @@ def test_export_fails_if_a_task_sees_another_directory(
 ) -> None:
     change_view, first, changed = VIEWS[view], tmp_path / "first", tmp_path / "changed"
 
-    def write_after_change(number: int, split: Split, settings: TaskSettings) -> Manifest:
+    def write_after_change(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         try:
             first.mkdir()
         except FileExistsError:  # another task changes the view now, or has changed it
@@ -99,7 +100,7 @@ def test_export_fails_if_a_task_sees_another_directory(
         else:
             change_view(folder)
             changed.touch()
-        return write_split(number, split, settings)
+        return write_bundle(bundle, settings)
 
     with pytest.raises(TaskOSError, match=rf"{folder}/\d+\.log: .*\(on host"):
         run_export([folder.parent], write=write_after_change, split_bytes=2000)
@@ -113,11 +114,11 @@ def test_export_fails_if_only_a_task_sees_retention(
     """The task sees a valid view without the oldest segment, which the driver sees again later."""
     first, kept = segments_of(folder)[0], tmp_path / "kept"
 
-    def write_after_change(number: int, split: Split, settings: TaskSettings) -> Manifest:
+    def write_after_change(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         if first.exists():
             first.rename(kept)
         try:
-            return write_split(number, split, settings)
+            return write_bundle(bundle, settings)
         finally:
             kept.rename(first)
 
@@ -134,11 +135,11 @@ def test_export_fails_if_a_task_delivers_fewer_or_more_records(
     for difference in (-1, 1):
 
         def write_with_wrong_count(
-            number: int, split: Split, settings: TaskSettings, difference: int = difference
-        ) -> Manifest:
-            manifest = write_split(number, split, settings)
-            manifest.rows += difference
-            return manifest
+            bundle: Bundle, settings: TaskSettings, difference: int = difference
+        ) -> BundleResult:
+            result = write_bundle(bundle, settings)
+            result.manifests[0].rows += difference
+            return result
 
         with pytest.raises(
             OSError,

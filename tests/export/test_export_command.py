@@ -81,6 +81,11 @@ def test_damage_ends_the_export_in_fail_mode(tmp_path: Path) -> None:
         ([TORN, "--output", "out", "--compression", "snappy", "--compression-level", "3"], 2),
         ([TORN, "--output", TORN / "out"], 2),
         ([TORN, "--output", "out", "--conf", "what"], 2),
+        ([TORN, "--output", "out", "--file-size", "big"], 2),
+        ([TORN, "--output", "out", "--columns", "value,when"], 2),
+        ([TORN, "--output", "out", "--columns", "topic"], 2),
+        ([TORN, "--output", "out", "--partition-by", "week"], 2),
+        ([TORN, "--output", "out", "--file-size", "1k"], 2),
     ],
 )
 def test_wrong_usage_is_reported_before_spark_starts(

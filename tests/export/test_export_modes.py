@@ -20,10 +20,10 @@ from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.record_selection import OffsetBound
 from kafkafmt.spark.export import TaskOSError
+from kafkafmt.spark.export.bundles import Bundle
 from kafkafmt.spark.export.layout import escape
-from kafkafmt.spark.export.parquet import Manifest, TaskSettings, write_split
 from kafkafmt.spark.export.quarantine import MAX_SPAN_BYTES
-from kafkafmt.spark.source.splits import Split
+from kafkafmt.spark.export.tasks import BundleResult, TaskSettings, write_bundle
 
 TORN = case("torn")
 SPAN = ("file", "position", "length", "first_offset", "last_offset", "error", "message")
@@ -226,9 +226,9 @@ def test_segment_removed_by_retention_is_reported(run_export: RunExport, tmp_pat
     removed, following = partition.segments[:2]
     messages: list[str] = []
 
-    def write_after_removal(number: int, split: Split, settings: TaskSettings) -> Manifest:
+    def write_after_removal(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         removed.path.unlink(missing_ok=True)
-        return write_split(number, split, settings)
+        return write_bundle(bundle, settings)
 
     report, out = run_export([root], write=write_after_removal, tell=messages.append)
     assert report["ok"]
@@ -243,7 +243,7 @@ def test_segment_removed_by_retention_is_reported(run_export: RunExport, tmp_pat
 
 
 def test_permission_error_in_a_task_is_reported(run_export: RunExport, tmp_path: Path) -> None:
-    def refuse(number: int, split: Split, settings: TaskSettings) -> Manifest:
+    def refuse(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         raise PermissionError(13, "Permission denied", "/somewhere/00000000000000000000.log")
 
     with pytest.raises(TaskOSError, match=r"^/somewhere/00000000000000000000.log: Permission denied$"):

@@ -4,49 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from exporting import RunExport, expected_rows, in_micros, read_with_pyarrow, rows_of
+from exporting import READERS, RunExport, expected_rows, in_micros, read_with_pyarrow, rows_of
 from golden_cases import CASES, Case, case, same_rows
 from pyspark.sql import SparkSession
 
 UNDAMAGED = [c for c in CASES if not c.torn]
 
 
-def read_with_spark(folder: Path) -> pa.Table:
-    from kafkafmt.spark.session import make_session
-
-    return make_session("local[2]", "tests").read.parquet(str(folder)).toArrow()
-
-
-def read_with_pandas(folder: Path) -> pa.Table:
-    import pandas
-
-    return pa.Table.from_pandas(pandas.read_parquet(folder))
-
-
-def read_with_polars(folder: Path) -> pa.Table:
-    import polars
-
-    return polars.read_parquet(folder).to_arrow()
-
-
-def read_with_duckdb(folder: Path) -> pa.Table:
-    import duckdb
-
-    relation = duckdb.sql(f"SELECT * FROM '{folder}/**/*.parquet'")
-    assert relation is not None
-    return relation.to_arrow_table()
-
-
-READERS = {
-    "spark": read_with_spark,
-    "pyarrow": read_with_pyarrow,
-    "pandas": read_with_pandas,
-    "polars": read_with_polars,
-    "duckdb": read_with_duckdb,
-}
 COLUMNS = {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"}
 
 

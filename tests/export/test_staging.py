@@ -36,7 +36,7 @@ def export(out: Path, word: str, overwrite: bool = True) -> None:
         for i, name in enumerate(FILES[:2]):
             (s.layout.attempts / f"{i}-good").write_text(word)
             (s.layout.attempts / f"{i}-other").write_text("half")
-            s.place(f"{i}-good", s.path / name)
+            s.place(f"{i}-good", s.path / name, len(word))
         s.close_attempts()
         (s.layout.report).write_text(word)
         s.publish()

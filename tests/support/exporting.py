@@ -14,7 +14,7 @@ from kafkafmt.constants import MAX_MILLIS
 
 if TYPE_CHECKING:
     from kafkafmt.log.reading.record_selection import OffsetBound
-    from kafkafmt.spark.export.job import WriteSplit
+    from kafkafmt.spark.export.job import WriteBundle
     from kafkafmt.spark.export.options import Progress
 
 
@@ -27,7 +27,7 @@ class RunExport(Protocol):
         *,
         offsets: str | tuple[OffsetBound | None, OffsetBound | None] = ":",
         progress: Progress | None = None,
-        write: WriteSplit = ...,
+        write: WriteBundle = ...,
         tell: Callable[[str], None] | None = None,
         **options: Any,
     ) -> tuple[dict[str, Any], Path]:
@@ -79,3 +79,45 @@ def read_with_pyarrow(folder: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
     return pq.read_table(folder)
+
+
+def read_with_spark(folder: Path) -> pa.Table:
+    from kafkafmt.spark.session import make_session
+
+    return make_session("local[2]", "tests").read.parquet(str(folder)).toArrow()
+
+
+def read_with_pandas(folder: Path) -> pa.Table:
+    import pandas
+
+    return pa.Table.from_pandas(pandas.read_parquet(folder))
+
+
+def read_with_polars(folder: Path) -> pa.Table:
+    import polars
+
+    return polars.read_parquet(folder).to_arrow()
+
+
+def read_with_duckdb(folder: Path) -> pa.Table:
+    import duckdb
+
+    relation = duckdb.sql(f"SELECT * FROM '{folder}/**/*.parquet'")
+    assert relation is not None
+    return relation.to_arrow_table()
+
+
+def read_with_dataset(folder: Path) -> pa.Table:
+    import pyarrow.dataset
+
+    return pyarrow.dataset.dataset(folder, partitioning="hive").to_table()
+
+
+READERS = {
+    "spark": read_with_spark,
+    "dataset": read_with_dataset,
+    "pyarrow": read_with_pyarrow,
+    "pandas": read_with_pandas,
+    "polars": read_with_polars,
+    "duckdb": read_with_duckdb,
+}

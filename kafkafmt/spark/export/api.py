@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
@@ -20,7 +20,7 @@ from ...log.auditing.run import paths_of
 from ...log.reading.choice import choose_partitions
 from ...log.reading.groups import GROUPS_TOPIC, read_group_state
 from ...log.reading.record_selection import OffsetBound, Selection, offset_bound
-from .options import DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
+from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ def export(
     on_error: str = "quarantine",
     compression: str = "zstd",
     compression_level: int = DEFAULT_ZSTD_LEVEL,
+    columns: Iterable[str] | None = None,
+    file_size: int = DEFAULT_FILE_SIZE,
+    partition_by: Literal["day", "hour"] | None = None,
+    join_small: bool = False,
     overwrite: bool = False,
     master: str = "local[*]",
     replicas: str | None = None,
@@ -97,6 +101,23 @@ def export(
         Compression codec of the Parquet files.
     compression_level : int, default 1
         Compression level for zstd, from -7 to 22. The other codecs have no level.
+    columns : iterable of str, optional
+        Names and order of the columns in the files. By default, they are the columns of Spark's
+        Kafka source. The column ``timestampMillis``, the timestamp as stored, is also available.
+        Topic and partition are always in the names of the directories.
+    file_size : int, default 268435456 (256 MiB)
+        Target size of a Parquet file, in bytes; at least 1 MiB. A file ends after the row group
+        that reaches this size. Files are smaller if the log is too small for every core to write
+        several files of this size.
+    partition_by : {"day", "hour"}, optional
+        Write the records of each day or hour to a separate directory. "day" adds the directory
+        level ``date=YYYY-MM-DD``, and "hour" adds ``date=YYYY-MM-DD/hour=HH``, from the timestamp in
+        UTC. Readers see the columns date and hour. Their values are null for a record without a
+        timestamp, whose directories are named ``__HIVE_DEFAULT_PARTITION__``.
+    join_small : bool, default False
+        Write several small partitions of a topic to the same file. The files are then in
+        ``output/data/topic=…/``, without a directory for the partition, and contain the column
+        partition. In a file, the records are sorted by partition and offset.
     overwrite : bool, default False
         Replace an existing output. The old output remains intact until the new output is complete.
     master : str, default "local[*]"
@@ -168,6 +189,7 @@ def export(
     """
     given = paths_of(paths)
     globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
+    names = arguments.names("columns", columns, COLUMN_NAMES)
     numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)
     level: int | None = arguments.integer("compression_level", compression_level)
     if compression != "zstd" and level == DEFAULT_ZSTD_LEVEL:
@@ -187,6 +209,10 @@ def export(
         on_error=on_error,
         compression=compression,
         compression_level=level,
+        columns=None if names is None else tuple(names),
+        file_size=arguments.integer("file_size", file_size),
+        partition_by=partition_by,
+        join_small=join_small,
         overwrite=overwrite,
         master=master,
         replicas=replicas,

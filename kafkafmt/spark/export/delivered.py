@@ -19,7 +19,7 @@ from ...log.reading.read_limits import ReadLimits
 from ...log.reading.transactions import Transactions
 from ..hosts import host_name, with_host
 from ..source.splits import Split
-from .parquet import Manifest
+from .tasks import BundleResult, Manifest
 
 
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
@@ -93,8 +93,8 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
     log.skip_missing(segment)
 
 
-def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
-    """Raise an OSError if the number of records that a task wrote does not match its split.
+def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
+    """Raise an OSError if the task on `host` wrote too few or too many records for a split.
 
     Records may be missing because of damage or retention.
     """
@@ -102,7 +102,7 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
     for piece in split.pieces:
         segment = piece.segment
         if str(segment.path) in manifest.missing:
-            check_missing(log, segment, manifest.host)
+            check_missing(log, segment, host)
             continue
         for extent in piece.extents:
             count = 0 if extent.records is None else extent.records
@@ -116,6 +116,12 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog) -> None:
     if got > most or (got < least and None not in lost):
         planned = f"{least}" if least == most else f"{least} or more" if got < least else f"at most {most}"
         name = f"{split.topic}-{split.partition}, from offset {split.first_offset}"
-        raise OSError(
-            f"{name}: a task on host {manifest.host} delivered {got} records, but {planned} were planned; nothing was exported"
-        )
+        raise OSError(f"{name}: a task on host {host} delivered {got} records of {planned}; nothing is exported")
+
+
+def check_files(result: BundleResult) -> None:
+    """Raise an OSError if the files of a task do not contain the records that it decoded."""
+    decoded = sum(manifest.rows for manifest in result.manifests)
+    written = sum(rows for file in result.files for rows in file.rows.values())
+    if decoded != written:
+        raise OSError(f"a task on host {result.host} wrote {written} of {decoded} records; nothing is exported")

@@ -1,119 +1,58 @@
 """Export partitions to Parquet as a Spark job.
 
-1. The driver divides the segments into splits. It reads only file names, file sizes and indexes.
-2. A Spark job reads each split once, checks it, decodes it and writes it to a Parquet file. The
-   Python workers write these files themselves with pyarrow, because Spark's Parquet writer and the
-   transfer from Python to the JVM are several times slower. A task returns only a manifest to the
-   driver: a description of what it read and wrote.
+1. The driver divides the segments into splits, and combines them into bundles (bundles.py). It
+   reads only file names, file sizes and indexes.
+2. A Spark job reads each bundle once, checks it, decodes it and writes it to Parquet files
+   (tasks.py). The Python workers write these files themselves with pyarrow, because Spark's Parquet
+   writer and the transfer from Python to the JVM are several times slower. The tasks send only
+   manifests back to the driver.
 3. If a task cannot confirm all batches of a segment, for example because the segment is damaged, a
-   second Spark job plans the segment. The plan lists the batches to deliver. The splits that
-   contain the segment are then exported again, according to the plan.
-4. The driver checks the manifests and moves the files to their final paths. Then it publishes the
-   output (staging.py).
+   Spark job plans the segment: it decides which of its batches are delivered. The bundles that
+   contain the segment are then exported again, with its plan (work.py).
+4. The driver checks the manifests, moves the files to their final paths and publishes the output
+   (staging.py).
 
 Every executor must see the input and the output under the same paths as the driver.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ...log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
-from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.read_limits import ReadLimits
-from ...log.reading.transactions import Doubt, TransactionInDoubtError, Transactions
+from ...log.reading.transactions import TransactionInDoubtError, Transactions
 from ...text import json_encoder
-from ..source.splits import SPLIT_BYTES, Piece, Split, alone, cut_splits, make_splits, may_hold
+from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits
+from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_names, check_place
-from .delivered import check_damage, check_missing, check_records, plan_in_task, transactions_in_task
+from .delivered import check_damage, check_files, check_missing, check_records, plan_in_task, transactions_in_task
 from .options import ExportOptions, Progress
-from .parquet import Manifest, TaskSettings, write_empty, write_split
+from .parquet import FileFormat, write_empty
 from .quarantine import damage_in_range, in_context, write_quarantine
 from .report import ExportReport
 from .results import left_out, make_report, partition_result
 from .spark_jobs import JobProgress, group_tasks, run_job
 from .staging import Staging
+from .tasks import BundleResult, TaskSettings, write_bundle
+from .work import Work, Works
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RUN_BYTES = 8 << 20
-SMALLEST_SPLIT = 16 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
 """Maximum input size of one planning task, in bytes. It can be large, because planning only checks
 CRCs.
 """
-MAX_SPLITS = 20_000
-"""Approximate number of splits of an export whose split size is not set."""
-SPLITS_PER_CORE = 4
-"""Number of splits per core. Because it is greater than one, a core that finishes a split early can
-process another split.
-"""
 
-WriteSplit = Callable[[int, Split, TaskSettings], Manifest]
-
-
-@dataclass
-class _Work:
-    """The state of one partition during an export."""
-
-    log: PartitionLog
-    interval: OffsetInterval
-    """Range of selected offsets."""
-    planned: dict[str, SegmentPlan] = field(default_factory=dict)
-    """Plans, by file name, of the segments that the export could not confirm without a plan."""
-    exported: list[tuple[Split, Manifest]] = field(default_factory=list)
-    """The exported splits and their manifests."""
-    damaged: list[Damage] = field(default_factory=list)
-
-    @property
-    def segments(self) -> list[SegmentFile]:
-        """Return the segments that may contain selected offsets."""
-        return [s for s in self.log.segments if may_hold(s, self.interval)]
-
-    @property
-    def manifests(self) -> list[Manifest]:
-        """Return the manifests of the exported splits."""
-        return [manifest for _, manifest in self.exported]
-
-    @property
-    def doubts(self) -> list[Doubt]:
-        """The transactions with selected records whose outcome is not known."""
-        if not self.interval.committed or not self.log.knows_transactions:
-            return []
-        return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
-
-    def take_back(self, unconfirmed: set[str]) -> list[Split]:
-        """Remove the exported splits that contain a segment in `unconfirmed`, and return these splits."""
-        taken = [(s, m) for s, m in self.exported if any(p.segment.name in unconfirmed for p in s.pieces)]
-        self.exported = [(s, m) for s, m in self.exported if all(p.segment.name not in unconfirmed for p in s.pieces)]
-        return [split for split, _ in taken]
-
-    def plans(self) -> list[SegmentPlan]:
-        """Return a plan for each segment that may contain selected offsets.
-
-        If the segment was not planned, its plan contains the batches that the tasks have confirmed.
-
-        Raise OSError if two tasks delivered the same offset of a segment.
-        """
-        plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
-        for confirmed in (plan for manifest in self.manifests for plan in manifest.plans):
-            plan = plans[confirmed.segment.name]
-            plan.size = max(plan.size, confirmed.size)
-            plan.extents += confirmed.extents
-        for plan in plans.values():
-            plan.extents.sort(key=lambda e: e.first_offset)
-            for before, after in itertools.pairwise(plan.extents):
-                if after.first_offset <= before.last_offset:
-                    raise OSError(f"{plan.segment.path}: two tasks delivered offset {after.first_offset}")
-        return list(plans.values())
+WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 
 
 class Export:
@@ -167,7 +106,7 @@ class Export:
             self._on_message(message)
 
     def run(
-        self, spark: SparkSession, progress: Progress | None = None, write: WriteSplit = write_split
+        self, spark: SparkSession, progress: Progress | None = None, write: WriteBundle = write_bundle
     ) -> ExportReport:
         """Export the partitions, publish the output and return the report.
 
@@ -178,7 +117,7 @@ class Export:
             Function to call with the name of the step, the number of bytes done and the total
             number of bytes.
         write : callable
-            Function that writes one split in a task. Tests replace it.
+            Function that writes one bundle in a task. Tests replace it.
 
         Raises
         ------
@@ -195,7 +134,7 @@ class Export:
         options, context, started, clock = self.options, spark.sparkContext, datetime.now(UTC), perf_counter()
         show = progress or (lambda *_: None)
         with self.staging as staging:
-            works = self._works()
+            works = Works(self._works())
             if options.selection.committed:
                 self._check_transactions(works)
             planned = perf_counter()
@@ -206,35 +145,25 @@ class Export:
             for work, found in zip(works, plans, strict=True):
                 work.damaged += [in_context(found, d) for m in work.manifests for d in m.damaged]
             damaged = [(work.log.directory, d) for work in works for d in work.damaged]
-            write_quarantine(staging.layout.quarantine_file, damaged, options)
+            with staging.create(staging.layout.quarantine_file) as sink:
+                write_quarantine(sink, damaged, options)
             staging.close_attempts()
             committed = perf_counter()
             report = make_report(
                 options=replace(options, master=context.master or options.master),
                 output=staging.output,
-                partitions=[
-                    partition_result(
-                        work.log.directory,
-                        found,
-                        [split for split, _ in work.exported],
-                        work.manifests,
-                        work.damaged,
-                        work.doubts,
-                    )
-                    for work, found in zip(works, plans, strict=True)
-                ],
+                partitions=[partition_result(work, found) for work, found in zip(works, plans, strict=True)],
                 left_out=left_out(self.found, self.chosen),
                 messages=self.messages,
-                manifests=[m for work in works for m in work.manifests],
+                results=[result for _, result in works.done],
                 started=started,
                 seconds=(planned - clock, exported - planned, committed - exported),
             )
-            text = json_encoder(indent=1)(report.to_dict()) + "\n"
-            staging.layout.report.write_text(text, encoding="utf-8")
+            staging.write_text(staging.layout.report, json_encoder(indent=1)(report.to_dict()) + "\n")
             staging.publish()
         return report
 
-    def _works(self) -> list[_Work]:
+    def _works(self) -> list[Work]:
         """Convert the bounds of the export to offsets of each partition.
 
         To convert timestamps, this method reads only indexes and a few batches.
@@ -242,7 +171,7 @@ class Export:
         works = []
         for directory in self.chosen:
             log = PartitionLog(directory, self._limits, tell=self._report_message)
-            works.append(_Work(log, self.options.selection.resolve(log)))
+            works.append(Work(log, self.options.selection.resolve(log)))
         return works
 
     @property
@@ -250,73 +179,52 @@ class Export:
         run_bytes = min(RUN_BYTES, self.options.split_bytes or RUN_BYTES)
         return ReadLimits(self.options.max_batch_bytes, run_bytes=run_bytes)
 
-    def _export_splits(self, context: Any, works: list[_Work], write: WriteSplit, show: Progress) -> None:
-        """Export all splits, and plan the segments whose batches the tasks cannot confirm."""
+    @property
+    def _format(self) -> FileFormat:
+        options = self.options
+        return FileFormat(
+            options.compression,
+            options.compression_level,
+            options.file_size,
+            options.partition_by,
+            options.join_small,
+            options.columns,
+        )
+
+    def _export_splits(self, context: Any, works: Works, write: WriteBundle, show: Progress) -> None:
+        """Export all splits. Plan the segments that cannot be exported without a plan."""
         total = sum(s.size for w in works for s in w.segments)
-        size = self.options.split_bytes or _share(total, context.defaultParallelism, SMALLEST_SPLIT, SPLIT_BYTES)
-        size = max(size, 0 if self.options.split_bytes else total // MAX_SPLITS)
-        waiting = [
-            (work, split) for work in works for split in cut_splits(work.log, work.segments, work.interval, size)
-        ]
+        size = bundle_bytes(self.options, total, context.defaultParallelism)
+        waiting = [split for w in works for split in cut_splits(w.log, w.segments, w.interval, size)]
         first = 0
         while waiting:
-            manifests = self._decode(context, first, [split for _, split in waiting], write, show)
-            first += len(waiting)
-            unconfirmed: dict[int, set[str]] = {}
-            for (work, split), manifest in zip(waiting, manifests, strict=True):
-                work.exported.append((split, manifest))
-                if manifest.unconfirmed:
-                    unconfirmed.setdefault(id(work), set()).update(manifest.unconfirmed)
-                else:
-                    _add_plans(split, manifest)
-            affected = [(work, unconfirmed[id(work)]) for work in works if id(work) in unconfirmed]
-            self._plan(context, [(w, s) for w, names in affected for s in w.segments if s.name in names], show)
+            bundles = bundle_splits(waiting, first, size, self.options.join_small)
+            first += len(bundles)
+            for bundle, result in zip(bundles, self._decode(context, bundles, write, show), strict=True):
+                works.add(bundle, result)
+            unconfirmed = works.unconfirmed()
+            self._plan(context, unconfirmed, show)
             self._check_damage(works)
-            self._find_transactions(context, [w for w, _ in affected if w.interval.committed])
-            waiting = [(w, split) for w, names in affected for split in self._again(w, w.take_back(names), size)]
+            self._find_transactions(context, {id(w): w for w, _ in unconfirmed if w.interval.committed}.values())
+            waiting = works.take_back(unconfirmed, size)
+        works.finish()
 
-    def _again(self, work: _Work, splits: list[Split], size: int) -> Iterator[Split]:
-        """Replace `splits`, which contain unconfirmed segments, with new splits.
-
-        From a planned segment, the new splits contain only the batches in its plan.
-        """
-        plans = [work.planned[s.name] for s in work.segments if s.name in work.planned]
-        redone = {
-            piece.segment.name for split in splits for piece in split.pieces if piece.segment.name in work.planned
-        }
-        yield from make_splits(work.log, [plan for plan in plans if plan.segment.name in redone], work.interval, size)
-        for split in splits:
-            pieces = [
-                replace(piece, plan=None, transactions=self._transactions_of(work, piece))
-                for piece in split.pieces
-                if piece.segment.name not in work.planned
-            ]
-            if pieces:
-                yield replace(split, pieces=pieces)
-
-    def _transactions_of(self, work: _Work, piece: Piece) -> Transactions | None:
-        """Return the transactions of a piece if they are known on the driver."""
-        if not work.interval.committed or not work.log.knows_transactions:
-            return piece.transactions
-        return work.log.transactions.within(piece.first_offset, piece.last_offset)
-
-    def _find_transactions(self, context: Any, works: list[_Work]) -> None:
+    def _find_transactions(self, context: Any, works: Iterable[Work]) -> None:
         """Find the transactions of whole partitions in a Spark job, and report those in doubt."""
         wanted = [work for work in works if not work.log.knows_transactions]
-        items = [(i, work.log.directory) for i, work in enumerate(wanted)]
         limits = self._limits
 
         def find(item: tuple[int, PartitionDir]) -> tuple[int, Transactions]:
             return item[0], transactions_in_task(item[1], limits)
 
-        tasks = group_tasks(items, lambda item: _size(item[1]), 1)
+        tasks = [[(i, work.log.directory)] for i, work in enumerate(wanted)]
         for i, found in run_job(
             context, tasks, find, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: transactions", lambda _: True
         ):
             wanted[i].log.transactions = found
         self._check_transactions(wanted)
 
-    def _plan(self, context: Any, wanted: list[tuple[_Work, SegmentFile]], show: Progress) -> None:
+    def _plan(self, context: Any, wanted: list[tuple[Work, SegmentFile]], show: Progress) -> None:
         """Plan segments in a Spark job."""
         limits = self._limits
         items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted)]
@@ -330,7 +238,7 @@ class Export:
             return True
 
         tasks = group_tasks(
-            items, lambda item: _size(item[1]), _share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
+            items, lambda item: _size(item[1]), share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
         )
         for i, plan in run_job(
             context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: planning", progress
@@ -343,13 +251,13 @@ class Export:
             work.planned[segment.name] = plan
             work.damaged += damage_in_range([plan], work.interval)
 
-    def _check_damage(self, works: list[_Work]) -> None:
+    def _check_damage(self, works: Works) -> None:
         """Raise DamagedLogError if planning found damage and `on_error` is "fail"."""
         damaged = [(work, d) for work in works for d in work.damaged]
         if damaged and self.options.on_error == "fail":
             raise DamagedLogError(damaged[0][1], str(damaged[0][0].log.directory.path))
 
-    def _check_transactions(self, works: list[_Work]) -> None:
+    def _check_transactions(self, works: Iterable[Work]) -> None:
         """Report the transactions that "read_committed" omits although they were not aborted.
 
         If `on_error` is "fail", raise TransactionInDoubtError if the outcome of a transaction is
@@ -362,81 +270,59 @@ class Export:
             if work.doubts and self.options.on_error == "fail":
                 raise TransactionInDoubtError(work.doubts[0], str(log.directory.path))
 
-    def _decode(
-        self, context: Any, first: int, splits: list[Split], write: WriteSplit, show: Progress
-    ) -> list[Manifest]:
-        """Decode and write splits in a Spark job, and return the manifests in split order.
-
-        The splits are numbered consecutively. `first` is the number of the first one.
-        """
+    def _decode(self, context: Any, bundles: list[Bundle], write: WriteBundle, show: Progress) -> list[BundleResult]:
+        """Decode and write bundles in a Spark job, and return the results in the same order."""
         options = self.options
         settings = TaskSettings(
-            self.staging.layout.attempts,
-            options.compression,
-            options.compression_level,
-            self._limits,
-            stop_at_damage=options.on_error == "fail",
+            self.staging.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
         )
-        total = sum(s.bytes for s in splits)
-        found: list[tuple[int, Damage]] = []
+        total = sum(bundle.bytes for bundle in bundles)
+        found: list[tuple[int, int, Damage]] = []
 
-        def describe(item: tuple[int, Split], manifest: Manifest) -> JobProgress:
-            damaged = [(item[0], d) for d in manifest.damaged] if settings.stop_at_damage else []
-            return JobProgress(item[1].bytes, damaged)
+        def damaged_in(result: BundleResult) -> list[tuple[int, int, Damage]]:
+            return [(result.bundle, i, d) for i, m in enumerate(result.manifests) for d in m.damaged]
+
+        def describe(bundle: Bundle, result: BundleResult) -> JobProgress:
+            return JobProgress(bundle.bytes, damaged_in(result) if settings.stop_at_damage else [])
 
         def progress(done: JobProgress) -> bool:
             show("exporting", done.bytes, total)
             found[:] = done.found
             return not found
 
-        size = options.split_bytes or _share(total, context.defaultParallelism, SMALLEST_TASK, SPLIT_BYTES)
-        tasks = group_tasks(enumerate(splits, first), lambda item: item[1].bytes, size)
-        manifests = run_job(
-            context, tasks, lambda item: write(item[0], item[1], settings), describe, "kafkafmt: exporting", progress
+        largest = max(bundle.bytes for bundle in bundles)
+        size = options.split_bytes or share(total, context.defaultParallelism, SMALLEST_TASK, max(SPLIT_BYTES, largest))
+        tasks = group_tasks(bundles, lambda bundle: bundle.bytes, size)
+        results = run_job(
+            context, tasks, lambda bundle: write(bundle, settings), describe, "kafkafmt: exporting", progress
         )
-        found += [(m.split, d) for m in manifests for d in m.damaged if settings.stop_at_damage]
+        found += [item for result in results for item in damaged_in(result) if settings.stop_at_damage]
+        first = bundles[0].number
         if found:
-            number, damage = min(found, key=lambda f: f[0])
-            raise DamagedLogError(damage, str(splits[number - first].pieces[0].directory.path))
-        ordered = sorted(manifests, key=lambda m: m.split)
-        if [m.split for m in ordered] != list(range(first, first + len(splits))):
-            raise RuntimeError("Spark did not return exactly one manifest for each split")
+            number, at, damage = min(found, key=lambda f: f[:2])
+            split: Split = bundles[number - first].splits[at]
+            raise DamagedLogError(damage, str(split.pieces[0].directory.path))
+        ordered = sorted(results, key=lambda result: result.bundle)
+        if [result.bundle for result in ordered] != list(range(first, first + len(bundles))):
+            raise RuntimeError("Spark did not return exactly one result for every bundle")
         return ordered
 
-    def _place_files(self, works: list[_Work]) -> None:
-        """Move the Parquet file of each split to its final path, and check that no record is missing."""
+    def _place_files(self, works: Works) -> None:
+        """Move the files of each bundle to their final paths, and check that no record is missing."""
         layout = self.staging.layout
-        for work in works:
-            for split, manifest in work.exported:
-                if manifest.file is not None:
-                    assert manifest.first_offset is not None
-                    target = layout.data_file(split.topic, split.partition, manifest.first_offset)
-                    self.staging.place(manifest.file, target)
-                    size = target.stat().st_size
-                    if size != manifest.bytes_written:
-                        raise OSError(
-                            f"{target}: the file has {size} bytes, but the task wrote {manifest.bytes_written}"
-                        )
-                check_records(split, manifest, work.log)
-        if not any(m.file for work in works for m in work.manifests):
-            write_empty(layout.empty_data_file, self.options.compression, self.options.compression_level)
-
-
-def _add_plans(split: Split, manifest: Manifest) -> None:
-    """Store the batches that a task has confirmed in the pieces of its split, as plans."""
-    confirmed = {plan.segment.name: plan for plan in manifest.plans}
-    for piece in split.pieces:
-        if piece.plan is None:
-            piece.plan = confirmed.get(piece.segment.name) or SegmentPlan(piece.segment, 0, [], [], [])
+        for bundle, result in works.done:
+            for split, manifest in zip(bundle.splits, result.manifests, strict=True):
+                check_records(split, manifest, works.by_key[split.topic, split.partition].log, result.host)
+            check_files(result)
+            for file in result.files:
+                target = layout.data_file(
+                    file.topic, file.partition, file.first_offset, file.period, self.options.join_small
+                )
+                self.staging.place(file.name, target, file.bytes)
+        if not any(result.files for _, result in works.done):
+            with self.staging.create(layout.empty_data_file) as sink:
+                write_empty(sink, self._format)
 
 
 def _size(directory: PartitionDir) -> int:
     return sum(s.size for s in directory.segments)
-
-
-def _share(total: int, cores: int, least: int, most: int) -> int:
-    """Return a size in bytes that lets each core process several tasks or files of this size.
-
-    The result is not less than `least` and not more than `most`.
-    """
-    return min(max(total // (cores * SPLITS_PER_CORE), least), most)

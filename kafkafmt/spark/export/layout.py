@@ -1,11 +1,16 @@
 """Define the paths of files and directories in the output of an export.
 
     data/topic=orders/partition=3/<first offset, 20 digits>.parquet
+    data/topic=orders/partition=3/date=2026-01-05/hour=07/<first offset, 20 digits>.parquet
+    data/topic=orders/<partition, 10 digits>-<first offset, 20 digits>.parquet
     quarantine/00000.parquet
     report.json
     _SUCCESS
 
 The directories in `data` have the same names as with Spark's ``partitionBy("topic", "partition")``.
+The directories for date and hour exist only if the export is divided by day or by hour. If small
+partitions are joined, no file has a directory for its partition, because a dataset must have the
+same levels of directories everywhere. The partition is a column of the files instead.
 """
 
 from __future__ import annotations
@@ -66,9 +71,28 @@ class OutputLayout:
         """Directory in which tasks write their files. It exists only in a staging directory."""
         return self.root / "_attempts"
 
-    def data_file(self, topic: str, partition: int, first_offset: int) -> Path:
-        """Return the path of the data file whose first record has offset `first_offset`."""
-        return self.data / f"topic={escape(topic)}" / f"partition={partition}" / f"{first_offset:020d}.parquet"
+    def data_file(
+        self, topic: str, partition: int, first_offset: int, period: tuple[str, ...] = (), joined: bool = False
+    ) -> Path:
+        """Return the path of a data file.
+
+        Parameters
+        ----------
+        topic : str
+            Topic of all records in the file.
+        partition, first_offset : int
+            Partition and offset of the first record in the file.
+        period : tuple of str, optional
+            Names of the directories for date and hour.
+        joined : bool, default False
+            Whether the files of this export may contain several partitions.
+        """
+        folder, name = self.data / f"topic={escape(topic)}", f"{first_offset:020d}.parquet"
+        if joined:
+            name = f"{partition:010d}-{name}"
+        else:
+            folder /= f"partition={partition}"
+        return folder.joinpath(*period, name)
 
 
 def escape(value: str) -> str:

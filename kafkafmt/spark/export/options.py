@@ -12,9 +12,24 @@ from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...log.reading.record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection
 
 CODECS = ("zstd", "snappy", "lz4", "none")
+DIRECTORY_COLUMNS = ("topic", "partition")
+"""Columns that readers get from the names of the directories."""
+COLUMN_NAMES = (
+    "key",
+    "value",
+    *DIRECTORY_COLUMNS,
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+    "timestampMillis",
+)
+PERIODS = ("day", "hour")
 ON_ERROR = ("quarantine", "fail")
 ZSTD_LEVELS = (-7, 22)
 DEFAULT_ZSTD_LEVEL = 1
+DEFAULT_FILE_SIZE = 256 << 20
+SMALLEST_FILE_SIZE = 1 << 20
 
 Progress = Callable[[str, int, int], None]
 """Type of a progress callback. Its arguments are the name of the step, the number of bytes done and
@@ -50,14 +65,25 @@ class ExportOptions:
     master: str = "local[*]"
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    file_size: int = DEFAULT_FILE_SIZE
+    partition_by: str | None = None
+    join_small: bool = False
+    columns: tuple[str, ...] | None = None
+    """Names and order of the columns. None selects all columns of Spark's Kafka source."""
     split_bytes: int | None = None
-    """Number of log bytes per Parquet file. None means that it is chosen from the total size of the
-    logs and the number of cores.
+    """Number of log bytes that are written to the same files. None selects a size that suits the
+    size of the logs and of the files, and the number of cores.
     """
 
     def __post_init__(self) -> None:
         one_of("on_error", self.on_error, ON_ERROR)
         one_of("compression", self.compression, CODECS)
+        if self.partition_by is not None:
+            one_of("partition_by", self.partition_by, PERIODS)
+        if self.columns is not None:
+            check_columns(self.columns)
+        if self.file_size < SMALLEST_FILE_SIZE:
+            raise ValueError(f"file_size is {self.file_size}; it must be at least {SMALLEST_FILE_SIZE} (1 MiB)")
         if self.compression != "zstd":
             if self.compression_level is not None:
                 raise ValueError(f"compression_level is for compression 'zstd', not {self.compression!r}")
@@ -101,7 +127,21 @@ class ExportOptions:
             "internal": self.internal,
             "replicas": self.replicas,
             "group": self.group,
+            "file_size": self.file_size,
+            "partition_by": self.partition_by,
+            "join_small": self.join_small,
+            "columns": None if self.columns is None else list(self.columns),
         }
+
+
+def check_columns(columns: tuple[str, ...]) -> None:
+    """Raise ValueError if files cannot have these columns, which all exist."""
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise ValueError(f"columns has {twice[0]!r} twice")
+    if not set(columns) - set(DIRECTORY_COLUMNS):
+        raise ValueError(
+            "columns must have at least one name other than topic and partition, which are in the names of directories"
+        )
 
 
 def _bound(bound: OffsetBound | None) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -68,14 +67,13 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
     return replace(damage, first_offset=first, last_offset=last)
 
 
-def write_quarantine(path: Path, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> None:
-    """Write one row for each damaged range of bytes.
+def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> None:
+    """Write one row for each damaged range to the open file `sink`.
 
-    The rows are sorted by topic, partition, file and position.
+    The rows are in order of topic, partition, file and position.
     """
-    path.parent.mkdir(exist_ok=True)
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
-    with open_writer(path, SCHEMA, options.compression, options.compression_level) as writer:
+    with open_writer(sink, SCHEMA, options.compression, options.compression_level) as writer:
         for directory, damage in ordered:
             writer.write_table(pa.Table.from_pylist([_row(directory, damage)], SCHEMA))
         if not ordered:

@@ -10,12 +10,9 @@ from pathlib import Path
 
 from ... import __version__, backend
 from ...extras import LIBRARIES, library_versions
-from ...log import Damage, Discovery, PartitionDir
+from ...log import Discovery, PartitionDir
 from ...log.reading.plan import SegmentPlan
-from ...log.reading.transactions import Doubt
-from ..source.splits import Split
 from .options import ExportOptions
-from .parquet import Manifest
 from .report import (
     Codec,
     ExportReport,
@@ -33,17 +30,13 @@ from .report import (
     TotalSkipped,
     TotalWritten,
 )
+from .tasks import BundleResult
+from .work import Work
 
 
-def partition_result(
-    directory: PartitionDir,
-    plans: Sequence[SegmentPlan],
-    splits: Sequence[Split],
-    manifests: Sequence[Manifest],
-    damaged: Sequence[Damage],
-    doubts: Sequence[Doubt],
-) -> PartitionExport:
-    """Build the part of the report that describes one partition."""
+def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExport:
+    """Return the export result for one partition."""
+    directory, splits, manifests, damaged = work.log.directory, work.splits, work.manifests, work.damaged
     extents = [e for s in splits for p in s.pieces for e in p.extents]
     written = sum(m.rows for m in manifests)
     unreadable = sum(d.records or 0 for m in manifests for d in m.damaged)
@@ -63,9 +56,9 @@ def partition_result(
             bytes=sum(s.bytes for s in splits),
         ),
         written=PartitionWritten(
-            files=sum(1 for m in manifests if m.file),
+            files=len(work.files),
             records=written,
-            bytes=sum(m.bytes_written for m in manifests),
+            bytes=sum(size for _, size in work.files),
             first_offset=_least(m.first_offset for m in manifests),
             last_offset=_most(m.last_offset for m in manifests),
             min_timestamp=_least(m.min_timestamp for m in manifests),
@@ -83,7 +76,7 @@ def partition_result(
             segments=len(directory.segments) - len(plans),
             findings=tuple(f for p in plans for f in p.findings),
         ),
-        in_doubt=tuple(doubts),
+        in_doubt=tuple(work.doubts),
     )
 
 
@@ -93,7 +86,7 @@ def make_report(
     partitions: Sequence[PartitionExport],
     left_out: Sequence[LeftOutPartition],
     messages: Sequence[str],
-    manifests: Sequence[Manifest],
+    results: Sequence[BundleResult],
     started: datetime,
     seconds: tuple[float, float, float],
 ) -> ExportReport:
@@ -117,7 +110,7 @@ def make_report(
             bytes=sum(r.bytes for r in reads),
         ),
         written=TotalWritten(
-            files=sum(w.files for w in writes),
+            files=sum(len(r.files) for r in results),
             records=sum(w.records for w in writes),
             bytes=sum(w.bytes for w in writes),
             timestamps_out_of_range=sum(w.timestamps_out_of_range for w in writes),
@@ -136,8 +129,8 @@ def make_report(
         in_doubt=TotalInDoubt(doubts),
         partitions=tuple(partitions),
         codec=Codec(options.compression, options.compression_level),
-        seconds=_seconds(*seconds, sum(w.records for w in writes), manifests),
-        worker_memory=max((m.worker_memory for m in manifests), default=0),
+        seconds=_seconds(*seconds, sum(w.records for w in writes), results),
+        worker_memory=max((r.worker_memory for r in results), default=0),
         options=options,
         versions={
             "kafkafmt": __version__,
@@ -161,10 +154,10 @@ def left_out(found: Discovery, chosen: Iterable[PartitionDir]) -> list[LeftOutPa
 
 
 def _seconds(
-    planning: float, exporting: float, committing: float, records: int, manifests: Sequence[Manifest]
+    planning: float, exporting: float, committing: float, records: int, results: Sequence[BundleResult]
 ) -> Seconds:
     total = planning + exporting + committing
-    spent = {f.name: sum(getattr(m.seconds, f.name) for m in manifests) for f in fields(TaskSeconds)}
+    spent = {f.name: sum(getattr(r.seconds, f.name) for r in results) for f in fields(TaskSeconds)}
     return Seconds(
         planning=round(planning, 3),
         exporting=round(exporting, 3),

@@ -1,10 +1,10 @@
 """Publish an export atomically.
 
 All files are written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
-The export locks this directory with flock, until the process ends. Each attempt of a task writes a
-file with a unique name. For each split, the driver moves one of these files to its final path and
-deletes the others. `_SUCCESS` is written last. Then a single rename turns the staging directory
-into the output.
+The export locks this directory with flock. The lock is released when the process ends. Every time
+a task is run, it writes files with unique names. For each bundle, the driver moves the files of one
+of these runs to their final paths and deletes the others. `_SUCCESS` is written last.
+Then a single rename turns the staging directory into the output.
 
 With `overwrite`, the staging directory and the old output exchange their names (renameat2,
 RENAME_EXCHANGE). If the file system does not support this, the old output is renamed to
@@ -14,6 +14,8 @@ Therefore, even if the process is killed, the output path contains either the ol
 complete new output. There is one exception: if the process is killed between the two renames, there
 is no output. The next export then restores the renamed old output. It also removes staging
 directories that no process has locked.
+
+Only this module creates, moves and deletes files of the output.
 """
 
 from __future__ import annotations
@@ -27,8 +29,11 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+
+import pyarrow as pa
 
 from ...paths import local_path
 from .errors import OutputExistsError
@@ -37,6 +42,21 @@ from .layout import OutputLayout
 AT_FDCWD = -100
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
+
+
+@dataclass(frozen=True)
+class AttemptFiles:
+    """Creates and removes the files that tasks write, in the staging directory of an export."""
+
+    directory: Path
+
+    def create(self, name: str) -> pa.NativeFile:
+        """Create a file, and return it open for writing."""
+        return pa.OSFile(str(self.directory / name), "wb")
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists."""
+        (self.directory / name).unlink(missing_ok=True)
 
 
 class Staging:
@@ -85,10 +105,30 @@ class Staging:
             with contextlib.suppress(OSError):
                 parent.rmdir()
 
-    def place(self, attempt: str, target: Path) -> None:
-        """Move a file that a task wrote to `target`, and create missing parent directories."""
+    @property
+    def attempts(self) -> AttemptFiles:
+        """Where tasks write their files."""
+        return AttemptFiles(self.layout.attempts)
+
+    def place(self, attempt: str, target: Path, size: int) -> None:
+        """Move a file that a task wrote to `target`, and create the parent directory if needed.
+
+        Raise OSError if the file does not have `size` bytes.
+        """
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(self.layout.attempts / attempt, target)
+        found = target.stat().st_size
+        if found != size:
+            raise OSError(f"{target}: {found} bytes, but the task wrote {size}")
+
+    def create(self, target: Path) -> pa.NativeFile:
+        """Create a file and its parent directory. Return the file open for writing."""
+        target.parent.mkdir(exist_ok=True)
+        return pa.OSFile(str(target), "wb")
+
+    def write_text(self, target: Path, text: str) -> None:
+        """Write a text file."""
+        target.write_text(text, encoding="utf-8")
 
     def close_attempts(self) -> None:
         """Delete the files of tasks that were not moved to a final path.

@@ -1,0 +1,187 @@
+"""Write the records of a task to Parquet files of the target size."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from .dates import Directories, by_period
+from .parquet import ROW_GROUP_ROWS, FileFormat
+from .staging import AttemptFiles
+from .timing import Stopwatch
+
+MAX_OPEN_FILES = 32
+"""Largest number of files that a task writes at the same time."""
+
+
+@dataclass
+class OutputFile:
+    """Describes a Parquet file that a task wrote.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file in the directory for the files of tasks.
+    topic : str
+        Topic of all records in the file.
+    partition, first_offset : int
+        Partition and offset of the first record.
+    period : tuple of str
+        Names of the directories for the date and hour of the records.
+    rows : dict of int to int
+        Number of records of each partition.
+    bytes : int
+        Size of the file, in bytes.
+    """
+
+    name: str
+    topic: str
+    partition: int
+    first_offset: int
+    period: Directories = ()
+    rows: dict[int, int] = field(default_factory=dict)
+    bytes: int = 0
+
+
+class _OpenFile:
+    """A Parquet file under construction, with the rows of its next row group."""
+
+    def __init__(self, output: OutputFile, sink: Any, writer: Any) -> None:
+        self.output = output
+        self.sink = sink
+        self.writer = writer
+        self.held: list[pa.RecordBatch] = []
+        self.held_bytes = self.held_rows = 0
+
+    def hold(self, batch: pa.RecordBatch, partition: int) -> None:
+        """Add rows to the next row group."""
+        self.held.append(batch)
+        self.held_bytes += batch.nbytes
+        self.held_rows += batch.num_rows
+        self.output.rows[partition] = self.output.rows.get(partition, 0) + batch.num_rows
+
+    def write_group(self) -> int:
+        """Write the held rows as a row group, and return its size in the file."""
+        before = self.sink.tell()
+        if self.held:
+            group = pa.Table.from_batches(self.held).replace_schema_metadata(self.writer.schema.metadata)
+            self.held, self.held_bytes, self.held_rows = [], 0, 0
+            self.writer.write_table(group, ROW_GROUP_ROWS)
+        size: int = self.sink.tell() - before
+        return size
+
+    def close(self) -> None:
+        """Write the held rows and the footer."""
+        self.write_group()
+        self.writer.close()
+        self.output.bytes = self.sink.tell()
+        self.sink.close()
+
+
+class FileSet:
+    """Writes Arrow record batches to Parquet files, and starts a new file at the target size.
+
+    If the export is divided by day or hour, a file is open for each day or hour. If there are too
+    many, the one that was not used for the longest time is completed.
+
+    Parameters
+    ----------
+    topic : str
+        Topic of all records.
+    format : FileFormat
+    attempts : AttemptFiles
+        Where the files are created.
+    watch : Stopwatch
+        Measures the time that is spent on writing.
+
+    Attributes
+    ----------
+    written : list of OutputFile
+        The files that have been opened.
+    """
+
+    def __init__(self, topic: str, format: FileFormat, attempts: AttemptFiles, watch: Stopwatch) -> None:
+        self.written: list[OutputFile] = []
+        self._topic = topic
+        self._format = format
+        self._attempts = attempts
+        self._watch = watch
+        self._open: dict[Directories, _OpenFile] = {}
+
+    def add(self, batch: pa.RecordBatch, partition: int) -> None:
+        """Add records of one partition, in offset order."""
+        for period, records in by_period(batch, self._format.partition_by):
+            for rows in _slices(records, self._format.row_group_bytes):
+                self._hold(rows, partition, period)
+
+    def close(self) -> None:
+        """Complete the open files."""
+        for file in list(self._open.values()):
+            self._close(file)
+
+    def discard(self) -> None:
+        """Remove all files.
+
+        If the task is killed before it can remove the files, the driver removes them.
+        """
+        for file in self._open.values():
+            for closing in (file.writer, file.sink):
+                with contextlib.suppress(Exception):
+                    closing.close()
+        self._open = {}
+        for output in self.written:
+            self._attempts.remove(output.name)
+        self.written = []
+
+    def _hold(self, rows: pa.RecordBatch, partition: int, period: Directories) -> None:
+        """Add records of one partition and period to a file."""
+        most, file = self._format.row_group_bytes, self._open.get(period)
+        if file is not None and (
+            file.held_bytes + rows.nbytes > most or file.held_rows + rows.num_rows > ROW_GROUP_ROWS
+        ):
+            self._write_group(file)
+            file = self._open.get(period)
+        if file is None:
+            if len(self._open) >= MAX_OPEN_FILES:
+                self._close(next(iter(self._open.values())))
+            file = self._start(rows, partition, period)
+        self._open.pop(period, None)
+        self._open[period] = file  # the last one is the one that was used last
+        file.hold(rows.select(self._format.columns), partition)
+        while sum(f.held_bytes for f in self._open.values()) > most:
+            self._write_group(max(self._open.values(), key=lambda f: f.held_bytes))
+
+    def _start(self, rows: pa.RecordBatch, partition: int, period: Directories) -> _OpenFile:
+        name = f"{secrets.token_hex(16)}.parquet"
+        output = OutputFile(name, self._topic, partition, rows.column("offset")[0].as_py(), period)
+        with self._watch.writing():
+            sink = self._attempts.create(name)
+            self.written.append(output)
+            known = {} if self._format.joined else {"partition": str(partition)}
+            writer = self._format.open(sink, {"topic": self._topic, **known})
+        return _OpenFile(output, sink, writer)
+
+    def _write_group(self, file: _OpenFile) -> None:
+        """Write a row group, and complete the file if it has the target size."""
+        with self._watch.writing():
+            size = file.write_group()
+        if file.sink.tell() + size // 2 >= self._format.file_size:
+            self._close(file)
+
+    def _close(self, file: _OpenFile) -> None:
+        with self._watch.writing():
+            file.close()
+        del self._open[file.output.period]
+
+
+def _slices(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """Divide an Arrow record batch into slices of about `most` bytes."""
+    parts = -(-batch.nbytes // most)
+    step = -(-batch.num_rows // max(parts, 1))
+    for start in range(0, batch.num_rows, max(step, 1)):
+        yield batch if step == batch.num_rows else batch.slice(start, step)

@@ -1,0 +1,181 @@
+"""Decode splits and write them to Parquet files, in a Spark task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...arrow import TARGET_BYTES, ArrowBuilder, schema_of
+from ...log import Damage, PartitionLog, SegmentFile
+from ...log.reading.plan import SegmentPlan
+from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
+from ...log.reading.single_pass import UnconfirmedError
+from ..hosts import host_name
+from ..source.splits import Piece, Split
+from .bundles import Bundle
+from .files import FileSet, OutputFile
+from .parquet import FileFormat
+from .report import TaskSeconds
+from .staging import AttemptFiles
+from .timing import Stopwatch, peak_memory
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """Settings for the tasks that decode splits and write Parquet files."""
+
+    attempts: AttemptFiles
+    """Where the tasks write their files."""
+    format: FileFormat = field(default_factory=FileFormat)
+    limits: ReadLimits = DEFAULT_LIMITS
+    stop_at_damage: bool = False
+    """If True, a task that finds damage stops at once and leaves no file."""
+
+
+@dataclass
+class Manifest:
+    """Describes what a task read of one split."""
+
+    rows: int = 0
+    """Number of records that were written to files."""
+    bytes_read: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    min_timestamp: int | None = None
+    """Lowest timestamp, in milliseconds since 1970-01-01 UTC."""
+    max_timestamp: int | None = None
+    timestamps_out_of_range: int = 0
+    damaged: list[Damage] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Paths of the segment files that were missing when the task tried to read them. The list
+    contains only files that, as far as this host can see, retention removed.
+    """
+    plans: list[SegmentPlan] = field(default_factory=list)
+    """For each piece of the split, the batches that the task has confirmed, as a plan."""
+    unconfirmed: list[str] = field(default_factory=list)
+    """Names of the segments that must be planned before they can be exported. If there is one, the
+    task has written no file.
+    """
+
+    def count(self, batch: pa.RecordBatch) -> None:
+        """Update the counts and ranges with the rows of `batch`."""
+        offsets = batch.column("offset")
+        if self.first_offset is None:
+            self.first_offset = offsets[0].as_py()
+        self.last_offset = offsets[-1].as_py()
+        self.rows += batch.num_rows
+        ends = pc.min_max(batch.column("timestamp"))
+        low, high = ends["min"], ends["max"]
+        if low.is_valid:
+            least, most = low.value // 1000, high.value // 1000
+            self.min_timestamp = least if self.min_timestamp is None else min(self.min_timestamp, least)
+            self.max_timestamp = most if self.max_timestamp is None else max(self.max_timestamp, most)
+
+
+@dataclass
+class BundleResult:
+    """Describes what a task read and wrote for one bundle."""
+
+    bundle: int
+    """Number of the bundle."""
+    manifests: list[Manifest]
+    """A manifest for each split of the bundle."""
+    files: list[OutputFile] = field(default_factory=list)
+    """The Parquet files. There is none if a segment is not confirmed."""
+    host: str = ""
+    seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
+    worker_memory: int = 0
+
+
+class _StopAtDamageError(Exception):
+    """Raised to stop a task at the first damage."""
+
+
+def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
+    """Decode the records of a bundle and write them to Parquet files with unique names."""
+    watch = Stopwatch()
+    result = BundleResult(bundle.number, [Manifest() for _ in bundle.splits], host=host_name())
+    first = bundle.splits[0]
+    builder = ArrowBuilder(
+        first.topic,
+        first.partition,
+        schema_of(settings.format.decoded_columns),
+        min(TARGET_BYTES, settings.format.row_group_bytes),
+    )
+    files = FileSet(first.topic, settings.format, settings.attempts, watch)
+    try:
+        for split, manifest in zip(bundle.splits, result.manifests, strict=True):
+            builder.move_to(split.topic, split.partition)
+            for batch in _batches(split, builder, settings, manifest, watch):
+                manifest.count(batch)
+                files.add(batch, split.partition)
+                del batch  # frees the memory before the next one is decoded
+        files.close()
+    except _StopAtDamageError:
+        files.discard()
+    except UnconfirmedError as error:
+        files.discard()
+        _find_unconfirmed(bundle, result.manifests, manifest, error, settings)
+    except BaseException:
+        files.discard()
+        raise
+    result.files = files.written
+    result.seconds = watch.stop()
+    result.worker_memory = peak_memory()
+    return result
+
+
+def _batches(
+    split: Split, builder: ArrowBuilder, settings: TaskSettings, manifest: Manifest, watch: Stopwatch
+) -> Iterator[pa.RecordBatch]:
+    def note_damage(damage: Damage) -> None:
+        manifest.damaged.append(damage)
+        if settings.stop_at_damage:
+            raise _StopAtDamageError
+
+    def note_missing(segment: SegmentFile) -> None:
+        manifest.missing.append(str(segment.path))
+
+    def note_end(log: PartitionLog) -> None:
+        watch.add(log)
+        manifest.bytes_read += log.bytes_read
+        manifest.plans += log.confirmed.values()
+
+    out_of_range = builder.timestamps_out_of_range
+    for piece in split.pieces:
+        for chunk in piece.chunks(
+            builder.columns,
+            on_damage=note_damage,
+            limits=settings.limits,
+            on_missing=note_missing,
+            on_end=note_end,
+            confirmed_only=piece.plan is None,
+        ):
+            yield from builder.add(chunk)
+    if builder.rows:
+        yield builder.flush()
+    manifest.timestamps_out_of_range = builder.timestamps_out_of_range - out_of_range
+
+
+def _find_unconfirmed(
+    bundle: Bundle, manifests: list[Manifest], stopped: Manifest, error: UnconfirmedError, settings: TaskSettings
+) -> None:
+    """Find the segments of a bundle that must be planned, after `error` was raised for one of them.
+
+    The segments after this one are checked too, so that the driver can plan all of them together.
+    """
+    at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
+    for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):
+        pieces: list[Piece] = [] if i < at else split.pieces
+        if i == at:
+            names = [piece.segment.name for piece in pieces]
+            pieces = pieces[names.index(error.segment) + 1 :]
+            manifest.unconfirmed.append(error.segment)
+        for piece in pieces:
+            try:
+                piece.check(settings.limits)
+            except UnconfirmedError as later:
+                manifest.unconfirmed.append(later.segment)

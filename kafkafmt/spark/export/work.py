@@ -1,0 +1,171 @@
+"""Keep the state of the partitions during an export, and decide what is exported again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from ...log import Damage, PartitionLog, SegmentFile
+from ...log.reading.offset_interval import OffsetInterval
+from ...log.reading.plan import SegmentPlan
+from ...log.reading.transactions import Doubt
+from ..source.splits import Piece, Split, make_splits, may_hold
+from .bundles import Bundle
+from .tasks import BundleResult, Manifest
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass
+class Work:
+    """The state of one partition during an export."""
+
+    log: PartitionLog
+    interval: OffsetInterval
+    """The selected records."""
+    planned: dict[str, SegmentPlan] = field(default_factory=dict)
+    """Plans of the segments that could not be exported without a plan, by file name."""
+    exported: list[tuple[Split, Manifest]] = field(default_factory=list)
+    """The splits that were exported, with their manifests."""
+    files: list[tuple[int, int]] = field(default_factory=list)
+    """For each file with records of this partition, the number of these records and their share of
+    the bytes of the file.
+    """
+    damaged: list[Damage] = field(default_factory=list)
+
+    @property
+    def segments(self) -> list[SegmentFile]:
+        """The segments that may contain selected offsets."""
+        return [s for s in self.log.segments if may_hold(s, self.interval)]
+
+    @property
+    def splits(self) -> list[Split]:
+        """The splits that were exported."""
+        return [split for split, _ in self.exported]
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        """The manifests of the splits that were exported."""
+        return [manifest for _, manifest in self.exported]
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """The transactions with selected records whose outcome is not known."""
+        if not self.interval.committed or not self.log.knows_transactions:
+            return []
+        return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
+
+    def unread(self, piece: Piece) -> Piece:
+        """Return a piece as it was before a task confirmed it.
+
+        The plan and the transactions that the driver knows are included.
+        """
+        transactions = piece.transactions
+        if self.interval.committed and self.log.knows_transactions:
+            transactions = self.log.transactions.within(piece.first_offset, piece.last_offset)
+        plan = piece.plan if piece.segment.name in self.planned else None
+        return replace(piece, plan=plan, transactions=transactions)
+
+    def plans(self) -> list[SegmentPlan]:
+        """Return a plan of each segment: the one that was made, or the batches that tasks confirmed.
+
+        Raise OSError if tasks have delivered offsets of one segment twice.
+        """
+        plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
+        for confirmed in (plan for manifest in self.manifests for plan in manifest.plans):
+            plan = plans[confirmed.segment.name]
+            plan.size = max(plan.size, confirmed.size)
+            plan.extents += confirmed.extents
+        for plan in plans.values():
+            plan.extents.sort(key=lambda e: e.first_offset)
+            for before, after in itertools.pairwise(plan.extents):
+                if after.first_offset <= before.last_offset:
+                    raise OSError(f"{plan.segment.path}: two tasks delivered offset {after.first_offset}")
+        return list(plans.values())
+
+
+class Works:
+    """The state of all partitions of an export, and the bundles that are complete."""
+
+    def __init__(self, works: Iterable[Work]) -> None:
+        self.all: list[Work] = list(works)
+        self.by_key: dict[Key, Work] = {work.log.directory.key: work for work in self.all}
+        self.done: list[tuple[Bundle, BundleResult]] = []
+
+    def __iter__(self) -> Iterator[Work]:
+        return iter(self.all)
+
+    def add(self, bundle: Bundle, result: BundleResult) -> None:
+        """Add the result of a bundle. The pieces get the plans that the task has confirmed."""
+        self.done.append((bundle, result))
+        for split, manifest in zip(bundle.splits, result.manifests, strict=True):
+            confirmed = {plan.segment.name: plan for plan in manifest.plans}
+            for piece in split.pieces:
+                if piece.plan is None:
+                    piece.plan = confirmed.get(piece.segment.name) or SegmentPlan(piece.segment, 0, [], [], [])
+
+    def unconfirmed(self) -> list[tuple[Work, SegmentFile]]:
+        """Return the segments that tasks could not confirm and that have no plan yet."""
+        names: dict[Key, set[str]] = {}
+        for bundle, result in self.done:
+            for split, manifest in zip(bundle.splits, result.manifests, strict=True):
+                if manifest.unconfirmed:
+                    names.setdefault((split.topic, split.partition), set()).update(manifest.unconfirmed)
+        return [
+            (work, segment)
+            for work in self.all
+            for segment in work.segments
+            if segment.name in names.get(_key(work), ())
+        ]
+
+    def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
+        """Remove the bundles that contain one of the segments, and return splits to export instead.
+
+        From the segments in `planned`, the new splits contain only the batches in their plans.
+
+        Parameters
+        ----------
+        planned : iterable of tuple
+            Segments that have been planned since the bundles were exported.
+        size : int
+            Size of a split, in bytes.
+        """
+        segments = {(*_key(work), segment.name): (work, segment) for work, segment in planned}
+
+        def is_planned(piece: Piece) -> bool:
+            return (*piece.directory.key, piece.segment.name) in segments
+
+        taken = [b for b, _ in self.done if any(is_planned(p) for s in b.splits for p in s.pieces)]
+        numbers = {bundle.number for bundle in taken}
+        self.done = [(b, r) for b, r in self.done if b.number not in numbers]
+        splits = [
+            split
+            for work, segment in segments.values()
+            for split in make_splits(work.log, [work.planned[segment.name]], work.interval, size)
+        ]
+        for split in (split for bundle in taken for split in bundle.splits):
+            for planned_now, pieces in itertools.groupby(split.pieces, is_planned):
+                if not planned_now:
+                    splits.append(
+                        replace(split, pieces=[self.by_key[piece.directory.key].unread(piece) for piece in pieces])
+                    )
+        return sorted(splits, key=lambda s: (s.topic, s.partition, s.first_offset))
+
+    def finish(self) -> None:
+        """Assign the complete bundles and their files to the partitions."""
+        for bundle, result in self.done:
+            for split, manifest in zip(bundle.splits, result.manifests, strict=True):
+                self.by_key[split.topic, split.partition].exported.append((split, manifest))
+            for file in result.files:
+                rows = sum(file.rows.values())
+                before = 0
+                for partition, count in sorted(file.rows.items()):
+                    share = file.bytes * (before + count) // rows - file.bytes * before // rows
+                    self.by_key[file.topic, partition].files.append((count, share))
+                    before += count
+
+
+def _key(work: Work) -> Key:
+    return work.log.directory.key
