@@ -38,8 +38,8 @@ from ..log.reading.record_selection import Selection
 from ..records import Chunk, RecordReader
 from ..records.damage import DamageScanner
 from ..types import BATCH_DTYPE, Buffer, RecordColumns
+from .messages import say
 from .schema import WITH_HEADERS, ddl_of
-from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
