@@ -34,8 +34,8 @@ from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..records import Chunk
 from ..types import RecordColumns
 from .inputs import Found, OnFault, RecordDataDecoder, decode_path, in_row
+from .messages import say
 from .schema import WITH_HEADERS, ddl_of
-from .source.reading import say
 
 CHUNK_ROWS = 4096
 

@@ -11,6 +11,9 @@ from typing import Any
 
 from ..paths import local_path
 
+NO_BROKER = "because no broker is contacted"
+"""Reason for which options that configure a connection are ignored."""
+
 
 class OptionError(ValueError):
     """Raised for an unknown option or an invalid value. The message is one line."""

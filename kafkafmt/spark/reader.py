@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from ..arguments import millis, one_of, optional_integer
 from ..constants import ISOLATION_LEVELS, READ_UNCOMMITTED
+from .option_text import check_names
 from .schema import struct_of
 from .source.data_source import register
-from .source.options import ISOLATION_OPTION, MODES
+from .source.options import HINTS, ISOLATION_OPTION, MODES, NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +80,7 @@ def read(
     6048
     """
     register(spark)
+    check_names(options or {}, NAMES, HINTS)  # Spark would pass the names in lower case
     reader = spark.read.format("kafkafmt").options(**(options or {}))
     if columns is not None:
         reader = reader.schema(struct_of(columns))

@@ -198,7 +198,7 @@ def test_export_escapes_hostile_text_in_its_table_and_lines(capsys: pytest.Captu
 
 
 def test_log_lines_of_the_data_source_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    code = f"from kafkafmt.spark.source import reading; reading.log.handlers.clear(); reading.say({NAME!r})"
+    code = f"from kafkafmt.spark import messages; messages.log.handlers.clear(); messages.say({NAME!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert UNSAFE.findall(done.stdout + done.stderr) == []
     assert "\\x1b" in done.stderr

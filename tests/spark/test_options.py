@@ -4,17 +4,22 @@ import json
 import shutil
 import struct
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from building import TRANSACTIONAL, batch, record
 from golden_cases import Case, case, same_rows
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict
 from source_rows import COLUMNS, offsets, plan, read, rows, source
 
 from kafkafmt.log import DamagedLogError, NoLogError
 from kafkafmt.log.reading.transactions import TransactionInDoubtError
 from kafkafmt.spark.option_text import OptionError
+from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.sink.write_options import parse_write
+from kafkafmt.spark.source.data_source import KafkaLogSource
 from kafkafmt.spark.source.options import NAMES
 from kafkafmt.spark.source.planning import DataLossError
 
@@ -487,16 +492,47 @@ HINTED = {
 }
 
 
-def test_hints_of_sparks_kafka_source_are_accepted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_hints_of_sparks_kafka_source_are_ignored_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     log_of_two_segments(tmp_path)
     assert read(tmp_path, **HINTED).num_rows == 15
+    assert [r.getMessage() for r in caplog.records] == [
+        f"kafkafmt: {', '.join(HINTED)} are ignored because no broker is contacted"
+    ]
+    caplog.clear()
+    assert read(tmp_path, **{"kafka.isolation.level": "read_committed"}).num_rows == 15
     assert caplog.records == []
     stream_only = {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1m"}
     assert read(tmp_path, **stream_only).num_rows == 15
     assert [r.getMessage() for r in caplog.records] == [
-        f"kafkafmt: {name} is ignored in a batch query" for name in stream_only
+        f"kafkafmt: {', '.join(stream_only)} are ignored in a batch query"
     ]
-    assert parse_write({"path": "x", "topic": "t", "includeHeaders": "true"}).topic == "t"
+
+
+def test_stream_ignores_hints_with_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log_of_two_segments(tmp_path)
+    source(tmp_path, groupIdPrefix="x").streamReader(struct_of(["offset"]))
+    assert [r.getMessage() for r in caplog.records] == [
+        "kafkafmt: groupIdPrefix is ignored because no broker is contacted"
+    ]
+
+
+def test_sink_ignores_producer_settings_with_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"kafka.acks": "all", "kafka.linger.ms": "5", "kafka.compression.gzip.level": "4"}
+    used = {"kafka.compression.type": "zstd", "kafka.compression.zstd.level": "3", "kafka.batch.size": "1000"}
+    options = {"topic": "t", "includeHeaders": "true", **used, **settings}
+    for stream in (False, True):
+        sink = KafkaLogSource(CaseInsensitiveDict({"path": str(tmp_path / f"log-{stream}"), **options}))
+        schema = struct_of(["value"])
+        writer: Any = sink.streamWriter(schema, False) if stream else sink.writer(schema, False)
+        rows = pa.record_batch({"value": pa.array([b"x"], pa.binary())})
+        for version in (0, 1) if stream else (None,):
+            writer.commit([writer.write(iter([rows]))], *([] if version is None else [version]))
+        assert [r.getMessage() for r in caplog.records] == [
+            f"kafkafmt: {', '.join(settings)} are ignored because no broker is contacted"
+        ]
+        caplog.clear()
 
 
 def test_min_partitions_is_the_approximate_number_of_tasks() -> None:

@@ -46,6 +46,7 @@ def test_times_are_milliseconds_or_datetimes(spark: SparkSession) -> None:
         ({"mode": "fast"}, "mode is 'fast'"),
         ({"start_time": datetime(2026, 1, 1)}, "start_time is .* has no time zone"),
         ({"min_partitions": 0}, "min_partitions is 0"),
+        ({"options": {"startingOffset": "earliest"}}, "unknown option startingOffset; did you mean startingOffsets"),
     ],
 )
 def test_wrong_arguments_are_errors(spark: SparkSession, arguments: dict[str, object], message: str) -> None:

@@ -26,7 +26,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ..option_text import OptionError
+from ..messages import say_ignored
+from ..option_text import NO_BROKER, OptionError
 from ..schema import HEADERS, TYPES
 from .job_staging import remove_leftovers, remove_staging, staging_of
 from .write_options import WriteOptions
@@ -114,6 +115,7 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Append all staged rows. Raise BlockingIOError if a broker uses the log directory."""
+        say_ignored(self.options.hints, NO_BROKER)
         self.put(messages, self.options.version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -137,6 +139,8 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Append a micro-batch, unless it was already appended."""
+        if batchId == 0:  # Spark creates a new writer for each micro-batch
+            say_ignored(self.options.hints, NO_BROKER)
         self.put(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

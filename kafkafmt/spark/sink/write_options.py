@@ -53,6 +53,8 @@ class WriteOptions:
     app_id: str | None
     """Identifier of the query. Rows with the same `app_id` and `version` are appended only once."""
     version: int | None
+    hints: tuple[str, ...] = ()
+    """Names of the given `kafka.` options that are ignored, because they configure a connection."""
 
 
 def is_write(given: Mapping[str, str]) -> bool:
@@ -94,8 +96,9 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
     if partitions > MAX_PARTITION:
         raise OptionError(f"partitions is {partitions}; it must be at most {MAX_PARTITION}")
     codec = word_of(given, CODEC, CODEC_NAMES)
-    named = given.get(f"kafka.compression.{codec}.level")
-    level = None if named is None else whole_number(f"kafka.compression.{codec}.level", named, -(1 << 17))
+    level_name = f"kafka.compression.{codec}.level"
+    named = given.get(level_name)
+    level = None if named is None else whole_number(level_name, named, -(1 << 17))
     batch_bytes = whole_number(BATCH_BYTES, given.get(BATCH_BYTES, str(DEFAULT_BATCH_BYTES)), 1)
     try:
         BatchBuilder(codec=codec, level=level, max_bytes=batch_bytes)
@@ -113,4 +116,9 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
         segment_bytes=size_of(given, "segmentBytes", LogSettings.segment_bytes),
         app_id=given.get("txnAppId"),
         version=whole_number("txnVersion", given["txnVersion"], 0) if "txnVersion" in given else None,
+        hints=tuple(
+            name
+            for name in given
+            if name.lower().startswith("kafka.") and name.lower() not in (CODEC, BATCH_BYTES, level_name)
+        ),
     )

@@ -36,14 +36,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ..option_text import OptionError, check_names
+from ..messages import say, say_ignored
+from ..option_text import NO_BROKER, OptionError, check_names
 from ..schema import STANDARD, WITH_HEADERS, checked_names, struct_of
 from ..sink.write_options import NAMES as WRITE_NAMES
 from ..sink.write_options import is_write, parse_write, query_id
 from .options import HINTS, Options, parse
 from .options import NAMES as READ_NAMES
 from .planning import make_plan
-from .reading import as_partitions, read_task, say
+from .reading import as_partitions, read_task
 from .tables import kept_options, table_options, with_options
 
 if TYPE_CHECKING:
@@ -162,15 +163,17 @@ class KafkaLogSource(DataSource):
         """Return the reader for a batch query. It reads the columns in `schema`."""
         options = self._for_reading(schema)
         options.check_batch()
-        for name in options.stream_only:
-            say(f"{name} is ignored in a batch query")
+        say_ignored(options.stream_only, "in a batch query")
+        say_ignored(options.hints, NO_BROKER)
         return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader for a stream. It reads the columns in `schema`."""
         from .stream import KafkaLogStreamReader
 
-        return KafkaLogStreamReader(self._for_reading(schema), checked_names(schema))
+        options = self._for_reading(schema)
+        say_ignored(options.hints, NO_BROKER)
+        return KafkaLogStreamReader(options, checked_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer for a batch query. The rows to write have the schema `schema`."""

@@ -116,7 +116,9 @@ class Options:
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
-    """Names of options that the user gave and that a batch query ignores, as in Spark's Kafka source."""
+    """Names of the given options that a batch query ignores, as in Spark's Kafka source."""
+    hints: tuple[str, ...] = ()
+    """Names of the given options that are ignored, because they configure a connection."""
     include_headers: bool = False
     mode: str = MODES[0]
     replicas: str | None = None
@@ -212,6 +214,8 @@ def parse(given: Mapping[str, str]) -> Options:
         max_records_per_partition=_optional(options, "maxRecordsPerPartition", 1),
         fail_on_data_loss=word_of(options, "failOnDataLoss", ("true", "false")) == "true",
         stream_only=tuple(name for name in STREAM_ONLY if name in options),
+        hints=tuple(name for name in HINTS if name in given)
+        + tuple(name for name in given if name.lower().startswith("kafka.") and name.lower() != ISOLATION_OPTION),
         include_headers=flag_of(options, "includeHeaders"),
         mode=word_of(options, "mode", MODES),
         replicas=word_of(options, "replicas", ("longest",)) if "replicas" in options else None,

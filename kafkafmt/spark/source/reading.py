@@ -5,8 +5,6 @@ Batch queries and streams both use this module.
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,12 +16,9 @@ from ...arrow import ArrowBuilder, schema_of
 from ...log import Damage, DamagedLogError, PartitionDir
 from ...log.reading.read_limits import ReadLimits
 from ...log.reading.transactions import Doubt, TransactionInDoubtError
-from ...text import plain
+from ..messages import say as say
 from .options import Options
 from .planning import Plan, Task
-
-log: logging.Logger = logging.getLogger("kafkafmt.spark")
-
 
 FIRST_ROWS = 8192
 """Approximate number of rows in the first Arrow record batch of a split. Each further batch has
@@ -118,16 +113,6 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
             batches.close()
 
 
-def say(message: str) -> None:
-    """Log a warning for the user who runs the query.
-
-    The warning is written to stderr, or to Spark's log of the Python workers if that log is
-    enabled.
-    """
-    _listen()
-    log.warning("kafkafmt: %s", message)
-
-
 def warn(directory: PartitionDir, damage: Damage) -> None:
     """Log a warning that the records in a damaged range of bytes are omitted."""
     lost = (
@@ -141,18 +126,3 @@ def warn(directory: PartitionDir, damage: Damage) -> None:
 
 def _or_open(offset: int | None) -> str:
     return "unknown" if offset is None else str(offset)
-
-
-class _PlainFormatter(logging.Formatter):
-    """Escapes control characters. Log messages can contain topic names and paths from untrusted files."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return plain(super().formatMessage(record))
-
-
-def _listen() -> None:
-    """Send log messages to stderr unless the process has configured logging."""
-    if not log.hasHandlers():
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_PlainFormatter())
-        log.addHandler(handler)
