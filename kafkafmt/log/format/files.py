@@ -344,12 +344,16 @@ def list_directory(path: Path) -> tuple[list[str], list[str]]:
     """
     directories, names = [], []
     with os.scandir(path) as entries:
-        for entry in entries:
-            is_broken_link = entry.is_symlink() and not os.path.exists(entry.path)
-            if is_broken_link or entry.is_file():
+        for entry in entries:  # the kernel lists the type of an entry, so only links need more system calls
+            if entry.is_file(follow_symlinks=False):
                 names.append(entry.name)
-            elif entry.is_dir():
+            elif entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
+            elif entry.is_symlink():
+                if entry.is_dir():
+                    directories.append(entry.name)
+                elif entry.is_file() or not os.path.exists(entry.path):
+                    names.append(entry.name)
     return sorted(directories), sorted(names)
 
 

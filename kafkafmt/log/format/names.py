@@ -73,6 +73,8 @@ def file_name(offset: int, suffix: str = ".log") -> str:
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:
+    if not file_name.endswith(suffix):  # much faster than the pattern, and most names are rejected here
+        return None
     match = _OFFSET.match(file_name)
     return int(match[1]) if match and match[2] == suffix and int(match[1]) <= MAX_OFFSET else None
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import errno
 import os
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import StructureError
 from ...paths import local_path
+from ...threads import map_waiting
 from ..format import files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
@@ -32,7 +32,6 @@ from ..format.checkpoints import (
 )
 from ..format.names import base_offset_of, parse_partition_name
 from . import recognize
-from .missing import UnavailableSegmentError, check_retention
 from .partition_dir import PartitionDir, SegmentFile
 from .replicas import choose_replicas
 
@@ -113,15 +112,23 @@ def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
     A user can select a partition directory by its own path, by the path of its log directory, by a
     link, or by the path of a file in it.
     """
-    merged: dict[tuple[str, tuple[str, int], str], PartitionDir] = {}
+    same_name: dict[tuple[tuple[str, int], str], list[PartitionDir]] = {}
     for p in found:
-        other = merged.setdefault((os.path.realpath(p.path), p.key, p.state), p)
-        if other is not p:
-            names = {s.name for s in other.segments}
-            other.segments = sorted(other.segments + [s for s in p.segments if s.name not in names], key=_segment_order)
-            other.named = other.named or p.named
-            other.problems += [problem for problem in p.problems if problem not in other.problems]
-    return list(merged.values())
+        same_name.setdefault((p.key, p.state), []).append(p)
+    merged: list[PartitionDir] = []
+    for group in same_name.values():
+        by_place: dict[str, PartitionDir] = {}
+        for p in group:
+            place = os.path.realpath(p.path) if len(group) > 1 else ""  # resolving a link takes many system calls
+            other = by_place.setdefault(place, p)
+            if other is not p:
+                names = {s.name for s in other.segments}
+                added = [s for s in p.segments if s.name not in names]
+                other.segments = sorted(other.segments + added, key=_segment_order)
+                other.named = other.named or p.named
+                other.problems += [problem for problem in p.problems if problem not in other.problems]
+        merged += by_place.values()
+    return merged
 
 
 def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
@@ -233,19 +240,20 @@ def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> l
     exception.
     """
     checkpoints = _read_checkpoints(path)
-    found = []
-    for directory in directories:
-        if directory == LOST_AND_FOUND:
-            continue
-        name = parse_partition_name(directory)
+
+    def read(directory: str) -> tuple[PartitionDir | None, list[str]]:
+        name, told = parse_partition_name(directory), list[str]()
         try:
-            partition = _partition_in(path / directory, name.parsed, messages, checkpoints)
+            return _partition_in(path / directory, name.parsed, told, checkpoints), told
         except OSError as error:
             if name.parsed:
-                found.append(PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error))
-            else:
-                messages.append(f"{path / directory}: cannot be read: {error.strerror}")
-            continue
+                unreadable = PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error)
+                return unreadable, told
+            return None, [*told, f"{path / directory}: cannot be read: {error.strerror}"]
+
+    found = []
+    for partition, told in map_waiting(read, [d for d in directories if d != LOST_AND_FOUND]):
+        messages += told
         if partition is not None:
             found.append(partition)
     return found
@@ -320,24 +328,10 @@ def _partition(
             f"{path.parent / LOG_STARTS}: ignored, because it is damaged; each log starts with its first segment"
         )
     key = name.topic, name.partition
-    bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
-    segments: list[SegmentFile] = []
-    vanished: list[SegmentFile] = []
-    for log in logs:
-        if len(logs) > 1 and bases and base_offset_of(log) is None:  # Kafka names segments by 20 digits
-            problems.append((log, "not_a_segment", f"{log}: not read, because its name is not a base offset"))
-            continue
-        size = files.file_size(path / log)
-        base = base_offset_of(log)
-        after = len(bases) if base is None else bisect_right(bases, base)
-        segment = SegmentFile(
-            path / log, base, bases[after] if after < len(bases) else None, after == len(bases), size or 0
-        )
-        (segments if size is not None else vanished).append(segment)
-    segments.sort(key=_segment_order)
+    segments = _segments(path, logs, names, problems)
     messages += [_packed_message(path / n) for n in recognize.packed_segments(names)]
     live = name.state == "live"
-    found = PartitionDir(
+    return PartitionDir(
         name.topic,
         name.partition,
         path,
@@ -350,10 +344,21 @@ def _partition(
         {file: offsets[key] for file, offsets in values.items() if live and key in offsets},
         inode=files.inode(path),
     )
-    for segment in vanished:
-        try:
-            check_retention(found, segment)
-            messages.append(f"{segment.path}: deleted by retention before it was read")
-        except UnavailableSegmentError:  # the error is raised later, when the segment is read
-            found.segments = sorted([*found.segments, segment], key=_segment_order)
-    return found
+
+
+def _segments(path: Path, logs: list[str], names: list[str], problems: list[tuple[str, str, str]]) -> list[SegmentFile]:
+    """Return the segments of a directory, in ascending order.
+
+    `logs` contains the `.log` files to read, and `names` all files of the directory. A problem is
+    added for each `.log` file that is not a segment.
+    """
+    based = [(base, n) for n in names if n.endswith(".log") and (base := base_offset_of(n)) is not None]
+    based.sort()
+    wanted = set(logs)
+    ends = [*(base for base, _ in based[1:]), None]
+    segments = [SegmentFile(path, n, end, end is None) for (_, n), end in zip(based, ends, strict=False) if n in wanted]
+    others = sorted(wanted.difference(n for _, n in based))
+    if based and len(logs) > 1:  # Kafka names segments by 20 digits
+        problems += [(n, "not_a_segment", f"{n}: not read, because its name is not a base offset") for n in others]
+        return segments
+    return segments + [SegmentFile(path, n) for n in others]

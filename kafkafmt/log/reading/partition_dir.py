@@ -4,39 +4,97 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from ..format import files
+from ..format.names import base_offset_of, file_name
 
 INTERNAL_PREFIX = "__"
 """The names of Kafka's internal topics begin with this prefix."""
 
 
-@dataclass(frozen=True)
 class SegmentFile:
     """A `.log` file, as it was when its directory was listed.
 
+    A log directory can have a million segments. So a segment does not keep its path and its name,
+    but creates them when they are used.
+
+    Parameters
+    ----------
+    folder : Path
+        Path of the directory. All segments of a partition share the object.
+    name : str
+        Name of the file.
+    next_base : int, optional
+        Base offset of the next segment. By default, there is none.
+    last : bool, default True
+        Whether the file is the last segment of its partition.
+    size : int, optional
+        Size of the file, in bytes. By default, it is determined when it is first used.
+
     Attributes
     ----------
-    path : Path
-        Path of the file.
     base_offset : int or None
         Base offset in the file's name. None if the name is not a base offset.
-    next_base : int or None
-        Base offset of the next segment; None for the last one.
-    last : bool
-        Whether the file is the last segment of its partition.
-    size : int
-        Size of the file, in bytes.
     """
 
-    path: Path
+    __slots__ = ("_name", "_size", "base_offset", "folder", "last", "next_base")
+
+    folder: Path
     base_offset: int | None
     next_base: int | None
     last: bool
-    size: int
+
+    def __init__(
+        self, folder: Path, name: str, next_base: int | None = None, last: bool = True, size: int | None = None
+    ) -> None:
+        self.folder = folder
+        self.base_offset = base_offset_of(name)
+        self._name = name if self.base_offset is None else None
+        self.next_base = next_base
+        self.last = last
+        self._size = size
 
     @property
     def name(self) -> str:
         """Name of the file."""
-        return self.path.name
+        if self._name is not None:
+            return self._name
+        assert self.base_offset is not None
+        return file_name(self.base_offset)
+
+    @property
+    def path(self) -> Path:
+        """Path of the file."""
+        return self.folder / self.name
+
+    @property
+    def size(self) -> int:
+        """Size of the file, in bytes, when this property was first used.
+
+        0 if the size cannot be read. Opening the file then raises the error.
+        """
+        if self._size is None:
+            try:
+                self._size = files.file_size(self.path) or 0
+            except OSError:
+                self._size = 0
+        return self._size
+
+    def __repr__(self) -> str:
+        return f"SegmentFile({str(self.path)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SegmentFile):
+            return NotImplemented
+        return (self.folder, self.name, self.next_base) == (other.folder, other.name, other.next_base)
+
+    def __hash__(self) -> int:
+        return hash((self.folder, self.name))
+
+    def __reduce__(self) -> Any:
+        """Pickle the size too, so that a task on another host has the size that the driver saw."""
+        return SegmentFile, (self.folder, self.name, self.next_base, self.last, self.size)
 
 
 @dataclass

@@ -36,6 +36,8 @@ _NAMES = {
     "gz": "gzip", "tgz": "gzip", "zst": "zstd", "zstd": "zstd", "tzst": "zstd", "lz4": "lz4", "xz": "xz", "txz": "xz", "lzma": "xz",
     "bz2": "bzip2", "tbz": "bzip2", "tbz2": "bzip2", "7z": "7-Zip", "zip": "zip", "tar": "tar",
 }  # fmt: skip
+_NOT_PACKED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+"""Extensions of nearly all files of a partition. Comparing them is faster than searching for `_SUFFIX`."""
 _SUFFIX = re.compile(rf"((?:\.tar)?\.({'|'.join(_NAMES)}))\Z", re.IGNORECASE)
 
 
@@ -80,7 +82,11 @@ def _stems(names: list[str]) -> list[tuple[str, str]]:
 
     The stem is the name without this extension.
     """
-    return [(name, name[: found.start()]) for name in names if (found := _SUFFIX.search(name))]
+    return [
+        (name, name[: found.start()])
+        for name in names
+        if not name.endswith(_NOT_PACKED) and (found := _SUFFIX.search(name))
+    ]
 
 
 def has_valid_batch(path: Path) -> bool:

@@ -201,26 +201,18 @@ def test_link_to_a_missing_segment_is_an_error_of_its_partition(folder: Path) ->
         list(log["t", 0])
 
 
-def test_segment_removed_between_listing_and_stat_is_handled_alike(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kafkafmt.log.format import files
-
-    real, disappearing = files.file_size, name_of(0)
-
-    def removing_file_size(path: Path) -> int | None:
-        if path.name == disappearing:
-            path.unlink(missing_ok=True)
-        return real(path)
-
-    monkeypatch.setattr(files, "file_size", removing_file_size)
-    log = kafkafmt.open(folder.parent)
-    assert [m.rpartition(": ")[2] for m in log.messages] == ["deleted by retention before it was read"]
-    assert log["t", 0].log_start_offset == 5
-    disappearing = name_of(10)
-    log = kafkafmt.open(folder.parent)
+def test_segment_removed_between_listing_and_stat_is_handled_alike(folder: Path) -> None:
+    directory, messages = discover([folder.parent]).partitions[0], list[str]()
+    (folder / name_of(0)).unlink()
+    assert [s.size > 0 for s in directory.segments] == [s.name != name_of(0) for s in directory.segments]
+    log = PartitionLog(directory, tell=messages.append)
+    assert [r.offset for r in log.records()] == list(range(5, 20))
+    assert [m.rpartition(": ")[2] for m in messages] == ["deleted by retention before it was read"]
+    directory = discover([folder.parent]).partitions[0]
+    (folder / name_of(10)).unlink()
+    assert directory.segments[1].size == 0
     with pytest.raises(UnavailableSegmentError):
-        list(log["t", 0])
+        list(PartitionLog(directory).records())
 
 
 def test_adopted_plan_raises_if_the_file_is_another_one(folder: Path) -> None:
