@@ -31,7 +31,10 @@ def test_missing_topic_or_partition_is_reported_with_the_nearest(log_directory: 
         ("-t pay", "no topic matches 'pay': the nearest is payments"),
         ("-t zzz", "no topic matches 'zzz': there are orders and payments"),
         ("-t orders -p 7", "orders has no partition 7: there are partitions 0 to 2"),
-        ("-t payments -p 2,3", "payments has no partition 2: there is partition 0; payments has no partition 3: there is partition 0"),
+        (
+            "-t payments -p 2,3",
+            "payments has no partition 2: there is partition 0; payments has no partition 3: there is partition 0",
+        ),
         ("-p 9", "no topic has partition 9: there are partitions 0 to 2"),
     ):
         done = kafkafmt(command, log_directory, *selection.split())
