@@ -190,7 +190,7 @@ class Run:
                 self.tell(message)
             return found
         if replicas is not None:
-            raise ValueError("replicas must be given to kafkafmt.open, not together with an open log")
+            raise ValueError("replicas cannot be given with an open log; pass it to kafkafmt.open")
         return source.discovery
 
     def choose(

@@ -99,7 +99,7 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
             inner += columns.offset[: columns.rows].tolist()
         if inner and inner[-1] == lasts[i]:
             firsts[i] = inner[0]
-        else:  # indexes and brokers use the offset of the wrapper message
+        else:  # the offset of the wrapper message is wrong, but indexes and brokers use it
             firsts[i] = lasts[i] + 1
     starts = table["position"] + position
     found.positions += starts.tolist()

@@ -24,8 +24,8 @@ from ...types import IntArray
 from ..format.files import FileView
 
 STEP = 1 << 12
-"""Distance between the positions for which CRCs are kept, in bytes. The CRC of a span that is not
-longer than this is computed directly.
+"""Distance in bytes between the positions for which CRCs are cached. The CRC of a shorter span is
+computed directly.
 """
 FEW = 8
 """If fewer batches than this end at the same position, scalar arithmetic is faster than a table."""
@@ -34,7 +34,7 @@ FEW = 8
 class SpanCrcs:
     """Computes CRCs of spans of one open file.
 
-    CRCs at regular positions of the file are kept, so each byte is read only once for all long
+    CRCs at regular positions of the file are cached, so each byte is read only once for all long
     spans.
     """
 

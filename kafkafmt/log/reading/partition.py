@@ -41,7 +41,7 @@ class PartitionLog(PlannedLog):
     read_seconds: float
     decompress_seconds: float
     confirmed_only: bool = False
-    """Whether to raise `UnconfirmedError` instead of making the plan of a segment."""
+    """Whether to raise `UnconfirmedError` if a segment must be planned."""
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
@@ -178,7 +178,7 @@ class PartitionLog(PlannedLog):
         """Yield the batches of one extent, which is read without other extents."""
         view, adopted = walker.view, plan.segment.name in self._adopted
         if adopted and view.size < extent.end:
-            raise changed(plan.segment, f"it has {view.size} bytes, but had at least {extent.end}")
+            raise changed(plan.segment, f"it has {view.size} bytes now, but had at least {extent.end}")
         begin, before = extent.position, extent.first_offset - 1
         long = extent.end - begin > MAX_HEADERS_READ
         if before + 1 < start and long and (found := reach(view, start, begin, extent.end, before)):

@@ -117,8 +117,8 @@ def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see:
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
     """Return the offsets at which to split a run, so that one batch of it becomes a separate run.
 
-    This batch is the first one whose last offset is `border` or higher. The run begins at the file
-    position `position` and ends at `end`.
+    The separate run contains the first batch whose last offset is `border` or higher. `position`
+    and `end` are the file positions at which the original run begins and ends.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -185,8 +185,8 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
 
     `others` contains the indexes of the rejected runs. Return two arrays of indexes: the found runs
     in file order, and the accepted and found runs in offset order. If several runs fit in one gap,
-    the first run is used. A run whose offsets overlap those of a remaining run is not used, because
-    the result would depend on the order of the two runs.
+    the first run is used. A run whose offsets overlap those of another rejected run is not used,
+    because the result would depend on the order of the two runs.
     """
     none = np.empty(0, np.int64)
     if not len(chosen) or not len(others):
@@ -311,7 +311,7 @@ def _objects(cls: type[Object], set_fields: list[Any], n: int, *columns: Sequenc
 
 
 def _out_of_place(file: str, runs: list[Run]) -> list[Finding]:
-    """Return a finding for each run that is delivered at another place than its place in the file."""
+    """Return a finding for each run that is delivered out of file order."""
     what = "the batch is out of place in the file; it is delivered where its offsets fit"
     messages = [f"offsets {r.first_offset} to {r.last_offset} at position {r.position}: {what}" for r in runs]
     n = len(runs)
@@ -364,7 +364,7 @@ class _Around:
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
         """Return the last extent that begins at or before the first offset of `piece`, and the next extent.
 
-        An extent that does not exist is None.
+        Each of the two extents is None if it does not exist.
         """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]
@@ -446,5 +446,5 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
         return "the file ends inside a batch"
     inside = size is not None and position < zeros < position + size
     if bad.code == ChecksumError.code and inside and walker.size - zeros >= MIN_ZERO_TAIL:
-        return "the last batch was not written to its end"
+        return "the last batch was not written completely"
     return None

@@ -163,7 +163,7 @@ class PlannedLog:
     def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
         """Report that retention has removed the file of a segment.
 
-        If the file is missing for any other reason, raise `UnavailableSegmentError`.
+        If retention has not removed the file, raise `UnavailableSegmentError`.
         """
         check_retention(self.directory, segment)
         self.tell(f"{segment.path}: deleted by retention {moment} it was read")

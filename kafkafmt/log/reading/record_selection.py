@@ -39,7 +39,7 @@ class OffsetBound(NamedTuple):
     committed: Mapping[tuple[str, int], int] = MappingProxyType({})
 
     def find(self, log: PartitionLog, below_log_start: bool = False) -> int | None:
-        """Return the offset of the bound in a partition, or None if no record is at or after its time."""
+        """Return the offset of the bound in a partition, or None for a time after all records."""
         if self.kind == "offset":
             return min(self.n, NO_END)
         if self.kind == "before_end":
@@ -50,7 +50,7 @@ class OffsetBound(NamedTuple):
         return None if hit is None else hit.offset
 
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
-        """Return the offset of the bound in a partition, or the log end offset if no record is at or after its time."""
+        """Return the offset of the bound in a partition, or the log end offset for a time after all records."""
         offset = self.find(log, below_log_start)
         return log.next_offset if offset is None else offset
 
@@ -131,8 +131,8 @@ class Selection:
     def resolve(self, log: PartitionLog) -> OffsetInterval:
         """Return the selected records of one partition as an interval of offsets.
 
-        The interval may extend beyond the last stable offset. `PartitionLog.chunks` applies that
-        limit, because it requires reading the whole log.
+        The interval may extend beyond the last stable offset. `PartitionLog.chunks` applies this
+        limit later, because finding the last stable offset requires reading the whole log.
         """
         low = 0 if self.below_log_start else log.log_start_offset
         if self.start is not None:

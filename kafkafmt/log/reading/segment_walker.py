@@ -216,7 +216,7 @@ class Walker:
         ):
             return ChecksumError("the CRC does not match the crc field", position, base_offset, position + size)
         if size > max(self.max_batch_bytes, len(self._buffer)):
-            message = f"a batch of {size} bytes is more than the limit of {self.max_batch_bytes}"
+            message = f"the batch has {size} bytes; the limit is {self.max_batch_bytes}"
             return TooLargeError(message, position, base_offset, position + size)
         return None
 

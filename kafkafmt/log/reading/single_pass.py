@@ -92,7 +92,7 @@ class SinglePass:
         self, view: FileView, segment: SegmentFile, stretch: Stretch | None, max_batch_bytes: int, compacted: bool
     ) -> None:
         if stretch is not None and view.size < stretch.end.position:
-            raise changed(segment, f"it has {view.size} bytes, but had at least {stretch.end.position}")
+            raise changed(segment, f"it has {view.size} bytes now, but had at least {stretch.end.position}")
         self.complete: bool = False
         self.remainder: Remainder = Remainder(stretch, begun=stretch is not None)
         if stretch is not None:
@@ -282,7 +282,7 @@ class Remainder:
     def of(self, plan: SegmentPlan) -> SegmentPlan:
         """Return a plan with the batches and damaged spans that remain to be delivered.
 
-        Its extents may begin before the remaining batches, or end after them.
+        The extents of the plan may begin before the remaining batches, or end after them.
         """
         if self.stretch is not None:
             low, high = self.position, self.stretch.end.position

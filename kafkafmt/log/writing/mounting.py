@@ -119,7 +119,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the unchosen metadata logs in the log directories of the chosen partitions."""
+    """Return the metadata logs in the log directories of the chosen partitions, except chosen metadata logs."""
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
@@ -127,7 +127,7 @@ def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[Part
 
 
 def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
-    """Return messages that list those of the partitions that a KRaft broker would not serve."""
+    """Return messages that list the partitions that a KRaft broker would not serve."""
     wanted = [key for key in partitions if key[0] != CLUSTER_METADATA]
     if not wanted:
         return []
