@@ -1,8 +1,8 @@
 """Compare the snapshots, transaction indexes and leader epochs of a partition with its batches.
 
 The state of the producers is computed from the snapshot of the first segment and all batches of the
-log. If batches are missing because of compaction or damage, only those facts are compared that the
-remaining batches can confirm or refute.
+log. If compaction or damage has removed batches, the audit compares only facts that the remaining
+batches can confirm or refute.
 """
 
 from __future__ import annotations

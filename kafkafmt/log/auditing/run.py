@@ -160,8 +160,8 @@ class Run:
         """Call a function for all items in threads; return the results in item order.
 
         Results that are None are omitted. If a call fails or the user presses Ctrl-C, the other
-        threads stop at their next call of `advance`. If `wait` is True, the error is raised only
-        after these threads have stopped.
+        threads stop at their next call of `advance`. If `wait` is True, the error is raised after
+        all threads have stopped.
         """
         pool = ThreadPoolExecutor(self.threads(threads))
         try:

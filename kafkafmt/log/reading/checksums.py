@@ -69,7 +69,7 @@ class SpanCrcs:
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
-        """Return the file positions of those batches in `beyond` that are valid.
+        """Return the file positions of the valid batches in `beyond`.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class SpanCrcs:
                 continue
             stored = _int32(window, starts[rows] + (CRC_AT if castagnoli else LEGACY_CRC_AT)) & 0xFFFFFFFF
             borders = np.flatnonzero(np.diff(ends[rows], prepend=-1, append=-1)).tolist()
-            for a, b in itertools.pairwise(borders):  # batches that end at the same position form one group
+            for a, b in itertools.pairwise(borders):  # batches with the same end are processed together
                 end = int(ends[rows[a]])
                 moved = _append(castagnoli, crcs[rows[a:b]], self.span(castagnoli, window_end, end), end - window_end)
                 found += (starts[rows[a:b]][moved == stored[a:b]] + window_at).tolist()

@@ -111,7 +111,7 @@ def divide(
     end: int = NO_END,
     range_bytes: int = RANGE_BYTES,
 ) -> list[Range] | None:
-    """Divide a stretch into ranges of about `range_bytes` bytes.
+    """Divide a part of a segment into ranges of about `range_bytes` bytes.
 
     Only ranges that can contain offsets in [start, end) are returned.
 
@@ -179,11 +179,11 @@ def divide(
 
 
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stretch:
-    """Return the shortest stretch of a segment that contains the offsets [start, end).
+    """Return the shortest part of a segment that contains the offsets [start, end).
 
-    The stretch is the whole segment, as listed, if there is no usable index. The batch headers at
-    the start and the end of the stretch are read. They must confirm that no batch outside the
-    stretch contains offsets in [start, end).
+    If there is no usable index, the result is the whole segment, as listed. If there is, the batch
+    headers at both ends of the result are read. They must confirm that no other batch contains
+    offsets in [start, end).
     """
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
@@ -208,7 +208,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stret
 
 
 def _begins(log: FileView, border: Border, wanted: Callable[[int], bool]) -> bool:
-    """Return whether a plausible batch header is at a border, and `wanted` is true for its first offset."""
+    """Return whether a plausible batch header is at the position of `border`, and `wanted` accepts its first offset."""
     try:
         first, last, _ = read_head(log, border.position)
     except KafkaFormatError:
@@ -243,10 +243,11 @@ def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border 
 def _entries(
     segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
 ) -> tuple[IntArray, IntArray] | None:
-    """Return the offsets and positions of the index entries for a stretch and a range of offsets.
+    """Return the offsets and positions of the index entries that are needed to divide a part of a segment.
 
-    The last two entries before the range and the first two entries after it are included. Each
-    position is included only once. If the entries are not in increasing order, return None.
+    The last two entries before the offsets [start, end) and the first two entries after them are
+    included. Each position is included only once. If the entries are not in increasing order,
+    return None.
     """
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position

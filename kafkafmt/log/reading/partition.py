@@ -34,7 +34,7 @@ FEW_EXTENTS = 4
 
 
 class PartitionLog(PlannedLog):
-    """Reads the segments of one partition. Its parameters are those of `PlannedLog`."""
+    """Reads the segments of one partition. For the parameters, see `PlannedLog`."""
 
     bytes_read: int
     reads: int
@@ -78,7 +78,7 @@ class PartitionLog(PlannedLog):
     def restrict(self, segment: SegmentFile, stretch: Stretch) -> None:
         """Read only one part of a segment, so that several tasks can share the segment.
 
-        A task reads the batches and the damaged spans that begin in its stretch.
+        A task reads the batches and the damaged spans that begin in its part of the segment.
         """
         self._stretches[segment.name] = stretch
 

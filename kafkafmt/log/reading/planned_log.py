@@ -238,10 +238,10 @@ class PlannedLog:
         return Events(self._plan_of_range(segment, start, end) or self.plan(segment), start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
-        """Return a plan of only those batches that have offsets in [start, end).
+        """Return a plan of only the batches with offsets in [start, end), or None if the segment must be planned.
 
         The batches are found with the offset index. If it is unusable, they are found by their
-        headers. Return None in these cases:
+        headers. The result is None in these cases:
 
         - All offsets of the segment are requested, or the segment has already been planned.
         - The range is damaged, or it has a gap although the log is not compacted. Then the whole

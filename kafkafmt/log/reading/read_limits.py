@@ -1,4 +1,4 @@
-"""`ReadLimits`: how segments are read."""
+"""Define `ReadLimits`, the settings for reading segments."""
 
 from __future__ import annotations
 

@@ -243,9 +243,9 @@ class Search(BatchFinder):
         """Return the end of the consecutive valid batches, starting with `find`, that are inside the damaged batch.
 
         The batch `find` is inside the damaged batch if its first offset is in the offset range that
-        the header of the damaged batch states. No later batch of the log can have such an offset.
-        The header is trusted only if its first offset is `expected` and its fields agree with each
-        other. If `find` is not inside the damaged batch, return 0.
+        the header of the damaged batch states. No later batch of the log can have an offset in this
+        range. The header is trusted only if its first offset is `expected` and its fields agree
+        with each other. If `find` is not inside the damaged batch, return 0.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)

@@ -159,10 +159,10 @@ class SinglePass:
         return part.extent.first_offset <= start
 
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
-        """Return the first offset after a border, or None if the batches before and after the border contradict it.
+        """Return the first offset after `border`, or None if the batches before and after `border` contradict it.
 
-        `before` is the position in the index entry before the border. The batches from `before`
-        onwards must end exactly at the border, with offsets below the returned offset. At the start
+        `before` is the position in the index entry before `border`. The batches from `before`
+        onwards must end exactly at `border`, with offsets below the returned offset. At the start
         and the end of a segment, return None.
         """
         first = self._first_offset_at(border, after)
@@ -226,9 +226,9 @@ class SinglePass:
         return None if first is None or first <= last or (dense and first != last + 1) else first
 
     def _first_offset_at(self, border: Border, after: int) -> int | None:
-        """Return the first offset in the batch header at a border, or None if the index contradicts the header.
+        """Return the first offset in the batch header at `border`, or None if the index contradicts the header.
 
-        `after` is the offset in the index entry before the border. At the start and the end of a
+        `after` is the offset in the index entry before `border`. At the start and the end of a
         segment, return None.
         """
         if not border.indexed:

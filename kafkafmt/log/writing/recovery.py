@@ -1,8 +1,9 @@
 """Open a partition directory for writing, and recover it after a crash.
 
 Kafka's counterparts are ``LogLoader`` and ``LogSegment.recover``. After a clean shutdown, only the
-last segment is read. Otherwise, all segments from the recovery point onwards are read. Invalid data
-at the end of the log is truncated, and indexes that do not match the batches are rebuilt.
+last segment is read. After an unclean one, all segments from the recovery point onwards are read.
+Invalid data at the end of the log is truncated, and indexes that do not match the batches are
+rebuilt.
 
 A broker truncates the log at any damage and deletes everything after it. This module truncates at
 damage only if the caller requests it, because valid batches may follow.
