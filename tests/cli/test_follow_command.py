@@ -100,7 +100,7 @@ def test_appended_records_and_changes_are_printed_at_once(log_directory: Path, f
     assert running.lines(4) == [("t", 0, 4), ("t", 0, 5), ("t", 1, 0), ("t", 1, 1)]
     assert "t-1: new" in running.error()
     (log_directory / "t-0" / f"{4:020}.log").write_bytes(some(4, 1))
-    assert "truncated, from offset 6 to 5" in running.error()
+    assert "truncated: it ended at offset 6, and now ends at 5" in running.error()
     assert running.end() == 130
 
 

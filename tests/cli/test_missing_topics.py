@@ -30,9 +30,12 @@ def test_missing_topic_or_partition_is_reported_with_the_nearest(log_directory: 
         ("-t oders", "no topic matches 'oders': the nearest is orders"),
         ("-t pay", "no topic matches 'pay': the nearest is payments"),
         ("-t zzz", "no topic matches 'zzz': there are orders and payments"),
-        ("-t orders -p 7", "orders has no partition 7: there are 0 to 2"),
-        ("-t payments -p 2,3", "payments has no partition 2: there is 0; payments has no partition 3: there is 0"),
-        ("-p 9", "no topic has partition 9: there are 0 to 2"),
+        ("-t orders -p 7", "orders has no partition 7: there are partitions 0 to 2"),
+        (
+            "-t payments -p 2,3",
+            "payments has no partition 2: there is partition 0; payments has no partition 3: there is partition 0",
+        ),
+        ("-p 9", "no topic has partition 9: there are partitions 0 to 2"),
     ):
         done = kafkafmt(command, log_directory, *selection.split())
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kafkafmt: {line}\n")
@@ -43,7 +46,7 @@ def test_existing_partitions_are_shown_and_missing_ones_reported(log_directory: 
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     assert done.stderr.splitlines() == [
         "kafkafmt: no topic matches 'oders': the nearest is orders",
-        "kafkafmt: payments has no partition 5: there is 0",
+        "kafkafmt: payments has no partition 5: there is partition 0",
     ]
 
 
@@ -57,7 +60,7 @@ def test_seek_reports_a_missing_topic_or_partition(log_directory: Path) -> None:
     done = kafkafmt("seek", log_directory, "-t", "order", "-p", "1", "--offset", "0")
     assert (done.returncode, done.stderr) == (2, "kafkafmt: no topic matches 'order': the nearest is orders\n")
     done = kafkafmt("seek", log_directory, "-t", "orders", "-p", "9", "--offset", "0")
-    assert (done.returncode, done.stderr) == (2, "kafkafmt: orders has no partition 9: there are 0 to 2\n")
+    assert (done.returncode, done.stderr) == (2, "kafkafmt: orders has no partition 9: there are partitions 0 to 2\n")
 
 
 @pytest.mark.parametrize("command", ["ls", "cat", "verify"])

@@ -146,7 +146,7 @@ class PartitionAudit:
         for name, meaning in BEYOND.items():
             offset = self._log.directory.checkpoints.get(name, 0)
             if end < offset <= MAX_OFFSET:
-                message = f"it has offset {offset}, but the log ends at {end}: {meaning}"
+                message = f"the checkpoint has offset {offset}, but the log ends at {end}: {meaning}"
                 found.append(Finding(name, "checkpoint_beyond_end", message))
         return found
 

@@ -72,9 +72,7 @@ def _load(
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
         first, second = (int(c[n]) for c in whole(data, base))
-        message = (
-            f"entry {n} ({first}, {second}) is not larger than the one before it, and is not part of a tail of zeros"
-        )
+        message = f"entry {n} ({first}, {second}) is not larger than the previous entry, and is not one of the zeros at the end"
         found.append(Finding(path.name, "index_garbage", message))
     return _File(path.name, columns, found)
 
@@ -167,10 +165,10 @@ class IndexAudit:
         def why(i: int) -> str:
             entry = f"has offset {offsets[i]} at position {positions[i]}"
             if self._first_of[i] == MANY:
-                return f"{entry}, but no batch starts there"
+                return f"{entry}, but no batch starts at that position"
             if self._last_of[i] < 0:
-                return f"{entry}, but the batch there has offsets {self._first_of[i]} to {self._last_at[i]}"
-            return f"{entry}, but the batch that ends with that offset starts at {self._last_of[i]}"
+                return f"{entry}, but the batch at that position has offsets {self._first_of[i]} to {self._last_at[i]}"
+            return f"{entry}, but the batch that ends with that offset starts at position {self._last_of[i]}"
 
         return _findings(self._offset, wrong, beyond, why, lambda i: f"offset {offsets[i]} at position {positions[i]}")
 
@@ -186,8 +184,8 @@ class IndexAudit:
             if self._timestamp_of[i] == -2:
                 return f"{entry}, but no batch contains that offset"
             if self._timestamp_of[i] != times[i]:
-                return f"{entry}, but the batch with that offset has {self._timestamp_of[i]}"
-            return f"{entry}, but a batch before that offset has {self._largest_upto[i]}"
+                return f"{entry}, but the batch with that offset has timestamp {self._timestamp_of[i]}"
+            return f"{entry}, but an earlier batch has timestamp {self._largest_upto[i]}"
 
         return _findings(self._time, wrong, beyond, why, lambda i: f"timestamp {times[i]} at offset {offsets[i]}")
 
@@ -213,7 +211,7 @@ def _between(values: np.ndarray, low: int, high: int) -> slice:
 
 def _others(mask: np.ndarray) -> str:
     n = int(mask.sum())
-    return f"; {n} of {len(mask)} entries are wrong in this way" if n > 1 else ""
+    return f"; {n} of {len(mask)} entries have this problem" if n > 1 else ""
 
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:

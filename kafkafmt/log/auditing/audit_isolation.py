@@ -62,7 +62,7 @@ class IsolationAudit:
     def take_back(self) -> None:
         """Restore the state that the last call of `mark` saved.
 
-        The cost depends only on the number of batches that were added since `mark` was called.
+        Restoring the state takes time only for the batches that were added since `mark` was called.
         """
         del self._ended[self._ended_before :]
         for producer_id, span in self._before.items():
@@ -179,8 +179,8 @@ def _of_producer(
             elif not ours and filtered:
                 yield Difference(
                     producer_id, e.first, e.last,
-                    "kafkafmt delivers them, but a consumer may drop them, because it drops this producer's records after an "
-                    "aborted transaction that has lost its marker",
+                    "kafkafmt delivers them, but a Kafka consumer may drop them, because the marker of an earlier aborted "
+                    "transaction of the same producer is missing",
                 )  # fmt: skip
         # A consumer applies an index entry of a producer only up to the producer's next abort
         # marker.

@@ -1,8 +1,8 @@
 """Compare the snapshots, transaction indexes and leader epochs of a partition with its batches.
 
 The state of the producers is computed from the snapshot of the first segment and all batches of the
-log. If batches are missing because of compaction or damage, only those facts are compared that the
-remaining batches can confirm or refute.
+log. If compaction or damage has removed batches, the audit compares only facts that the remaining
+batches can confirm or refute.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class StateAudit:
     def mark(self) -> None:
         """Save the current state, so that `take_back` can restore it.
 
-        The cost does not depend on the number of producers.
+        Saving the state takes the same time for any number of producers.
         """
         found, whole = len(self._found), self.complete
 
@@ -111,7 +111,7 @@ class StateAudit:
     def take_back(self) -> None:
         """Restore the state that the last call of `mark` saved.
 
-        The cost depends only on the number of batches that were added since `mark` was called.
+        Restoring the state takes time only for the batches that were added since `mark` was called.
         """
         while self._undo:
             self._undo.pop()()
@@ -159,9 +159,9 @@ class StateAudit:
     def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
         """Compare the leader epochs of batches with the leader epoch checkpoint.
 
-        All batches between the offsets of two consecutive entries must have the epoch of the first
-        of these entries. Batches before the first entry can have any epoch. Batches after the last
-        entry can have a higher epoch than that entry.
+        All batches between the offsets of two consecutive checkpoint entries must have the epoch of
+        the first entry. Batches before the first entry can have any epoch. Batches after the last
+        entry can also have a higher epoch.
         """
         if not self._epochs:
             return
@@ -178,7 +178,7 @@ class StateAudit:
                 self._undo.append(partial(self._epochs_reported.remove, int(at[i])))
                 epoch, offset = self._epochs[int(at_end[i])]
                 batch = f"the batch at offset {rows['base_offset'][i]} in {segment.name} has epoch {rows['leader_epoch'][i]}"
-                message = f"it says that epoch {epoch} begins at offset {offset}, but {batch}"
+                message = f"the checkpoint says that epoch {epoch} begins at offset {offset}, but {batch}"
                 self._found.append(Finding(LEADER_EPOCHS, "leader_epoch_mismatch", message))
 
     def _compare(self, offset: int) -> None:
@@ -226,7 +226,7 @@ class StateAudit:
             if offset <= next_offset:
                 self._compare(offset)
             else:
-                message = f"it was taken at offset {offset}, after the log's end at {next_offset}"
+                message = f"the snapshot was taken at offset {offset}, but the log ends at {next_offset}"
                 self._found.append(Finding(self._snapshots[offset], "snapshot_beyond_end", message))
         for segment in self._segments:
             self._found += self._wrong_transactions(segment)
@@ -266,10 +266,14 @@ class StateAudit:
         for own in (
             list(ours.values())[:1] if self._indexed else ()
         ):  # a copy of the `.log` files alone has no transaction indexes
-            message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for it"
-            message += f" (nor for {len(ours) - 1} more)" if len(ours) > 1 else ""
+            message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for this transaction"
+            message += f" (nor for {len(ours) - 1} other transactions)" if len(ours) > 1 else ""
             found.append(
-                Finding(path.name, "index_mismatch", f"{message}; a broker that uses it delivers them as committed")
+                Finding(
+                    path.name,
+                    "index_mismatch",
+                    f"{message}; a broker that uses the index delivers the records as committed",
+                )
             )
         return found
 

@@ -198,8 +198,8 @@ def describe(
 
     Notes
     -----
-    Every batch header is read, and every CRC is checked. The only records that are decoded are
-    those in the batch that contains the log start offset.
+    Every batch header is read, and every CRC is checked. Records are decoded only in the batch that
+    contains the log start offset.
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     run = Run(progress, on_message)

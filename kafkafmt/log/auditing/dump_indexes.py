@@ -56,7 +56,7 @@ def index_sanity(path: Path, base_offset: int) -> list[Problem]:
     if len(data) % size:
         return [finding(path, "index_length", partial_entry_message(len(data), size))]
     if data[len(used) * size :].strip(b"\0"):
-        message = f"entry {len(used)} is not larger than the one before it, and is not part of a tail of zeros"
+        message = f"entry {len(used)} is not larger than the previous entry, and is not one of the zeros at the end"
         return [finding(path, "index_garbage", message)]
     return []
 

@@ -59,7 +59,7 @@ class OpenTransaction:
 
     @property
     def remedy(self) -> str | None:
-        """The Kafka command that aborts the transaction on a broker. None if it is already aborted."""
+        """The Kafka command that aborts the transaction on a broker. None if the transaction is already aborted."""
         if self.aborted_at is not None:
             return None
         words = ["--topic", self.topic, "--partition", str(self.partition), "--start-offset", str(self.first_offset)]
@@ -68,7 +68,7 @@ class OpenTransaction:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of the transaction, without its topic and partition.
 
-        The report on the partition, which contains this object, names the topic and the partition.
+        The object is part of the report on a partition, which names the topic and the partition.
         """
         return {
             "producer_id": self.producer_id,
@@ -116,7 +116,7 @@ def abort_transactions(output: Path, transactions: Iterable[OpenTransaction]) ->
     if not partitions:
         return list(given.values())
     with warnings.catch_warnings(), LogDirectory(output) as directory:
-        # Salvage itself reports all stray partitions, so a warning would be a repetition.
+        # Salvage itself reports all stray partitions, so this warning is not needed.
         warnings.simplefilter("ignore", StrayPartitionWarning)
         for topic, partition in partitions:
             for producer, offset in directory.writer(topic, partition).abort_open_transactions():

@@ -160,8 +160,8 @@ class Run:
         """Call a function for all items in threads; return the results in item order.
 
         Results that are None are omitted. If a call fails or the user presses Ctrl-C, the other
-        threads stop at their next call of `advance`. If `wait` is True, the error is raised only
-        after these threads have stopped.
+        threads stop at their next call of `advance`. If `wait` is True, the error is raised after
+        all threads have stopped.
         """
         pool = ThreadPoolExecutor(self.threads(threads))
         try:
@@ -190,7 +190,7 @@ class Run:
                 self.tell(message)
             return found
         if replicas is not None:
-            raise ValueError("replicas must be given to kafkafmt.open, not together with an open log")
+            raise ValueError("replicas cannot be given with an open log; pass it to kafkafmt.open")
         return source.discovery
 
     def choose(

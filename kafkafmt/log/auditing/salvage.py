@@ -306,4 +306,4 @@ def _opened(chosen: Iterable[PartitionDir], limits: ReadLimits, run: Run) -> Ite
 
 def _note_links(left_out: Iterable[LeftOut], run: Run, directory: PartitionDir | None) -> None:
     for entry in left_out:
-        run.note(directory, entry.path, f"left out, {entry.reason}")
+        run.note(directory, entry.path, f"not copied, {entry.reason}")

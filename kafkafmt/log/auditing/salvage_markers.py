@@ -104,9 +104,9 @@ class _Search:
     def finish(self, lost: int) -> None:
         """Decide which markers to restore after the last batch of the copy.
 
-        `lost` is the number of bytes of the source after the last batch of the copy. A byte range
-        contains at most as many offsets as bytes, so index entries with a higher marker offset are
-        corrupted and ignored.
+        `lost` is the number of bytes of the source after the last batch of the copy. Every offset
+        takes at least one byte, so index entries with a higher marker offset are corrupted, and are
+        ignored.
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:

@@ -66,7 +66,7 @@ class Batches:
 
 
 def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece, KafkaFormatError]]) -> Batches:
-    """Read the batch headers of the pieces.
+    """Read the headers of the batches in the given spans of a segment.
 
     If a file has changed, spans that no longer contain valid batches are added to `bad`.
     """
@@ -99,7 +99,7 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
             inner += columns.offset[: columns.rows].tolist()
         if inner and inner[-1] == lasts[i]:
             firsts[i] = inner[0]
-        else:  # indexes and brokers use the offset of the wrapper message
+        else:  # the offset of the wrapper message is wrong, but indexes and brokers use it
             firsts[i] = lasts[i] + 1
     starts = table["position"] + position
     found.positions += starts.tolist()
@@ -135,7 +135,7 @@ def rising(batches: Batches) -> list[int]:
 def indexable(
     walker: Walker, name: str, pieces: Sequence[Piece], lower: int, next_base: int | None
 ) -> tuple[list[Piece], list[Damage]]:
-    """Return the batches that an offset index can contain, and damage for each of the other batches.
+    """Return the batches that an offset index can contain, and report all other batches as damage.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def indexable(
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """Merge pieces that are adjacent in the file."""
+    """Merge spans that are adjacent in the file."""
     joined: list[Piece] = []
     for piece in pieces:
         if joined and joined[-1].end == piece.position:
@@ -189,7 +189,7 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored]) -> Items:
-    """Return the pieces and the markers as one list in offset order."""
+    """Return the batches and the restored markers as one list in offset order."""
     items: Items = []
     waiting = list(markers)
     for piece in pieces:
@@ -207,12 +207,12 @@ def insert(walker: Walker, pieces: Sequence[Piece], markers: Sequence[Restored])
 
 
 def size_of(items: Items) -> int:
-    """Return the total size of the items in bytes."""
+    """Return the total size of batches and restored markers in bytes."""
     return sum(len(i.data) if isinstance(i, Restored) else i.end - i.position for i in items)
 
 
 def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
-    """Split the items into segments that an index can hold.
+    """Split batches and restored markers into segments that an index can hold.
 
     Yield the base offset and the items of each segment. Usually there is only one segment.
     `highest` is the largest offset in the items.

@@ -64,9 +64,9 @@ class Bounds:
         if not can_be_checkpointed(directory.topic, directory.partition):
             allowed = "1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
             why = f"no broker accepts this topic name (it needs {allowed}); rename the directory to salvage it"
-            raise OSError(errno.EINVAL, f"left out, topic {directory.topic!r}: {why}", str(directory.path))
+            raise OSError(errno.EINVAL, f"not copied, topic {directory.topic!r}: {why}", str(directory.path))
         if reason := self.reason_to_leave_out(directory.path):
-            raise OSError(errno.EINVAL, f"left out, {reason}", str(directory.path))
+            raise OSError(errno.EINVAL, f"not copied, {reason}", str(directory.path))
 
     def without_foreign_files(self, directory: PartitionDir) -> list[LeftOut]:
         """Make `directory` ignore files that are links to places outside the given paths.

@@ -280,8 +280,8 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
     """Return a finding for each gap between two segments that neither compaction nor damage explains.
 
     Only segments that are adjacent in the directory are compared. If only some of the `.log` files
-    were given as paths, there may be other files between them. A segment of which no batch can be
-    delivered is treated as if it ended where the previous segment ended.
+    were given as paths, there may be other files between them. A segment without deliverable
+    batches is treated as if it ended where the previous segment ended.
     """
     if log.compacted:
         return []

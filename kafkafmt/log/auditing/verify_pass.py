@@ -124,7 +124,7 @@ class VerifyPass:
         return False
 
     def _follow(self, plan: SegmentPlan) -> None:
-        """Stop collecting transactions if a segment is missing before the segment of `plan`.
+        """Stop collecting transactions if the segment before the segment of `plan` is missing.
 
         The marker of a transaction may have been in the missing segment.
         """

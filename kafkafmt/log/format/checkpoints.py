@@ -43,7 +43,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
         return []
     lines = text.splitlines()
     if lines[0].strip() != "0":
-        raise StructureError(f"{name}: version {lines[0][:40]!r} is not 0")
+        raise StructureError(f"{name}: the version is {lines[0][:40]!r}; it must be 0")
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
@@ -165,7 +165,7 @@ def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, st
     values = _properties(text)
     version = values.setdefault("version", "0")
     if version not in ("0", "1"):
-        raise StructureError(f"{name}: version {version[:40]!r} is neither 0 nor 1")
+        raise StructureError(f"{name}: the version is {version[:40]!r}; it must be 0 or 1")
     for key in ("cluster.id", "node.id") if version == "1" else ():
         if not values.get(key):
             raise StructureError(f"{name}: {key} is missing")

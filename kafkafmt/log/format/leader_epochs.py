@@ -86,8 +86,8 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     changes : sequence of (int, int)
         Pairs (epoch, base offset), as returned by `epochs_of`.
     """
-    # Of all sequences with one length, the best ends with the lowest epoch. For each length, `tops`
-    # contains the last epoch of the best sequence, and `ends` its last change.
+    # `tops` contains, for each length, the lowest epoch with which a sequence of that length can
+    # end. `ends` contains the last change of that sequence.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -114,7 +114,7 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
 
 
 def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epochs:
-    """Return the leader epochs of a log in which a leader starts `epoch` at `offset`.
+    """Add a leader epoch that starts at `offset`, and return the leader epochs of the log.
 
     Epochs that contradict the new epoch are removed.
     """
@@ -151,8 +151,8 @@ def believable_runs(
     """
     starts = [offset for _, offset in known]
     # `epochs`, `weights` and `ends` contain the last epoch, the weight and the last run of each
-    # sequence that can still become the best. Both epochs and weights increase from sequence to
-    # sequence.
+    # sequence that can still become part of the result. Both epochs and weights increase from
+    # sequence to sequence.
     epochs: list[int] = []
     weights: list[int] = []
     ends: list[int] = []

@@ -64,10 +64,9 @@ def index_base_of(file_name: str) -> int | None:
 
 
 def file_name(offset: int, suffix: str = ".log") -> str:
-    """Return the name of a file whose name consists of an offset and a suffix.
+    """Return a file name that consists of an offset and a suffix.
 
-    The offset is written with 20 digits. Such files are the files of a segment, and producer
-    snapshots.
+    The offset has 20 digits. The files of a segment and producer snapshots have such names.
     """
     return f"{offset:020}{suffix}"
 

@@ -110,7 +110,7 @@ class Producers:
     def take_back(self) -> None:
         """Restore the state that existed at the last call of `mark` or `take_back`.
 
-        The cost is proportional to the number of producers that have changed since the last call.
+        The cost is proportional to the number of producers whose state is restored.
         """
         for producer_id, (entry, first) in (self._before or {}).items():
             if entry is None:
@@ -134,8 +134,8 @@ class Producers:
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
         """Count the open transactions of producers other than those in `known`.
 
-        Return this number, and the entry of one such producer. The entry is None if the number is
-        0.
+        The result is the number of open transactions, and the entry of one of their producers. The
+        entry is None if the number is 0.
         """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)

@@ -73,14 +73,16 @@ def read_snapshot(data: bytes) -> list[ProducerEntry]:
         raise TruncatedError(f"the snapshot has {len(data)} bytes and ends before its version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version != VERSION:
-        raise UnsupportedError(f"snapshot version {version} is not {VERSION}")
+        raise UnsupportedError(f"the snapshot has version {version}; only version {VERSION} is supported")
     if len(data) < _HEAD.size:
         raise TruncatedError(f"the snapshot has {len(data)} bytes and ends before its entry count", len(data))
     _, crc, count = _HEAD.unpack_from(data)
     if core.crc32c(data[_CRC_START:]) != crc:
         raise ChecksumError("the snapshot's CRC does not match its crc field", 2)
     if not 0 <= count <= (len(data) - _HEAD.size) // _ENTRY.size:
-        raise StructureError(f"entry count {count} does not fit the snapshot's {len(data)} bytes", _CRC_START)
+        raise StructureError(
+            f"the entry count, {count}, does not match the size of the snapshot, {len(data)} bytes", _CRC_START
+        )
     return [ProducerEntry._make(e) for e in _ENTRY.iter_unpack(data[_HEAD.size : _HEAD.size + count * _ENTRY.size])]
 
 

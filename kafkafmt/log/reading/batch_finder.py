@@ -30,8 +30,8 @@ from .checksums import STEP, SpanCrcs, crc_covers
 FIRST_WINDOW = 1 << 16
 """Size of the first window, in bytes."""
 LARGEST_WINDOW = 1 << 20
-"""Size of the largest window, in bytes. The size doubles from FIRST_WINDOW up to this limit while
-each window directly follows the previous one.
+"""Size of the largest window, in bytes. The size doubles from FIRST_WINDOW up to this limit, as
+long as each window directly follows the previous one.
 """
 OVERLAP = 1 << 15
 """Number of bytes that two consecutive windows share. A damaged batch and the valid batches after

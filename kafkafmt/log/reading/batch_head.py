@@ -80,7 +80,7 @@ class Head:
 
 
 def whole_varint(raw: bytes) -> int | None:
-    """If the bytes `raw` are exactly one varint, return its value. Otherwise, return None."""
+    """Return the value of a varint that consists of exactly the bytes `raw`, or None if there is none."""
     try:
         value, end = core.read_varint(raw)
     except KafkaFormatError:

@@ -24,8 +24,8 @@ from ...types import IntArray
 from ..format.files import FileView
 
 STEP = 1 << 12
-"""Distance between the positions for which CRCs are kept, in bytes. The CRC of a span that is not
-longer than this is computed directly.
+"""Distance in bytes between the positions for which CRCs are cached. The CRC of a shorter span is
+computed directly.
 """
 FEW = 8
 """If fewer batches than this end at the same position, scalar arithmetic is faster than a table."""
@@ -34,7 +34,7 @@ FEW = 8
 class SpanCrcs:
     """Computes CRCs of spans of one open file.
 
-    CRCs at regular positions of the file are kept, so each byte is read only once for all long
+    CRCs at regular positions of the file are cached, so each byte is read only once for all long
     spans.
     """
 
@@ -69,7 +69,7 @@ class SpanCrcs:
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
-        """Return the file positions of those batches in `beyond` that are valid.
+        """Return the file positions of the valid batches in `beyond`.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class SpanCrcs:
                 continue
             stored = _int32(window, starts[rows] + (CRC_AT if castagnoli else LEGACY_CRC_AT)) & 0xFFFFFFFF
             borders = np.flatnonzero(np.diff(ends[rows], prepend=-1, append=-1)).tolist()
-            for a, b in itertools.pairwise(borders):  # batches that end at the same position form one group
+            for a, b in itertools.pairwise(borders):  # batches with the same end are processed together
                 end = int(ends[rows[a]])
                 moved = _append(castagnoli, crcs[rows[a:b]], self.span(castagnoli, window_end, end), end - window_end)
                 found += (starts[rows[a:b]][moved == stored[a:b]] + window_at).tolist()

@@ -22,7 +22,9 @@ class PartitionNotFoundError(LookupError):
 
     def __init__(self, missing: Collection[str] = ()) -> None:
         self.missing: tuple[str, ...] = tuple(missing)
-        super().__init__("; ".join(self.missing) or "all matching partitions are of Kafka's own topics, or not live")
+        super().__init__(
+            "; ".join(self.missing) or "all matching partitions belong to Kafka's internal topics or are not live"
+        )
 
     def __reduce__(self) -> tuple[type[PartitionNotFoundError], tuple[tuple[str, ...]]]:
         return type(self), (self.missing,)

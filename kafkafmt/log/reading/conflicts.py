@@ -18,8 +18,8 @@ from ...types import IntArray
 from .parts import Parts
 
 REACH = 2048
-"""Number of preceding runs with which each run is compared. Therefore, the number of consecutive
-runs that can be omitted is limited.
+"""Number of preceding runs with which each run is compared. Fewer than this many consecutive runs
+can be omitted.
 """
 
 
@@ -37,11 +37,12 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the runs whose base offset is implausible: single batches far ahead, directly after damage.
+    """Return a mask of the runs with an implausible base offset.
 
-    A run is far ahead if its distance from the previous run exceeds the range of offsets of a
-    segment. If the segment's base offset is 0, the first run is never in the mask, because the file
-    may be an excerpt of another segment.
+    The base offset of a run is implausible if the run is a single batch that directly follows
+    damage, and its distance from the previous run exceeds the range of offsets of a segment. If the
+    segment's base offset is 0, the first run is never in the mask, because the file may be an
+    excerpt of another segment.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]

@@ -112,9 +112,7 @@ class Follower:
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
         """Yield the records of accepted batches that have not been delivered yet."""
         if self.next < self._low:
-            self._tell(
-                f"{self.name}: offsets {self.next} to {self._low - 1} were removed before they were read (retention)"
-            )
+            self._tell(f"{self.name}: retention removed offsets {self.next} to {self._low - 1} before they were read")
             self.next = self._low
         end = self._end
         if self._selection.committed:
@@ -146,7 +144,7 @@ class Follower:
         if self._shrunk():
             before, self._stamp = self._end, ()
             self._begin()
-            self._tell(f"{self.name}: the log was truncated, from offset {before} to {self._end}")
+            self._tell(f"{self.name}: the log was truncated: it ended at offset {before}, and now ends at {self._end}")
             self.next = min(self.next, self._end)
             return
         for segment in log.segments:

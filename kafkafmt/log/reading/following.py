@@ -72,7 +72,7 @@ class Followers:
     def _add_new(self) -> None:
         for directory in self._rescan() if self._rescan is not None else ():
             if directory.key not in self._followers:
-                self._tell(f"{directory.topic}-{directory.partition}: new, followed from its start")
+                self._tell(f"{directory.topic}-{directory.partition}: new partition, followed from its start")
                 self._followers[directory.key] = self._make(directory, False)
 
     def records(

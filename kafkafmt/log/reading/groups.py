@@ -30,8 +30,8 @@ from .record_selection import Selection
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
 COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""The first two bytes of the key of an offset commit, which are its version. Both versions have the
-same fields.
+"""The version of the key of an offset commit, which is stored in its first two bytes. Both versions
+have the same fields.
 """
 GROUPS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
 MEMBERS = {5: "consumer", 10: "share", 19: "streams"}

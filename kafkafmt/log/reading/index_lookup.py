@@ -61,7 +61,7 @@ class TimeBounds(NamedTuple):
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Return a file position before which all batches end below `offset`, according to the offset index.
+    """Return a file position before which no batch has `offset` or a later one, according to the offset index.
 
     The position is the start of a batch. It is 0 if the index has no usable entry. If `exactly` is
     True, an entry is used only if its batch contains the offset in the entry. In a compacted log,
@@ -125,8 +125,8 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
 def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
     """Return the last index entry whose first field is at most `value`, and the entry after it.
 
-    Single entries are read until the bisection has reached one block of entries. The bytes read are
-    added to the counts of `log`.
+    The bisection reads single entries until one block of entries is left. The bytes read are added
+    to the counts of `log`.
     """
     try:
         with FileView(path) as view:

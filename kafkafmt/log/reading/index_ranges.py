@@ -31,8 +31,8 @@ records.
 """
 GROWTH = 4
 MAX_RANGE_BYTES = 16 << 20
-"""Size of the largest range, in bytes. If two entries of its index are farther apart, a segment is
-not divided.
+"""Size of the largest range, in bytes. A segment is not divided if two consecutive entries of its
+index are farther apart.
 """
 BLOCK_ENTRIES = 512
 """Number of index entries that are read at once when an entry is looked up."""
@@ -80,7 +80,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Range(Stretch):
-    """A stretch that is read into memory at once, with index entries for checks at its start and end.
+    """A part of a segment that is read into memory at once, with index entries to check its start and end.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Range(Stretch):
 
 
 def whole_segment(segment: SegmentFile, size: int) -> Stretch:
-    """Return a stretch with the first `size` bytes of a segment."""
+    """Return a `Stretch` with the first `size` bytes of a segment."""
     last = MAX_OFFSET - 1 if segment.next_base is None else segment.next_base - 1
     return Stretch(Border(0, last, indexed=False), Border(size, last, indexed=False))
 
@@ -111,7 +111,7 @@ def divide(
     end: int = NO_END,
     range_bytes: int = RANGE_BYTES,
 ) -> list[Range] | None:
-    """Divide a stretch into ranges of about `range_bytes` bytes.
+    """Divide a part of a segment into ranges of about `range_bytes` bytes.
 
     Only ranges that can contain offsets in [start, end) are returned.
 
@@ -179,11 +179,11 @@ def divide(
 
 
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stretch:
-    """Return the shortest stretch of a segment that contains the offsets [start, end).
+    """Return the shortest part of a segment that contains the offsets [start, end).
 
-    The stretch is the whole segment, as listed, if there is no usable index. The batch headers at
-    the start and the end of the stretch are read. They must confirm that no batch outside the
-    stretch contains one of the offsets.
+    If there is no usable index, the result is the whole segment, as listed. If there is, the batch
+    headers at both ends of the result are read. They must confirm that no other batch contains
+    offsets in [start, end).
     """
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
@@ -208,7 +208,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stret
 
 
 def _begins(log: FileView, border: Border, wanted: Callable[[int], bool]) -> bool:
-    """Return whether a plausible batch header is at a border, and `wanted` is true for its first offset."""
+    """Return whether a plausible batch header is at the position of `border`, and `wanted` accepts its first offset."""
     try:
         first, last, _ = read_head(log, border.position)
     except KafkaFormatError:
@@ -217,7 +217,7 @@ def _begins(log: FileView, border: Border, wanted: Callable[[int], bool]) -> boo
 
 
 def border_near(segment: SegmentFile, position: int) -> Border | None:
-    """Return the border at the first index entry whose position is `position` or higher, or None if there is none.
+    """Return a `Border` for the first index entry whose position is at least `position`, or None if there is none.
 
     Only a few KB of the index are read.
     """
@@ -225,12 +225,12 @@ def border_near(segment: SegmentFile, position: int) -> Border | None:
 
 
 def last_border(segment: SegmentFile) -> Border | None:
-    """Return the border at the last used index entry, or None if the index has no used entry."""
+    """Return a `Border` for the last used index entry, or None if the index has no used entry."""
     return _border_of(segment, lambda view: _last_entry(view, lambda at, _: at >= 0))
 
 
 def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border | None:
-    """Return the border at the index entry that `find` returns, or None if there is no such entry."""
+    """Return a `Border` for the index entry whose index `find` returns, or None if there is no such entry."""
     if segment.base_offset is None:
         return None
     try:
@@ -243,10 +243,11 @@ def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border 
 def _entries(
     segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
 ) -> tuple[IntArray, IntArray] | None:
-    """Return the offsets and positions of the index entries for a stretch and a range of offsets.
+    """Return the offsets and positions of the index entries that are needed to divide a part of a segment.
 
-    The last two entries before the range and the first two entries after it are included. Each
-    position is included only once. If the entries are not in increasing order, return None.
+    The last two entries before the offsets [start, end) and the first two entries after them are
+    included. Each position is included only once. If the entries are not in increasing order,
+    return None.
     """
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
@@ -280,8 +281,8 @@ def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArr
     """Return the index of the last entry for which `before` is true, or -1.
 
     The entry is found by bisection. The arguments of `before` are the relative offsets and the
-    positions of entries. It must be true for all entries up to the result, and false for all
-    others. Entries of zeros are unused, except for the first entry.
+    positions of entries. The result of `before` must be true for all entries up to the returned
+    one, and false for all others. Entries of zeros are unused, except for the first entry.
     """
     low, high = -1, view.size // OFFSET_ENTRY.itemsize
     while high - low > 1:
@@ -302,7 +303,7 @@ def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArr
 
 
 def _border(view: FileView, base: int, i: int) -> Border | None:
-    """Return the border at an index entry, or None if there is no such entry."""
+    """Return a `Border` for index entry `i`, or None if there is no such entry."""
     if i < 0:
         return None
     offsets, positions = _read(view, base, i, i + 1)

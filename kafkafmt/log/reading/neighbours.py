@@ -12,7 +12,7 @@ from .segment_walker import Walker
 class Neighbours:
     """The segments before and after a given segment.
 
-    A batch whose offsets are outside the range of its segment may be a copy of a batch in a
+    If the offsets of a batch are outside the range of its segment, the batch may be a copy from a
     neighbour. The file names of the segments determine the range.
     """
 

@@ -15,9 +15,7 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batches in a table."""
 CRC_INTERVAL = 4096
-"""Number of damaged batches in a sequence. After this many, an error message contains the CRCs of a
-batch again.
-"""
+"""After this many consecutive damaged batches, an error message contains the CRCs of a batch again."""
 SINGLE_SPANS = 16
 """Number of consecutive damaged spans that are stored separately. All further consecutive spans are
 merged.
@@ -103,7 +101,10 @@ class PartBuilder:
         i = len(bads) - 1
         self._merged += n
         bads.end[i] = end
-        bads.problems[i] = bads.code(i), f"{self._merged} damaged batches; the first: {self._first_message}"
+        bads.problems[i] = (
+            bads.code(i),
+            f"{self._merged} damaged batches; error of the first one: {self._first_message}",
+        )
 
     def add(self, rows: BatchTable, firsts: IntArray, start: int) -> None:
         """Add valid batches from a buffer that begins at the file position `start`."""

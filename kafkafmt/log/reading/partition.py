@@ -35,18 +35,18 @@ FEW_EXTENTS = 4
 
 
 class PartitionLog(PlannedLog):
-    """Reads the segments of one partition. Its parameters are those of `PlannedLog`."""
+    """Reads the segments of one partition. For the parameters, see `PlannedLog`."""
 
     bytes_read: int
     reads: int
     read_seconds: float
     decompress_seconds: float
     confirmed_only: bool = False
-    """Whether to raise `UnconfirmedError` instead of making the plan of a segment."""
+    """Whether to raise `UnconfirmedError` if a segment must be planned."""
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
-        """A dict from the file name of each segment to a plan of the batches that were delivered in one pass."""
+        """Plans with the batches that were delivered in one pass, by file name of the segment."""
         return {}
 
     @property
@@ -63,7 +63,7 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def transactions(self) -> Transactions:
-        """The outcomes of the log's transactions. The first use reads the whole log."""
+        """The outcomes of all transactions of the log. The first access reads the whole log."""
         return find_transactions(self)
 
     @cached_property
@@ -112,8 +112,7 @@ class PartitionLog(PlannedLog):
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
         """Use a segment plan and transaction outcomes that another process or machine has computed.
 
-        If the segment has changed since the plan was made, `parts` raises
-        `UnavailableSegmentError`.
+        If the segment has changed since it was planned, `parts` raises `UnavailableSegmentError`.
         """
         self._plans[plan.segment.name] = plan
         self._adopted.add(plan.segment.name)
@@ -121,9 +120,9 @@ class PartitionLog(PlannedLog):
             self.transactions = transactions
 
     def restrict(self, segment: SegmentFile, stretch: Stretch) -> None:
-        """Read only one stretch of a segment, so that several tasks can share the segment.
+        """Read only one part of a segment, so that several tasks can share the segment.
 
-        Each batch, and each damaged span, belongs to the stretch in which it begins.
+        A task reads the batches and the damaged spans that begin in its part of the segment.
         """
         self._stretches[segment.name] = stretch
 
@@ -131,8 +130,8 @@ class PartitionLog(PlannedLog):
         """Yield the batches with offsets in [start, end), in offset order.
 
         `on_damage` is called with each damaged span. If it is None, damage raises DamagedLogError.
-        If `grouped` is True, a part can contain several extents, and batches below `start`. Damage
-        between these extents is reported after the part.
+        If `grouped` is True, one part can contain several extents, and also batches below `start`.
+        Damage between the extents of a part is reported after the part.
         """
         for segment in self.segments_in(start, end):
             rest: Remainder | None = None
@@ -147,9 +146,9 @@ class PartitionLog(PlannedLog):
                 yield from self._remaining_parts(segment, rest, start, end, on_damage, grouped)
 
     def _in_one_pass(self, segment: SegmentFile, start: int, end: int) -> Generator[Part, None, Remainder | None]:
-        """Yield the batches of a segment that has no plan, as far as they can be confirmed.
+        """Yield the batches of an unplanned segment, up to the first range that cannot be confirmed.
 
-        Return what remains to be read with a plan, or None if the segment was read completely.
+        Return the part of the segment that must be planned, or None if all batches were confirmed.
         """
         stretch = self._stretches.get(segment.name)
         try:
@@ -187,7 +186,7 @@ class PartitionLog(PlannedLog):
     def _segment_parts(
         self, events: Events, start: int, end: int, on_damage: OnDamage | None, grouped: bool
     ) -> Iterator[Part]:
-        """Yield the parts of one segment."""
+        """Yield the batches of one planned segment."""
         plan, extents, damaged, before = events.plan, events.extents, events.damaged, events.damage_before
         view: FileView | None = None
         group: GroupReader | None = None
@@ -220,10 +219,10 @@ class PartitionLog(PlannedLog):
     def _extent_parts(
         self, plan: SegmentPlan, extent: Run, walker: Walker, start: int, end: int, on_damage: OnDamage | None
     ) -> Iterator[Part]:
-        """Yield the parts of one extent, which is not read in a group."""
+        """Yield the batches of one extent, which is read without other extents."""
         view, adopted = walker.view, plan.segment.name in self._adopted
         if adopted and view.size < extent.end:
-            raise changed(plan.segment, f"it has {view.size} bytes, but had at least {extent.end}")
+            raise changed(plan.segment, f"it has {view.size} bytes now, but had at least {extent.end}")
         begin, before = extent.position, extent.first_offset - 1
         long = extent.end - begin > MAX_HEADERS_READ
         if before + 1 < start and long and (found := reach(view, start, begin, extent.end, before)):
@@ -244,7 +243,7 @@ class PartitionLog(PlannedLog):
                 return
         if adopted and begin == extent.position and (batches, before) != (extent.batches, extent.last_offset):
             raise changed(
-                plan.segment, f"{batches} batches up to offset {before} are where {extent.batches} were planned"
+                plan.segment, f"it has {batches} batches up to offset {before}, but {extent.batches} were planned"
             )
 
     def _damage_of(self, damaged: list[Damage], on_damage: OnDamage | None) -> None:
@@ -284,12 +283,11 @@ class PartitionLog(PlannedLog):
             from the log start offset onwards. If the isolation level is "read_committed", the
             interval ends at the last stable offset at the latest.
         on_damage : callable, optional
-            Called with each damaged span, which is then skipped. By default, damage raises
-            DamagedLogError after the records before it were yielded.
+            Called with each damaged span, which is then skipped. By default, the records before the
+            first damage are yielded, and then DamagedLogError is raised.
         past_open : bool, default False
-            With "read_committed", do not end at the last stable offset. After it, records of open
-            and aborted transactions are omitted, and all others are read. A coordinator loads its
-            topic in this way.
+            With "read_committed", also read the records after the last stable offset, except those
+            of open and aborted transactions. A coordinator loads its topic in this way.
         capacity : int, default 16384
             Largest number of records in one chunk.
         see : callable, optional
@@ -337,7 +335,7 @@ class PartitionLog(PlannedLog):
         on_damage: OnDamage | None = None,
         past_open: bool = False,
     ) -> Iterator[core.Record]:
-        """Yield the selected records as Record objects. The parameters are those of `chunks`."""
+        """Yield the selected records as Record objects. For the parameters, see `chunks`."""
         chunks = self.chunks(COLUMNS, interval, on_damage=on_damage, past_open=past_open, capacity=1024)
         for source, columns in chunks:
             yield from core.make_records(source, columns)

@@ -14,7 +14,7 @@ INTERNAL_PREFIX = "__"
 
 
 class SegmentFile:
-    """A `.log` file, as it was when its directory was listed.
+    """The state of a `.log` file at the time when its directory was listed.
 
     A log directory can have a million segments. So a segment does not keep its path and its name,
     but creates them when they are used.
@@ -99,7 +99,7 @@ class SegmentFile:
 
 @dataclass
 class PartitionDir:
-    """A partition directory, as it was when it was listed.
+    """The state of a partition directory at the time when it was listed.
 
     Attributes
     ----------
@@ -112,11 +112,11 @@ class PartitionDir:
     segments : list of SegmentFile
         The segments, in ascending order.
     log_start : int
-        Log start offset of the partition in the checkpoint of its log directory. 0 if there is
-        none.
+        Log start offset of the partition according to the checkpoint of the log directory. 0 if the
+        checkpoint does not contain the partition.
     cleaned : bool
-        Whether the log cleaner's checkpoint contains the partition. If so, compaction explains gaps
-        in its offsets.
+        Whether the log cleaner's checkpoint contains the partition. If True, gaps in the offsets
+        are the result of compaction.
     named : bool
         Whether the user named the directory, or a file in it, as a path.
     problems : list of (str, str, str)
@@ -155,18 +155,15 @@ class PartitionDir:
     def log_start_offset(self) -> int:
         """First offset that a broker shows to consumers.
 
-        This is the log start offset in the checkpoint or the base offset of the first segment,
-        whichever is higher.
+        It is the log start offset in the checkpoint, or the base offset of the first segment if
+        that is higher.
         """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)
 
     @property
     def readable(self) -> bool:
-        """Whether readers include the partition.
-
-        They do if it is live, or if the user named its path.
-        """
+        """Whether the partition is read: it is live, or the user named its path."""
         return self.state == "live" or self.named
 
     @property

@@ -1,8 +1,12 @@
 """Decide which batches of a segment are delivered, in which order, and what is damaged.
 
-`plan_segment` walks a segment, checks every CRC and returns a `SegmentPlan`: extents (runs of valid
-batches, in offset order), damage (spans that cannot be delivered, with the offsets that may be
-missing) and findings (irregularities that cost no complete batch). All readers follow the extents.
+`plan_segment` reads a whole segment, checks every CRC and returns a `SegmentPlan`, which consists
+of
+
+- extents: runs of valid batches, in offset order, which all readers deliver;
+- damage: spans that cannot be delivered, with the offsets that may be missing;
+- findings: problems that do not prevent the delivery of any complete batch.
+
 Damage inside a batch whose CRC matches is found later, when its records are decoded
 (`Part.batch_damage`).
 """
@@ -40,30 +44,27 @@ from .segment_walker import See, Walker
 
 Object = TypeVar("Object")
 MIN_ZERO_TAIL = 8
-"""If a file ends with at least this many zero bytes and the CRC of its last batch is wrong, this
-batch counts as incomplete.
-
-Such zeros belong to pages of the file that were never written.
+"""Number of zero bytes at the end of a file after which a last batch with a wrong CRC counts as
+incomplete. Such zeros are in pages of the file that were never written.
 """
 
 
 @dataclass
 class SegmentPlan:
-    """The batches of a segment that are delivered, and its damage.
+    """The result of planning a segment: its deliverable batches, its damage and its findings.
 
     Attributes
     ----------
     segment : SegmentFile
         The segment.
     size : int
-        Size of the file when it was walked, in bytes.
+        Size of the file when it was planned, in bytes.
     extents : list of Run
-        Runs of valid batches, in offset order. The batches of an extent are back to back in the
-        file.
+        Runs of valid batches, in offset order. There are no bytes between the batches of an extent.
     damaged : list of Damage
         Spans that cannot be delivered.
     findings : list of Finding
-        Irregularities that do not cost any complete batch.
+        Problems that do not prevent the delivery of any complete batch.
     stats : Stats
         Summary of the batch headers of the segment.
     """
@@ -77,12 +78,12 @@ class SegmentPlan:
 
     @property
     def next_offset(self) -> int | None:
-        """The offset after the last extent. None if there is no extent."""
+        """The offset after the last extent. None if the segment has no valid batch."""
         return self.extents[-1].last_offset + 1 if self.extents else None
 
 
 def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see: See | None = None) -> SegmentPlan:
-    """Walk a segment, check every CRC, and decide which batches are delivered.
+    """Read a segment, check every CRC, and decide which batches are delivered.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see:
     limits : ReadLimits, optional
         How the segment is read.
     see : callable, optional
-        Called with all valid batches, in file order, before the plan is made.
+        Called with all valid batches, in file order, while the segment is read.
     """
     lower = segment.base_offset or 0
     with FileView(segment.path, limits.mapped) as view:
@@ -106,7 +107,7 @@ def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see:
                     cut_at |= _cuts(walker, runs.position[i], runs.end[i], border)
             first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
             for i in np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last)).tolist():
-                # the last batch of a run can have a wrong last offset delta
+                # the last offset delta of the last batch of a run can be wrong
                 cut_at |= _cuts(walker, runs.position[i], runs.end[i], int(following[i]))
             parts = walker.walk(cut_gaps=True, cut_at=cut_at)
             return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
@@ -114,10 +115,10 @@ def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see:
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which to split a run.
+    """Return the offsets at which to split a run, so that one batch of it becomes a separate run.
 
-    The split makes a separate run of the first batch that ends at or after `border`. `border` is an
-    offset. `position` and `end` are the file positions of the run's start and end, in bytes.
+    The separate run contains the first batch whose last offset is `border` or higher. `position`
+    and `end` are the file positions at which the original run begins and ends.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -135,7 +136,7 @@ def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
 def _resolve(
     segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chain: set[int] | None
 ) -> SegmentPlan:
-    """Sort the parts of a segment into extents, damage and findings.
+    """Make the plan of a segment from its runs of valid batches and its damaged spans.
 
     `chain` contains the indexes of the runs to accept. If it is None, all runs are accepted.
     """
@@ -180,12 +181,12 @@ def _resolve(
 
 
 def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
-    """Find the runs that exactly fill a gap between two accepted runs, or before the first one.
+    """Find rejected runs whose offsets exactly fill a gap between two accepted runs or before the first one.
 
-    Return two arrays of indexes: these runs in file order, and the accepted runs together with
-    these runs in offset order. `others` contains the indexes of all runs that are not accepted. Of
-    several runs for one gap, the first fills it. A run is omitted if its offsets overlap those of a
-    remaining run, because the order in which these two are judged matters.
+    `others` contains the indexes of the rejected runs. Return two arrays of indexes: the found runs
+    in file order, and the accepted and found runs in offset order. If several runs fit in one gap,
+    the first run is used. A run whose offsets overlap those of another rejected run is not used,
+    because the result would depend on the order of the two runs.
     """
     none = np.empty(0, np.int64)
     if not len(chosen) or not len(others):
@@ -214,7 +215,7 @@ _LAST_OFFSET: Callable[[Run], int] = attrgetter("last_offset")
 
 
 class _Bounds:
-    """Computes which offsets may be missing because of damage, from the delivered runs around it.
+    """Computes which offsets may be missing because of damage, from the runs before and after the damage.
 
     Attributes
     ----------
@@ -234,7 +235,7 @@ class _Bounds:
     def of(self, at: IntArray) -> tuple[list[int], list[int | None]]:
         """Return the first and the last offset that may be missing because of each damaged part.
 
-        `at` contains the indexes of the damaged parts.
+        `at` contains the indexes of the damaged parts among all parts.
         """
         i = np.searchsorted(self._at, at)
         n = len(self._at)
@@ -276,8 +277,8 @@ def _damaged_spans(segment: SegmentFile, parts: Parts, n: int, bounds: _Bounds) 
 
 
 def _contradicting(segment: SegmentFile, pieces: list[Run], first: list[int], last: list[int | None]) -> list[Damage]:
-    """Return a Damage object for each valid batch whose offsets fit nowhere in the log."""
-    code, message = "contradicting_offsets", "offsets {} to {} fit neither of the batch's neighbours"
+    """Return a Damage object for each valid batch whose offsets contradict the accepted batches."""
+    code, message = "contradicting_offsets", "offsets {} to {} contradict the batches before and after this batch"
     return [
         Damage(
             segment.name,
@@ -300,7 +301,7 @@ _FINDING_FIELDS = [getattr(Finding, name).__set__ for name in Finding.__slots__]
 def _objects(cls: type[Object], set_fields: list[Any], n: int, *columns: Sequence[Any]) -> list[Object]:
     """Return `n` objects of a frozen class, given a column of values for each field.
 
-    This takes a third of the time that the `__init__` of the class takes.
+    Setting the fields directly takes a third of the time that `__init__` takes.
     """
     new: Callable[[type[Object]], Object] = object.__new__
     objects = list(map(new, [cls] * n))
@@ -311,20 +312,20 @@ def _objects(cls: type[Object], set_fields: list[Any], n: int, *columns: Sequenc
 
 def _out_of_place(file: str, runs: list[Run]) -> list[Finding]:
     """Return a finding for each run that is delivered out of file order."""
-    what = "is out of place; delivered where its offsets fit"
+    what = "the batch is out of place in the file; it is delivered where its offsets fit"
     messages = [f"offsets {r.first_offset} to {r.last_offset} at position {r.position}: {what}" for r in runs]
     n = len(runs)
     return _objects(Finding, _FINDING_FIELDS, n, [file] * n, ["batch_out_of_place"] * n, messages)
 
 
 def _duplicate(file: str, run: Run) -> Finding:
-    what = "repeats a batch byte for byte; delivered once"
+    what = "the batch is an identical copy of another batch; it is delivered once"
     message = f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}"
     return Finding(file, "duplicate_batch", message)
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """Split a run that is not accepted into runs of one batch each, so that every batch is judged separately."""
+    """Split a rejected run into runs of one batch each, so that every batch is judged separately."""
     if run.batches == 1:
         return [run]
     pieces = []
@@ -335,7 +336,7 @@ def _pieces(walker: Walker, run: Run) -> list[Run]:
 
 
 class _Around:
-    """Keeps extents in offset order, and finds the gaps into which other runs fit.
+    """Keeps extents in offset order, and finds the gaps in their offsets that other runs fill.
 
     The extents are kept in blocks of limited size. Inserting into a single list would take
     quadratic time if every second batch of a segment is out of place.
@@ -356,14 +357,14 @@ class _Around:
         return [extent for block in self._blocks for extent in block]
 
     def _find(self, offset: int) -> tuple[int, int]:
-        """Return the block for `offset`, and the index after its last extent that begins at or before it."""
+        """Return the index of the block for `offset`, and the index in the block at which to insert `offset`."""
         block = max(bisect_right(self._starts, offset) - 1, 0)
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the last extent that begins at or before the first offset of `piece`, and the extent after it.
+        """Return the last extent that begins at or before the first offset of `piece`, and the next extent.
 
-        If one of these extents does not exist, it is None.
+        Each of the two extents is None if it does not exist.
         """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]
@@ -374,10 +375,7 @@ class _Around:
         return (block[at - 1] if at else None), after
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the offsets of the run `piece` exactly fill a gap.
-
-        The gap can be between two extents or before the first extent.
-        """
+        """Return whether the offsets of the run `piece` exactly fill a gap between extents or before the first one."""
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
         return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
@@ -408,7 +406,7 @@ def _repeats(walker: Walker, piece: Run, around: _Around) -> bool:
 
 
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """Report an incomplete last batch as a finding. Return the number of damaged spans before it.
+    """Report an incomplete last batch as a finding, and return the number of damaged spans before it.
 
     If the last batch is complete, return the number of all damaged spans.
     """
@@ -448,5 +446,5 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
         return "the file ends inside a batch"
     inside = size is not None and position < zeros < position + size
     if bad.code == ChecksumError.code and inside and walker.size - zeros >= MIN_ZERO_TAIL:
-        return "the last batch was not written to its end"
+        return "the last batch was not written completely"
     return None

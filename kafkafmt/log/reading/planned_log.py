@@ -30,7 +30,7 @@ from .segment_walker import FIRST_READ, See, Walker
 
 Tell = Callable[[str], None]
 UNKNOWN = MIN_OFFSET
-"""Value that stands for a largest timestamp that has not been looked up yet."""
+"""Value in `largest_timestamps` for a segment whose largest timestamp has not been looked up yet."""
 
 
 class PlannedLog:
@@ -43,8 +43,8 @@ class PlannedLog:
     limits : ReadLimits, optional
         How the segments are read.
     tell : callable, optional
-        Called with messages that are not about damage. An example is that retention has removed a
-        file.
+        Called with messages that are not about damage, for example about files that retention has
+        removed.
     on_missing : callable, optional
         Called with each segment that retention has removed.
 
@@ -56,7 +56,7 @@ class PlannedLog:
         Time in seconds that `chunks` has spent on reading segments, and on decompressing their
         records. `decompress_seconds` is updated when `chunks` ends.
     stamps : dict
-        The `files.stamp` of each segment before its plan was made, by file name.
+        The `files.stamp` of each segment before it was planned, by file name.
     """
 
     bytes_read: int
@@ -144,9 +144,9 @@ class PlannedLog:
     def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
         """Return the plan of a segment.
 
-        The plan is made on the first call, which passes `see` to `plan_segment`. If retention has
-        removed the file since its directory was listed, the plan is empty. If the file is missing
-        for any other reason, `UnavailableSegmentError` is raised.
+        The first call for a segment makes the plan, and passes `see` to `plan_segment`. If
+        retention has removed the file since its directory was listed, the plan is empty. If the
+        file is missing for any other reason, `UnavailableSegmentError` is raised.
         """
         plan = self._plans.get(segment.name)
         if plan is None:
@@ -163,7 +163,7 @@ class PlannedLog:
     def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
         """Report that retention has removed the file of a segment.
 
-        If retention does not explain why the file is missing, raise `UnavailableSegmentError`.
+        If retention has not removed the file, raise `UnavailableSegmentError`.
         """
         check_retention(self.directory, segment)
         self.tell(f"{segment.path}: deleted by retention {moment} it was read")
@@ -171,9 +171,9 @@ class PlannedLog:
 
     @cached_property
     def leader_epoch_checkpoint(self) -> Epochs | None:
-        """The leader epochs of the partition with their first offsets, from the checkpoint.
+        """The leader epochs of the partition with their first offsets, according to the leader epoch checkpoint.
 
-        None if the checkpoint is missing, empty or damaged.
+        None if the leader epoch checkpoint is missing, empty or damaged.
         """
         try:
             text = files.read_text(self.directory.path / LEADER_EPOCHS)
@@ -186,13 +186,13 @@ class PlannedLog:
         """Whether gaps in the offsets are expected, because the log was compacted.
 
         The log counts as compacted if the log cleaner's checkpoint contains the partition, or if an
-        extent does not have a record for every offset. To find this out, all segments are read.
+        offset between two batches has no record. All segments may have to be read.
         """
         return self.directory.cleaned or not all(e.dense for s in self.segments for e in self.plan(s).extents)
 
     @property
     def planned(self) -> int:
-        """Number of segments that have been walked completely."""
+        """Number of segments that have been planned completely."""
         return len(self._plans)
 
     @property
@@ -205,7 +205,7 @@ class PlannedLog:
         return 0
 
     def _end_of(self, segment: SegmentFile) -> int | None:
-        """Return the offset after the last valid batch of a segment, or None if there is none.
+        """Return the offset after the last valid batch of a segment, or None if it has no valid batch.
 
         If possible, only the batches after the last entry of the offset index are read.
         """
@@ -226,7 +226,7 @@ class PlannedLog:
                 yield events.plan, event
 
     def segments_in(self, start: int, end: int) -> Iterator[SegmentFile]:
-        """Yield the segments that, judging by their file names, may contain offsets in [start, end)."""
+        """Yield the segments that may contain offsets in [start, end) according to their file names."""
         for segment in self.segments[self.first_segment(start) :]:
             if segment.base_offset is not None and segment.base_offset >= end:
                 return
@@ -238,13 +238,14 @@ class PlannedLog:
         return Events(self._plan_of_range(segment, start, end) or self.plan(segment), start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
-        """Return a plan of only those batches that have offsets in [start, end).
+        """Return a plan of only the batches with offsets in [start, end), or None if the segment must be planned.
 
-        The batches are found with the offset index or, without it, with the batch headers.
+        The batches are found with the offset index. If it is unusable, they are found by their
+        headers. The result is None in these cases:
 
-        Return None if the whole segment is wanted, or if its plan already exists. Also return None
-        if the range is damaged, or has a gap although the log is not compacted. In these cases, the
-        whole segment must be read to see which batches are damaged or out of place.
+        - All offsets of the segment are requested, or the segment has already been planned.
+        - The range is damaged, or it has a gap although the log is not compacted. Then the whole
+          segment must be planned, to decide which batches are damaged or out of place.
         """
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):

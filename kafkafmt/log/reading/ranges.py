@@ -1,6 +1,7 @@
 """Read a range of offsets from a segment without reading the whole segment.
 
-The range is found with batch headers. It is used only if its batches are valid and consistent.
+The range is found by the batch headers. The result is used only if the batches in the range are
+valid and their offsets are consistent.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from .segment_stats import total
 from .segment_walker import GROWTH, Walker
 
 HEADERS_READ = 64 << 10
-"""Size of the smallest read if only headers are needed, in bytes. Only a batch that is longer than
-this is skipped without being read.
+"""Size in bytes of the smallest read if only headers are needed. Only a larger batch can be skipped
+without being read.
 """
 MAX_HEADERS_READ = 1 << 20
 
@@ -41,12 +42,12 @@ class Reached(NamedTuple):
     Attributes
     ----------
     position : int
-        Position of the batch found, in bytes.
+        Position of the found batch, in bytes.
     last : int
-        Last offset before the batch found.
+        Last offset before the found batch.
     before : int
-        Position of the batch before the one found. If the batch found is the first one, this is its
-        own position.
+        Position of the batch before the found batch. If the found batch is the first one, its own
+        position.
     """
 
     position: int
@@ -62,19 +63,19 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
     Parameters
     ----------
     offset : int
-        The offset to reach.
+        The offset to search for.
     position, end : int
         Range of the file to search, in bytes.
     last : int
         The last offset before `position`.
     gaps : bool, default True
-        Allow gaps between the offsets of batches.
+        Accept gaps between the offsets of batches.
 
     Returns
     -------
     Reached or None
-        None if a header is damaged, if offsets do not increase, or if they have a gap that is not
-        allowed.
+        None if a header is damaged, if the offsets do not increase, or if they have a gap and
+        `gaps` is False.
     """
     buffer, table = aligned_buffer(MAX_HEADERS_READ), np.empty(TABLE_ROWS, BATCH_DTYPE)
     step, before = HEADERS_READ, position
@@ -110,10 +111,10 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
 
 
 def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
-    """Return the runs of valid batches, starting at `position`, that contain the offsets [start, end).
+    """Return runs of valid batches, from `position` onwards, that contain the offsets [start, end).
 
-    The runs may begin before `start` and end after `end`. If the file ends before offset `end`,
-    they end there.
+    The runs may begin before `start` and end after `end`. If the file ends before offset `end`, the
+    runs end at the end of the file.
 
     Parameters
     ----------
@@ -122,18 +123,18 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
     start, end : int
         Offsets; `end` is exclusive.
     gaps : bool, default False
-        Allow gaps in the offsets.
+        Accept gaps in the offsets.
 
     Returns
     -------
     list of Run or None
-        None if a batch is damaged, if there is a gap that is not allowed, or if the next header
-        contradicts the offsets.
+        None if a batch is damaged, if the offsets have a gap and `gaps` is False, or if the header
+        after the runs contradicts the offsets.
     """
     runs: list[Run] = []
     for at, _, rows, error in walker.tables(position, walker.size):
         if ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any():
-            return None  # only the plan of the whole segment checks the offsets of wrapper messages
+            return None  # the offsets of wrapper messages are checked only when the whole segment is planned
         for part in walker.runs(rows, at, cut_gaps=True) if len(rows) else []:
             expected = runs[-1].last_offset + 1 if runs else min(start, part.first_offset)
             follows = part.dense and part.first_offset == expected
@@ -161,7 +162,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
     """Return whether the header after a run shows that the run's last offsets are wrong.
 
-    `sure` is True if the batch before the last one confirms these offsets.
+    `sure` is True if the second to last batch confirms the offsets of the last batch.
     """
     if run.end == view.size:
         return False
@@ -175,8 +176,8 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     """Return the first offset, the last offset and the size in bytes of a batch, as given by its header.
 
-    A wrapper message has the offset of its last inner message. This offset is returned as both the
-    first and the last offset.
+    The header of a wrapper message contains only its last offset, which is also returned as the
+    first offset.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD

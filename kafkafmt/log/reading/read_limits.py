@@ -1,4 +1,4 @@
-"""`ReadLimits`: how segments are read."""
+"""Define `ReadLimits`, the settings for reading segments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...constants import DEFAULT_MAX_BATCH_BYTES
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How segments are read. None of these values changes which records are selected.
+    """Settings for reading segments. They do not change which records are selected.
 
     Attributes
     ----------
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is damage.
     run_bytes : int, optional
-        Extents are cut at about this size, in bytes. By default they are not cut.
+        Extents are split at about this size, in bytes. By default they are not split.
     mapped : bool, default False
         Memory-map the files instead of reading them. If a broker truncates a mapped file, the
         process is killed (SIGBUS).

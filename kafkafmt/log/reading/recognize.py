@@ -12,12 +12,12 @@ from ..format.names import base_offset_of, parse_partition_name
 from .search import Search
 
 SEARCHED = 16 << 20
-"""In a `.log` file that is not named by a base offset, this many bytes are searched for a valid
-batch.
+"""Number of bytes that are searched for a valid batch in a `.log` file whose name is not a base
+offset.
 """
 FOLLOWED = 1000
-"""In a `.log` file that is not named by a base offset, at most this many batches are found by
-following their length fields.
+"""Maximum number of batches that are found by their length fields in a `.log` file whose name is
+not a base offset.
 """
 HEAD_BYTES = 512
 _TAR_MAGIC_AT = 257
@@ -60,9 +60,9 @@ def packing(path: Path) -> str | None:
     with FileView(path) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
     if found is not None:
-        return f"it is {found}: unpack it first"
+        return f"its format is {found}; unpack it first"
     named = packing_of_name(path.name)
-    return f"by its name it is {named}: unpack it first" if named else None
+    return f"its name indicates the format {named}; unpack it first" if named else None
 
 
 def packed_segments(names: list[str]) -> list[str]:
@@ -111,8 +111,7 @@ def has_valid_batch(path: Path) -> bool:
 def _by_length(view: FileView) -> Iterator[int]:
     """Yield the positions of batches, found by following their length fields.
 
-    These positions are checked in addition to those found by searching, because a search does not
-    find messages of formats 0 and 1.
+    These positions are needed because a search does not find messages of formats 0 and 1.
     """
     position = 0
     for _ in range(FOLLOWED):

@@ -28,7 +28,7 @@ class OffsetBound(NamedTuple):
         before the log end. "time": `n` is a time in ms. "group": the offset is taken from
         `committed`.
     n : int
-        The number that `kind` describes.
+        An offset, a number of offsets or a time, depending on `kind`.
     committed : mapping of (topic, partition) to int
         The committed offset of each partition, if `kind` is "group". For a partition without a
         committed offset, the bound is the log start.
@@ -39,10 +39,7 @@ class OffsetBound(NamedTuple):
     committed: Mapping[tuple[str, int], int] = MappingProxyType({})
 
     def find(self, log: PartitionLog, below_log_start: bool = False) -> int | None:
-        """Return the offset of this bound in a partition.
-
-        If `kind` is "time" and no record has this timestamp or a later one, return None.
-        """
+        """Return the offset of the bound in a partition, or None for a time after all records."""
         if self.kind == "offset":
             return min(self.n, NO_END)
         if self.kind == "before_end":
@@ -53,11 +50,7 @@ class OffsetBound(NamedTuple):
         return None if hit is None else hit.offset
 
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
-        """Return the offset of this bound in a partition.
-
-        If `kind` is "time" and no record has this timestamp or a later one, return the end of the
-        log.
-        """
+        """Return the offset of the bound in a partition, or the log end offset for a time after all records."""
         offset = self.find(log, below_log_start)
         return log.next_offset if offset is None else offset
 
@@ -73,12 +66,13 @@ class OffsetRange(NamedTuple):
 
 
 def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBound | None:
-    """Return the bound that a pair of arguments describes, or None if both arguments are None.
+    """Return the bound that an offset or a time describes, or None if both are None.
 
     Parameters
     ----------
     name : str
-        Name of the argument `offset`, for error messages. The name of `time` ends with "_time".
+        Name of the argument `offset`, for error messages. The name of the argument `time` is `name`
+        with the suffix "_time".
     offset : int, optional
         An offset. A negative value counts back from the end of the log.
     time : int or datetime, optional
@@ -101,7 +95,7 @@ def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBoun
 
 @dataclass(frozen=True)
 class Selection:
-    """Which records of a partition are read. One selection can apply to many partitions.
+    """Defines which records of a partition are read. One selection can apply to many partitions.
 
     Attributes
     ----------
@@ -137,8 +131,8 @@ class Selection:
     def resolve(self, log: PartitionLog) -> OffsetInterval:
         """Return the selected records of one partition as an interval of offsets.
 
-        The last stable offset does not limit the interval yet, because finding it reads the whole
-        log. `PartitionLog.chunks` applies this limit.
+        The interval may extend beyond the last stable offset. `PartitionLog.chunks` applies this
+        limit later, because finding the last stable offset requires reading the whole log.
         """
         low = 0 if self.below_log_start else log.log_start_offset
         if self.start is not None:

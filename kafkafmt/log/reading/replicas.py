@@ -32,11 +32,7 @@ class DuplicatePartitionError(ValueError):
 
     @property
     def problem(self) -> str:
-        """The part of the message that describes the problem.
-
-        The other part describes the remedy, which differs between Python, the command line and
-        Spark.
-        """
+        """The error message without the remedy, which differs between Python, the command line and Spark."""
         return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
 
     def __reduce__(self) -> Any:
@@ -64,7 +60,7 @@ def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: l
         if replicas is None:
             raise DuplicatePartitionError(p.topic, p.partition, (other.path, p.path))
         winner, loser = (p, other) if PartitionLog(p).next_offset > PartitionLog(other).next_offset else (other, p)
-        messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, its replica {loser.path} is not")
+        messages.append(f"{p.topic}-{p.partition}: {winner.path} is read, but its replica {loser.path} is not")
         if winner is p:
             kept[kept.index(other)] = p
             chosen[p.key] = p

@@ -54,7 +54,9 @@ LONG_CHAIN = 1 << 16
 matter which bytes follow them.
 """
 MANY_MESSAGES = 1 << 20
-"""More messages than any wrapper message contains. A larger offset is therefore not relative."""
+"""Every wrapper message contains fewer messages than this. A larger offset is therefore not a
+relative offset.
+"""
 
 
 class Search(BatchFinder):
@@ -176,10 +178,10 @@ class Search(BatchFinder):
         - eight bytes that are the next offset
         - a valid batch
 
-        The rule is stricter if the header of the damaged batch has the expected offset, but the
-        offset of `find` is not the next one after the damaged batch. Then the whole sequence of
-        valid batches that begins with `find` is checked. Either it is longer than LONG_CHAIN, or
-        one of the first three cases follows its last batch.
+        A stricter rule applies if the damaged batch has the expected base offset, but the batch
+        `find` does not have the next offset. In this case, the consecutive valid batches from
+        `find` onwards must be longer than LONG_CHAIN, or one of the first three cases must follow
+        the last of them.
         """
         if bad.continues(expected) and find.first_offset != bad.next_offset:
             ends, last_offset = self._chain_from(find, LARGEST_WINDOW)
@@ -241,9 +243,9 @@ class Search(BatchFinder):
         """Return the end of the consecutive valid batches, starting with `find`, that are inside the damaged batch.
 
         The batch `find` is inside the damaged batch if its first offset is in the offset range that
-        the header of the damaged batch states. No later batch of the log can have such an offset.
-        The header is trusted only if its first offset is `expected` and its fields agree with each
-        other. If `find` is not inside the damaged batch, return 0.
+        the header of the damaged batch states. No later batch of the log can have an offset in this
+        range. The header is trusted only if its first offset is `expected` and its fields agree
+        with each other. If `find` is not inside the damaged batch, return 0.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
@@ -287,8 +289,8 @@ class Search(BatchFinder):
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
         """Return the end positions of the consecutive valid batches that begin with `find`, and their last offset.
 
-        The batches are searched in a window that begins at `find`. If FIRST_WINDOW bytes are fewer
-        than `reach`, the window has LARGEST_WINDOW bytes.
+        The batches are searched in a window that begins at `find`. If `reach` is larger than
+        FIRST_WINDOW, the window has LARGEST_WINDOW bytes.
         """
         window = self._looked
         for size in (FIRST_WINDOW, LARGEST_WINDOW):

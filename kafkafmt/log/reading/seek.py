@@ -58,7 +58,7 @@ class Position:
 def seek(log: PartitionLog, *, offset: int | None = None, timestamp: Any = None) -> Position:
     """Find a record of a partition by offset or by timestamp, and return its position.
 
-    `Partition.seek` documents the arguments.
+    For the arguments, see `Partition.seek`.
     """
     if (offset is None) == (timestamp is None):
         raise TypeError("seek takes either an offset or a timestamp")

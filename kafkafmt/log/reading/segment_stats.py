@@ -27,7 +27,7 @@ class Stats:
         Smallest base timestamp and largest maximum timestamp, in ms. -1 if no batch has a
         timestamp.
     transactional : bool
-        Whether there are transactional batches.
+        Whether the segment contains transactional batches.
     """
 
     batches: int = 0

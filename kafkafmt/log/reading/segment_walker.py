@@ -1,9 +1,8 @@
-"""Walk a segment: find its runs of valid batches and the damaged spans between them.
+"""Find the runs of valid batches in a segment, and the damaged spans between the runs.
 
-Batches are not decompressed, except for wrapper messages (formats 0 and 1). The CRC of a wrapper
-message does not cover its offset field, and only its inner messages contain its first offset. One
-buffer and one table are reused for all batches. Other memory is used only for runs and damaged
-spans.
+Only wrapper messages (formats 0 and 1) are decompressed. The CRC of a wrapper message does not
+cover its offset field, and only its inner messages contain its first offset. One buffer and one
+table are reused for all batches. Other memory is used only for runs and damaged spans.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from .segment_stats import Stats
 
 BUFFER_BYTES = 4 << 20
 FIRST_READ = 32 << 10
-"""Size of the first read of a lookup, in bytes. Each further read is four times as large, up to
+"""Size in bytes of the first read of a lookup. Each further read is four times as large, up to
 BUFFER_BYTES.
 """
 GROWTH = 4
@@ -61,7 +60,7 @@ See = Callable[[int, Any, np.ndarray], None]
 
 
 class Walker:
-    """Walks one open segment.
+    """Reads the batches of one open segment.
 
     Parameters
     ----------
@@ -72,7 +71,7 @@ class Walker:
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     run_bytes : int, optional
-        Size in bytes at which a run is cut, even if the next batch continues it.
+        Largest size of a run, in bytes. A batch after this size begins a new run.
     first_read : int, default 4194304 (4 MiB)
         Size of the first read, in bytes.
     """
@@ -96,9 +95,10 @@ class Walker:
         self._wrappers = WrapperReader(max_batch_bytes)
         self._buffer = aligned_buffer(0 if view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
         self._buffer_at = self._buffered = 0
-        """File position of the buffer, and the number of bytes in it that were read from the file.
+        """File position of the buffer, and number of bytes in the buffer that were read from the
+        file.
         """
-        # a large table for each of many small segments would take most of the time
+        # creating a large table for every small segment would take most of the time
         self._table = np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
         self._before_read: Callable[[], None] = lambda: None
         """Called before the buffer is refilled."""
@@ -110,8 +110,8 @@ class Walker:
     def tables(self, position: int, end: int) -> Iterator[Table]:
         """Yield tables of the valid batches from the file position `position` to `end`, or to the first damaged batch.
 
-        The last table may be empty. It has an error unless `end` was reached. The `position` of the
-        error is a file position.
+        If `end` was not reached, the last tuple contains the error, and its table may be empty. The
+        `position` of the error is a file position.
         """
         if self.view.data is not None:
             yield from self._mapped_tables(self.view.data, position, end)
@@ -127,7 +127,7 @@ class Walker:
                 self._buffered = self.view.read_into(self._buffer[:asked], position)
                 step *= GROWTH
             start, stop, error, full = at, min(self._buffered, end - self._buffer_at), None, True
-            while full:  # if batches are small, one buffer fills the table several times
+            while full:  # if the batches are small, the table must be filled several times for one buffer
                 scan = core.scan_batches(self._buffer, self._table, at, stop)
                 full = scan.count == len(self._table)
                 at, error = scan.position, scan.error
@@ -147,7 +147,7 @@ class Walker:
             if at == start:  # the batch at `position` is not completely in the buffer
                 known = (
                     self._buffered > 0 and stop - at >= MAGIC_END
-                )  # a buffer that was just replaced by a larger one is empty
+                )  # the buffer is empty if it was just replaced by a larger one
                 if known and (error := self._too_long(position, end, self._head(position, at, stop))):
                     yield self._buffer_at, self._buffer, self._table[:0], error
                     return
@@ -155,19 +155,16 @@ class Walker:
             position = self._buffer_at + at
 
     def _head(self, position: int, at: int, stop: int) -> bytes:
-        """Return the header of a batch from the buffer, at `at`.
+        """Return the header of the batch at index `at` of the buffer.
 
-        If the buffer does not contain the complete header, read it from the file.
+        If the buffer does not contain the complete header, it is read from the file at `position`.
         """
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
         return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
-        """Yield the tables of a memory-mapped file.
-
-        The whole file is the buffer, so every batch is complete in it.
-        """
+        """Yield the tables of a memory-mapped file, whose content is the buffer."""
         self._buffer, self._buffered = data, len(data)
         step, planned_end, end = self.first_read, end, min(end, len(data))
         while position < end:
@@ -185,13 +182,13 @@ class Walker:
             if error is not None:
                 return
             position = scan.position
-        if end < planned_end:  # the file has shrunk since the walk was planned
+        if end < planned_end:  # the file was truncated after `end` had been determined
             yield 0, data, self._table[:0], TruncatedError("the file was truncated while it was read", position)
 
     def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
         """Return the size of a batch that was read only partly, or the error for this batch.
 
-        If the batch does not fit into the buffer, the buffer is enlarged.
+        If the batch does not fit in the buffer, the buffer is enlarged.
         """
         if got < asked:
             return TruncatedError("the file was truncated while it was read", position)
@@ -206,11 +203,9 @@ class Walker:
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
         """Check a batch that may be too large to read.
 
-        Return the error, or None if there is no error.
-
-        It is an error if the file ends inside the batch, if the CRC does not match, or if the batch
-        exceeds the size limit. The CRC is checked only if the batch is larger than the buffer. To
-        check it, the whole batch need not be in memory.
+        Return an error if the file ends inside the batch, if its CRC does not match, or if it
+        exceeds the size limit. If the batch is valid, return None. The CRC is checked only if the
+        batch is larger than the buffer, and without reading the whole batch into memory.
         """
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
@@ -221,7 +216,7 @@ class Walker:
         ):
             return ChecksumError("the CRC does not match the crc field", position, base_offset, position + size)
         if size > max(self.max_batch_bytes, len(self._buffer)):
-            message = f"a batch of {size} bytes is more than the limit of {self.max_batch_bytes}"
+            message = f"the batch has {size} bytes; the limit is {self.max_batch_bytes}"
             return TooLargeError(message, position, base_offset, position + size)
         return None
 
@@ -307,8 +302,8 @@ class Walker:
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
         """Scan the rest of the buffer with `core.scan_damaged`.
 
-        The positions in the returned rows are positions in the buffer. All other positions returned
-        are file positions.
+        The returned rows contain positions in the buffer. All other returned positions are file
+        positions.
         """
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
@@ -331,7 +326,7 @@ class Walker:
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
         """Return the runs of a table of valid batches.
 
-        Their positions are relative to the file position `start`.
+        Positions in `rows` are relative to the file position `start`. The runs have file positions.
         """
         firsts = rows["base_offset"].copy()
         for i in np.flatnonzero((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).tolist():
@@ -341,7 +336,7 @@ class Walker:
     def first_offset_at(self, position: int) -> int:
         """Return the first offset of the batch or message at a position.
 
-        If it is a wrapper message that cannot be read, return its own offset.
+        For a wrapper message that cannot be decoded, return the offset in its header.
         """
         size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
         entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
@@ -356,9 +351,9 @@ class Walker:
         return Bad(position, end, error.code, error.message, self._count(position) if known else None)
 
     def _count(self, position: int) -> int | None:
-        """Return the number of data records, as stated in the header at `position`.
+        """Return the number of data records according to the batch header at `position`.
 
-        Return None if the header states no count or an impossible one.
+        Return None if the header contains no record count, or an impossible one.
         """
         head = self.view.read(position, BATCH_HEADER_SIZE)
         if head[MAGIC_AT] < MAGIC_V2:
@@ -373,10 +368,7 @@ class Walker:
 
 
 class _Seen:
-    """Passes valid batches to the `see` function of a walk.
-
-    Batches of one buffer are passed together if possible.
-    """
+    """Collects the valid batches of one buffer, and passes them together to the function `see`."""
 
     def __init__(self, see: See | None, rows: int) -> None:
         self._see = see
@@ -403,11 +395,11 @@ class _Seen:
 
 
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return two offsets: the lowest offset to expect after a table of batches, and the last offset in the table.
+    """Return the lowest offset to expect after a table of batches, and the last offset in the table.
 
-    If the last batch does not directly follow the previous batch, its base offset may be corrupted.
-    In this case, the lowest offset to expect is computed from the lower of the last offsets of the
-    two batches.
+    If the offsets of the last batch do not directly follow those of the previous batch, its base
+    offset may be corrupted. In this case, the lowest offset to expect follows the lower of the two
+    last offsets.
 
     Parameters
     ----------

@@ -18,9 +18,10 @@ def select_partitions(
 ) -> list[PartitionDir]:
     """Return the partitions that match the topic globs and partition numbers.
 
-    Partitions that are neither live nor named as a path are returned only if `every_state` is True.
-    Partitions of Kafka's internal topics (`__…`) are returned only if `internal` is True, if they
-    are named as a path, or if a glob that begins with `__` matches them.
+    - A partition that is neither live nor named as a path is returned only if `every_state` is
+      True.
+    - A partition of an internal topic (`__…`) is returned only if `internal` is True, if it is
+      named as a path, or if a glob that begins with `__` matches its topic.
     """
     chosen = []
     for p in partitions:
@@ -38,10 +39,10 @@ def select_partitions(
 
 
 def like(word: str, known: Iterable[str]) -> str:
-    """Return a phrase for messages that suggests existing names if `word` does not exist.
+    """Return a phrase that lists existing names, for a message that the name `word` does not exist.
 
-    The phrase contains the `known` names that are most similar to `word`. If none is similar, it
-    contains the first few.
+    The phrase lists the names in `known` that are most similar to `word`. If no name is similar, it
+    lists the first few names.
     """
     names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
     plain = word.strip("*").lower()
@@ -79,10 +80,7 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 
 def _numbers(known: list[int]) -> str:
-    """Return a phrase for messages that lists partition numbers.
-
-    Consecutive numbers are abbreviated as a range.
-    """
+    """Return a phrase that lists partition numbers, with consecutive numbers as a range."""
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
-        return f"there are {known[0]} to {known[-1]}"
-    return f"there {'is' if len(known) == 1 else 'are'} {_listed([str(n) for n in known])}"
+        return f"there are partitions {known[0]} to {known[-1]}"
+    return f"there {'is partition' if len(known) == 1 else 'are partitions'} {_listed([str(n) for n in known])}"

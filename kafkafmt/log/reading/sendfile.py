@@ -2,7 +2,8 @@
 
 The data is copied inside the kernel if possible. Kafka's counterpart is FileRecords.writeTo.
 
-Only headers are read, to find the ends of batches. As in a broker, CRCs are not checked.
+Only the headers of batches are read, to find the ends of the batches. As in a broker, CRCs are not
+checked.
 """
 
 from __future__ import annotations
@@ -49,13 +50,12 @@ class _Range(NamedTuple):
     start, end : int
         Position of the first batch, and end of the last batch, in bytes.
     cut : int
-        Position at which the next batch is truncated. Equal to `end` if the next batch is not sent
-        at all.
+        Position up to which the next batch is also sent, incompletely. Equal to `end` if no part of
+        the next batch is sent.
     next_offset : int
         The offset after the last batch.
     full : bool
-        Whether sending ends after these batches, because the size limit or the end offset was
-        reached.
+        Whether the size limit or the end offset was reached, so that sending ends.
     """
 
     start: int
@@ -76,8 +76,8 @@ def send(
 ) -> Sent:
     """Send batches, starting with the batch that contains `offset`.
 
-    Sending ends at the end of the log, or before the first batch whose base offset is at or after
-    `end`. If the last batch of the log is incomplete, it is not sent.
+    Sending ends at the end of the log, or before the first batch whose base offset is `end` or
+    higher. An incomplete last batch of the log is not sent.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def send(
     Raises
     ------
     KafkaFormatError
-        The header of a batch is damaged, in a segment other than the last.
+        The header of a batch is damaged, and the batch is not in the last segment.
     """
     handle = target if isinstance(target, int) else target.fileno()
     sent, following = 0, max(offset, log.log_start_offset)
@@ -120,7 +120,7 @@ def send(
 
 
 def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int | None, at_least_one: bool) -> _Range:
-    """Return the batches of a segment with offsets in [offset, end) that fit into `room` bytes."""
+    """Return the batches of a segment with offsets in [offset, end) that fit in `room` bytes."""
     start = at = position_before(segment, view, offset)
     while at < view.size:
         try:
@@ -129,7 +129,7 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
             if segment.last:
                 break
             raise
-        if last < offset and start == at:  # the index leads to a batch before the one with `offset`
+        if last < offset and start == at:  # the index refers to an earlier batch than the one with `offset`
             start = at = at + size
         elif base >= end:
             return _Range(start, at, at, offset, True)

@@ -1,18 +1,20 @@
-"""Read the batches of a segment in one pass, range by range, without a plan of the segment.
+"""Read the batches of a segment in one pass, range by range, without planning the segment.
 
-A range is read into memory and checked before any of its batches is delivered. It is confirmed if
-all of these are true:
+A range of bytes is read into memory, and checked before any of its batches is delivered. It is
+confirmed if all of these conditions are true:
 
 - It consists of complete batches whose CRCs match, from its start to its end.
 - The offsets of its batches increase, and are within the segment's range of offsets.
-- The first batch agrees with the index: it begins after the offset in the previous entry, and ends
-  at or before the offset in the entry that names it. If it begins a stretch, the batches before it,
-  from the previous entry on, end before it.
-- The header after the range has a higher offset than the last batch, and agrees with the index too.
+- The first batch agrees with the offset index. Its base offset is above the offset in the previous
+  index entry, and its last offset is not above the offset in its own entry. If several tasks share
+  the segment, the last offset of the batch before a task's first range is also checked.
+- The batch header after the range has a higher offset than the last batch of the range, and also
+  agrees with the offset index.
 
-If every range of a segment is confirmed, its batches are valid and in order, so that its plan
-(plan.py) would deliver exactly these batches and report nothing. At the first range that is not
-confirmed, the caller makes the plan of the segment, which decides about the rest.
+If every range of a segment is confirmed, all its batches are valid and in order. A plan of the
+segment (plan.py) would deliver the same batches and report nothing. At the first range that is not
+confirmed, the caller plans the segment, and the plan determines which of the remaining batches are
+delivered.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1
 
 
 class UnconfirmedError(Exception):
-    """Raised if a segment cannot be read in one pass, and no plan of it may be made.
+    """Raised if a segment must be planned, but the caller allows only reading in one pass.
 
     Attributes
     ----------
@@ -53,12 +55,12 @@ class UnconfirmedError(Exception):
     """
 
     def __init__(self, segment: str) -> None:
-        super().__init__(f"{segment}: its plan decides which batches are delivered")
+        super().__init__(f"{segment}: the segment cannot be read in one pass and must be planned")
         self.segment = segment
 
 
 class SinglePass:
-    """Reads one stretch of an open segment.
+    """Reads one part of an open segment in one pass.
 
     Parameters
     ----------
@@ -78,19 +80,19 @@ class SinglePass:
     complete : bool
         Whether every range was confirmed.
     remainder : Remainder
-        What is not confirmed.
+        The part of the segment that is not confirmed.
 
     Raises
     ------
     UnavailableSegmentError
-        The file is smaller than the stretch.
+        The file is too small to contain the stretch.
     """
 
     def __init__(
         self, view: FileView, segment: SegmentFile, stretch: Stretch | None, max_batch_bytes: int, compacted: bool
     ) -> None:
         if stretch is not None and view.size < stretch.end.position:
-            raise changed(segment, f"it has {view.size} bytes, but had at least {stretch.end.position}")
+            raise changed(segment, f"it has {view.size} bytes now, but had at least {stretch.end.position}")
         self.complete: bool = False
         self.remainder: Remainder = Remainder(stretch, begun=stretch is not None)
         if stretch is not None:
@@ -108,8 +110,8 @@ class SinglePass:
     def parts(self, start: int = 0, end: int = NO_END) -> Iterator[Part]:
         """Yield the batches of each confirmed range, up to the first range that is not confirmed.
 
-        The ranges that cannot contain offsets in [start, end) are not read. The batches of the
-        others are yielded, even if their offsets are not in [start, end).
+        Ranges that cannot contain offsets in [start, end) are not read. All batches of the other
+        ranges are yielded, also those with offsets outside [start, end).
         """
         base = self._segment.base_offset or 0
         if not self._stretch.size:
@@ -140,11 +142,12 @@ class SinglePass:
         self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
-        """Return whether the first range can begin where it does.
+        """Return whether the batches before the first range can be skipped.
 
-        If ranges before it were left out because of their offsets, they cannot contain `start`. In
-        a compacted log, this is certain only if the index entry has the last offset of the first
-        batch. If the range begins a stretch, the batches before the stretch must end before it.
+        - If the range begins a stretch, the batch before the stretch must have a lower last offset.
+        - If earlier ranges were skipped because of their offsets, the first batch must have `start`
+          or a lower offset as base offset. In a compacted log, its last offset must equal the
+          offset in its index entry.
         """
         border = found.start
         if not border.indexed:
@@ -156,11 +159,11 @@ class SinglePass:
         return part.extent.first_offset <= start
 
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
-        """Return the first offset at a border, or None if the batches around it contradict it.
+        """Return the first offset after `border`, or None if the batches before and after `border` contradict it.
 
-        `before` is the position in the index entry before the border. The batches from there on
-        must end at the border, with offsets below the first offset. Return None also for an end of
-        the segment.
+        `before` is the position in the index entry before `border`. The batches from `before`
+        onwards must end exactly at `border`, with offsets below the returned offset. At the start
+        and the end of a segment, return None.
         """
         first = self._first_offset_at(border, after)
         if first is None:
@@ -174,8 +177,8 @@ class SinglePass:
     def _confirmed(self, found: Range, expected: int, dense: bool) -> Part | None:
         """Read a range, and return its batches, or None if the range is not confirmed.
 
-        `expected` is the lowest offset that the range can contain. If `dense` is True, gaps between
-        the offsets of batches are not accepted.
+        `expected` is the lowest offset that the range can contain. If `dense` is True, the range is
+        not confirmed if there are gaps between the offsets of its batches.
         """
         begin, end, size = found.start.position, found.end.position, found.size
         if self._view.data is not None:
@@ -193,7 +196,7 @@ class SinglePass:
         first, last = rows["base_offset"], last_offsets(rows)
         if (
             int(first[0]) < expected
-            or ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()  # only a plan checks wrapper messages
+            or ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()  # wrapper messages are checked only by a plan
             or int(last[-1]) > self._last_possible
             or (last < first).any()
             or (rows["last_offset_delta"] < 0).any()
@@ -213,9 +216,9 @@ class SinglePass:
         return Part(plan, extent, self._walker, at, buffer, rows, int(first[0]) - 1)
 
     def _following(self, found: Range, last: int, dense: bool) -> int | None:
-        """Return the first offset that can follow a range, or None if the range contradicts it.
+        """Return the lowest offset that can follow a range, or None if the next batch contradicts the range.
 
-        `last` is the last offset of the range.
+        `last` is the last offset in the range.
         """
         if not found.end.indexed:
             return last + 1 if last <= found.end.upto else None
@@ -223,10 +226,10 @@ class SinglePass:
         return None if first is None or first <= last or (dense and first != last + 1) else first
 
     def _first_offset_at(self, border: Border, after: int) -> int | None:
-        """Return the first offset in the header at a border, or None if the index contradicts it.
+        """Return the first offset in the batch header at `border`, or None if the index contradicts the header.
 
-        Return None also for an end of the segment. `after` is the offset in the index entry before
-        the border.
+        `after` is the offset in the index entry before `border`. At the start and the end of a
+        segment, return None.
         """
         if not border.indexed:
             return None
@@ -238,7 +241,7 @@ class SinglePass:
 
 
 def add_run(runs: list[Run], run: Run) -> None:
-    """Add a run to a list of runs. If it continues the last run, extend that run."""
+    """Add a run to a list of runs, or extend the last run if they are adjacent."""
     last = runs[-1] if runs else None
     if last is None or last.end != run.position:
         runs.append(replace(run))
@@ -251,21 +254,22 @@ def add_run(runs: list[Run], run: Run) -> None:
 
 @dataclass(frozen=True)
 class Remainder:
-    """The part of a segment that one pass could not confirm.
+    """The part of a segment that was not confirmed in one pass.
 
     Attributes
     ----------
     stretch : Stretch or None
-        The stretch to which reading is restricted. None if there is no restriction.
+        The part of the segment that this task reads. None if it reads the whole segment.
     position : int
         Position after the batches that were delivered, in bytes.
     reached : int
         The offset after the last batch that was delivered.
     begun : bool
-        Whether the plan of the segment contains batches that must not be delivered.
+        Whether the plan of the segment contains batches that must be skipped, because they were
+        already delivered or belong to other tasks.
     low, high : int
-        The offsets that belong to the stretch; `high` is exclusive. The other tasks deliver the
-        batches before and after them.
+        The offsets that this task delivers; `high` is exclusive. Other tasks deliver the offsets
+        before and after this range.
     """
 
     stretch: Stretch | None
@@ -276,9 +280,9 @@ class Remainder:
     high: int = NO_END
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
-        """Return a plan of the batches and damaged spans that remain.
+        """Return a plan with the batches and damaged spans that remain to be delivered.
 
-        It can contain an extent that begins before the remaining batches, or ends after them.
+        The extents of the plan may begin before the remaining batches, or end after them.
         """
         if self.stretch is not None:
             low, high = self.position, self.stretch.end.position
@@ -293,10 +297,10 @@ class Remainder:
         return replace(plan, extents=extents)
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
-        """Return the batches of a part that remain to be delivered, and damage.
+        """Return the batches of a part that remain to be delivered, and the damage in the part.
 
-        The part is None if no batch remains. The damage describes the batches that contradict those
-        that were delivered.
+        The first value is None if no batch remains. The damage consists of batches whose offsets
+        contradict delivered batches.
         """
         table, name = part.table, part.plan.segment.name
         lost: list[Damage] = []
@@ -322,7 +326,7 @@ class Remainder:
 
 
 def contradiction(file: str, row: np.void, start: int, lowest: int) -> Damage:
-    """Return the damage for a batch whose offsets belong to other batches, which are delivered.
+    """Return the damage for a batch whose offsets contradict batches that are delivered.
 
     `lowest` is the lowest offset that may be missing. `start` is the file position of the buffer in
     which the batch `row` was found.

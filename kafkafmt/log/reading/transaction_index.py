@@ -19,14 +19,14 @@ from .partition_dir import PartitionDir
 class IndexEntries:
     """The entries of all transaction indexes of a partition.
 
-    The object also tracks the entries whose marker offset is not in any batch of the log.
+    `IndexEntries` also tracks the entries whose marker offset is not in any batch of the log.
 
     Attributes
     ----------
     all : list of Aborted
         All plausible entries, ordered by marker offset.
     waiting : dict of deque of int
-        The entries of each producer that have not been taken, as indexes into `all`, ordered by
+        The entries that `take` has not removed, by producer id, as indexes into `all`, ordered by
         marker offset.
     """
 
@@ -36,7 +36,7 @@ class IndexEntries:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
-        for name in names:  # transaction indexes of missing segments are also read
+        for name in names:  # the transaction indexes of missing segments are read, too
             base = None if name in directory.ignored else index_base_of(name)
             data = None if base is None else files.read_bytes(directory.path / name)
             for version, *values in read_transaction_index(data).tolist() if data else ():
@@ -58,7 +58,7 @@ class IndexEntries:
     def cover(self, table: BatchTable) -> None:
         """Register the entries whose marker offset is in one of the batches of `table`.
 
-        These entries are not needed, because the batch itself shows whether it is a marker.
+        Such entries are not needed, because the batch itself shows whether it is a marker.
         """
         if not len(self._lasts) or not len(table):
             return
@@ -71,7 +71,7 @@ class IndexEntries:
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
         """Remove the entries of a producer with a marker offset below `before`.
 
-        Yield those whose marker offset is not in any batch.
+        Yield each removed entry whose marker offset is not in any batch.
         """
         waiting = self.waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:

@@ -127,7 +127,7 @@ class Doubt:
 
     @property
     def message(self) -> str:
-        """A message that names the transaction and the records of it that are omitted."""
+        """A message that names the transaction and its omitted records."""
         span = f"its records at offsets {self.first_offset} to {self.last_offset} are omitted"
         return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
 

@@ -2,8 +2,8 @@
 
 Batches are written before their index entries, so an index never has entries for batches that the
 log does not contain. If a write fails, the files are truncated to their previous lengths. If the
-truncation fails too, the segment is marked as broken: it refuses further writes. The segment is
-recovered when the partition is opened again.
+truncation also fails, the segment is marked as broken, and all further writes fail. It is recovered
+when the partition is opened again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")
 
 
 class ActiveSegment:
-    """The active segment of a partition, with its files open for writing.
+    """The active segment of a partition, whose files are open for writing.
 
     Parameters
     ----------
     folder : Path
         The partition directory. The segment's files must exist.
     indexes : SegmentIndexes
-        The state of the offset index and the time index. All of its entries must have been returned
-        by `SegmentIndexes.take` and written to the files.
+        The state of the offset index and the time index. All entries must already be in the index
+        files.
     size : int
         Size of the `.log` file in bytes.
     first_timestamp : int or None
@@ -103,7 +103,8 @@ class ActiveSegment:
         try:
             files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
-            # No batch is lost, and the index is rebuilt when the partition is opened again.
+            # The batches are already written, and the index is rebuilt when the partition is opened
+            # again.
             self.broken = True
             raise
 
@@ -117,7 +118,7 @@ class ActiveSegment:
             raise
 
     def finish(self) -> None:
-        """Write the last index entries and sync all files. A broken segment is left unchanged."""
+        """Write the last index entries and sync all files, unless the segment is broken."""
         if not self.broken:
             before, ends = self.indexes.copy(), self._ends.copy()
             try:

@@ -27,7 +27,7 @@ class Journal:
     in_progress: list[tuple[str, int, int, int]] = field(default_factory=list)
     """(topic, partition, next offset, leader epoch) of each partition with an append in progress.
 
-    Next offset and leader epoch are the values before the append.
+    The next offset and the leader epoch are the values before the append.
     """
     versions: dict[str, int] = field(default_factory=dict)
     """Version of each application's last atomic append."""
@@ -47,8 +47,8 @@ def read_journal(path: Path) -> Journal:
         return Journal(ends, {str(app): int(version) for app, version in content["versions"].items()})
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StructureError(
-            f"{path / JOURNAL_FILE} is not a valid journal, so an interrupted append cannot be undone; "
-            "if none has to be undone, delete the file",
+            f"{path / JOURNAL_FILE} is not a valid journal, so interrupted appends cannot be undone; "
+            "if no append was interrupted, delete the file",
             0,
         ) from None
 
@@ -67,11 +67,11 @@ def write_journal(path: Path, journal: Journal) -> None:
 
 
 def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:
-    """Undo the appends that are in progress according to the journal of the log directory `path`.
+    """Undo the appends that the journal of the log directory `path` lists as in progress.
 
-    Each partition is truncated to its previous end. If a later leader, such as a broker, has
-    appended to a partition since, the partition is left unchanged. `open_writer` is called to open
-    a partition for writing.
+    Each partition is truncated to its end before the append. If a later leader, such as a broker,
+    has appended to the partition since, it is left unchanged. `open_writer` is called to open a
+    partition for writing.
     """
     journal = read_journal(path)
     if journal.in_progress:

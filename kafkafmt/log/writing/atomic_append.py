@@ -1,9 +1,9 @@
 """Append to several partitions of a log directory atomically, even if the process is killed.
 
-The journal (`append_journal`) is written before the first append and after the last one. If it
-lists appends in progress when the directory is opened, these appends are rolled back: each
-partition is truncated to its previous end. A partition with a higher leader epoch is not truncated,
-because a later leader, such as a broker, has appended to it since.
+A journal (`append_journal`) is written before the first append and after the last one. If the
+journal lists appends in progress when the directory is opened, they are rolled back: each partition
+is truncated to its end before the append. A partition whose leader epoch is now higher is not
+truncated, because a later leader, such as a broker, has appended to it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, int]
 def all_or_nothing(
     directory: LogDirectory, keys: Iterable[Key], app: str | None = None, version: int | None = None
 ) -> Iterator[dict[Key, LogWriter] | None]:
-    """Return a context manager that keeps either all appends of its block or none of them.
+    """Return a context manager that keeps either all or none of the appends in its block.
 
     If the block raises an error or the process is killed, all appends are undone.
 
@@ -35,8 +35,8 @@ def all_or_nothing(
     app : str, optional
         Name of the application that appends.
     version : int, optional
-        A number that increases from one block of `app` to the next. If `app` has already completed
-        a block with this version or a higher one, the value of the context manager is None.
+        A number that increases with each block of `app`. If `app` has already completed a block
+        with this version or a higher one, the value of the context manager is None.
 
     Returns
     -------
@@ -63,8 +63,8 @@ def all_or_nothing(
                 writer.flush()
         except BaseException:
             if directory.is_owner:
-                # If this fails, the journal is kept, and the next process to open the directory
-                # undoes the appends.
+                # If the rollback fails, the journal is kept, and the next process that opens the
+                # directory undoes the appends.
                 with suppress(OSError):
                     for topic, partition, offset, _ in ends:
                         writers[topic, partition].truncate_to(offset)

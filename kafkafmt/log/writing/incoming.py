@@ -10,9 +10,9 @@ from ...types import BatchTable
 def check(table: BatchTable, next_offset: int, segment_bytes: int) -> list[int]:
     """Check offsets and sizes of batches to append, and return the last offset of each batch.
 
-    Raise InvalidError if the offsets do not increase from `next_offset` onwards, or if a last
-    offset is so large that no next offset exists. Raise TooLargeError if a batch is larger than
-    `segment_bytes`.
+    Raise InvalidError if the offsets do not increase, if the first offset is below `next_offset`,
+    or if a last offset is the largest possible offset. Raise TooLargeError if a batch is larger
+    than `segment_bytes`.
     """
     lasts, before = [], next_offset - 1
     names = ("base_offset", "last_offset_delta", "size", "position")
@@ -33,10 +33,10 @@ def check(table: BatchTable, next_offset: int, segment_bytes: int) -> list[int]:
 
 
 def check_transactions(table: BatchTable, opened: set[int]) -> None:
-    """Raise InvalidError if a producer with an open transaction has a non-transactional batch.
+    """Raise InvalidError if a producer with an open transaction appends a non-transactional batch.
 
-    A broker does not start if a log contains such a batch. `opened` is the set of ids of the
-    producers with an open transaction; this function updates it.
+    A broker does not start if a log contains such a batch. `opened` contains the ids of the
+    producers with an open transaction, and is updated.
     """
     names = ("producer_id", "attributes", "position", "base_offset")
     for producer_id, attributes, position, base in zip(*(table[name].tolist() for name in names), strict=True):

@@ -1,13 +1,13 @@
 """Build the indexes of a segment from its batches, as a broker does.
 
-Kafka's counterparts are ``LogSegment.append`` and ``LogSegment.recover``. The offset index gets an
-entry for a batch if the batch starts more than `interval` bytes after the start of the last batch
-that has an entry. If there is none, the distance is measured from the start of the file. So the
-first batch of a segment never has an entry.
+Kafka's counterparts are ``LogSegment.append`` and ``LogSegment.recover``. A batch gets an entry in
+the offset index if it starts more than `interval` bytes after the previous batch with an entry.
+Before the first entry, the distance is measured from the start of the file, so the first batch of a
+segment never has an entry.
 
 When an entry is added to the offset index, the largest timestamp so far is compared with the last
-entry of the time index. If it is larger, an entry is added to the time index too. When the segment
-is closed, the time index gets a final entry.
+entry of the time index. If the timestamp is larger than that entry, the time index also gets an
+entry. When the segment is closed, the time index gets a final entry.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ The limit exists because an offset index stores positions as int32.
 
 
 class SegmentIndexes:
-    """Builds the entries of one segment's offset index and time index, batch by batch.
+    """Builds the offset index and the time index of one segment from its batches.
 
     Attributes
     ----------
     offset_entries, time_entries : int
-        Number of entries so far, including those that `take` has returned.
+        Number of entries so far, including the entries that `take` has returned.
     largest_timestamp : int
-        Largest timestamp of the batches so far, in ms; -1 if there is none.
+        Largest timestamp of the batches so far, in ms; -1 if no batch has a timestamp.
     """
 
     offset_entries: int
@@ -69,8 +69,8 @@ class SegmentIndexes:
     def add(self, table: BatchTable, position: int = 0) -> None:
         """Add the next batches of the segment.
 
-        The positions in `table` are relative to a buffer. `position` is the buffer's position in
-        the file.
+        The positions in `table` are relative to a buffer, and `position` is the file position of
+        this buffer.
         """
         names = ("position", "base_offset", "last_offset_delta", "max_timestamp")
         for start, first, delta, timestamp in zip(*(table[name].tolist() for name in names), strict=True):
@@ -84,14 +84,14 @@ class SegmentIndexes:
                 self.close()
 
     def close(self) -> None:
-        """Add a final time index entry for the largest timestamp, unless one exists already."""
+        """Add a final time index entry for the largest timestamp, unless the index already has it."""
         if self.largest_timestamp > self._indexed_timestamp:
             self._times.append((self.largest_timestamp, self._largest_at))
             self.time_entries += 1
             self._indexed_timestamp = self.largest_timestamp
 
     def take(self) -> tuple[bytes, bytes]:
-        """Return the entries added to `.index` and `.timeindex` since the last call, as bytes."""
+        """Return the offset index entries and the time index entries since the last call, each as bytes."""
         offsets, times, base = self._offsets, self._times, self.base_offset
         self._offsets, self._times = [], []
         if len(offsets) < 2 and len(times) < 2:
@@ -105,19 +105,19 @@ def _columns(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
 
 @dataclass
 class State:
-    """The state that a broker tracks while it reads a log: its producers and leader epochs."""
+    """The producers and leader epochs of a log, which a broker tracks while it reads the log."""
 
     reader: RecordReader
     producers: Producers = field(default_factory=Producers)
     epoch_runs: list[tuple[int, int, int]] = field(default_factory=list)
-    """(epoch, first offset, last offset) for each sequence of batches with the same epoch."""
+    """(epoch, first offset, last offset) for each sequence of batches with the same leader epoch."""
 
     def copy(self) -> State:
-        """Return an independent copy. Only the reader is shared."""
+        """Return an independent copy that shares only the reader."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
     def add(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update the state with the next batches; return the transactions that they abort."""
+        """Update the state with the next batches, and return the transactions that they abort."""
         for epoch, first, last in epoch_runs(table):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
                 self.epoch_runs.append((epoch, first, last))
@@ -126,7 +126,7 @@ class State:
         return self.add_producers(buffer, table)
 
     def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update only the producers with the next batches; return the transactions they abort."""
+        """Update only the producers with the next batches, and return the transactions that they abort."""
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []
         control = table[(table["attributes"] & CONTROL_BIT) != 0]
@@ -149,7 +149,8 @@ class SegmentScan:
     error: KafkaFormatError | None = None
     """The error in the batch at position `end`.
 
-    None if the file ends at `end`, or if the batch there is valid but does not fit in this segment.
+    None if the file ends at `end`, or if the batch at `end` is valid but does not fit in the
+    segment.
     """
     first_timestamp: int | None = None
     """Largest timestamp in the first batch, in ms; None if there is no batch."""

@@ -3,9 +3,9 @@
 The file `.lock` is locked in the same way as a broker locks it, so a broker and this module never
 use a directory at the same time.
 
-The file `.kafka_cleanshutdown` marks a clean shutdown. It is deleted when the directory is opened.
-It is created when the directory is closed, unless a partition still needs recovery. The offset
-checkpoints contain recovery points, high watermarks and log start offsets.
+The file `.kafka_cleanshutdown` marks a clean shutdown. The file is deleted when the directory is
+opened, and created when the directory is closed, unless a partition still needs recovery. The
+offset checkpoints contain recovery points, high watermarks and log start offsets.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ WRITTEN_CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 _locked: dict[tuple[int, int], int] = {}
 """File descriptors of the lock files that this process holds, by device and inode.
 
-They are recorded because the operating system would let the same process lock a file twice.
+The descriptors are recorded because the operating system lets the same process lock a file twice.
 """
 _taking = Lock()
 
@@ -61,11 +61,11 @@ _taking = Lock()
 def _forget_locks() -> None:
     """Close the lock file descriptors that a forked child process has inherited.
 
-    The child does not hold these locks. If the child later locked one of the files, closing the
-    inherited descriptor would release the new lock.
+    A child process does not inherit the locks themselves. If it later locked one of the files,
+    closing the inherited descriptor would release the new lock.
     """
     global _taking
-    # Replace the lock, because another thread of the parent may have held it during the fork.
+    # Another thread of the parent process may have held the old lock during the fork.
     _taking = Lock()
     for handle in _locked.values():
         os.close(handle)
@@ -76,9 +76,9 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 class LogDirectory:
-    """A log directory that is open for writing. It is created if it does not exist.
+    """A log directory that is open for writing. The directory is created if it does not exist.
 
-    Use it as a context manager, or call `close`.
+    Use a `LogDirectory` as a context manager, or call `close`.
 
     Parameters
     ----------
@@ -86,14 +86,14 @@ class LogDirectory:
         The log directory.
     **settings
         Settings for all writers, as keyword arguments with the names of the `LogSettings` fields.
-        They can be overridden for one writer in the call of `writer`.
+        The method `writer` can override them for one writer.
 
     Attributes
     ----------
     path : Path
         Absolute path of the directory.
     clean : bool
-        Whether the directory was closed cleanly the last time. If not, partitions are recovered
+        Whether the last shutdown was clean. After an unclean shutdown, partitions are recovered
         from their recovery points when they are opened.
 
     Raises
@@ -101,8 +101,8 @@ class LogDirectory:
     BlockingIOError
         The directory is already open, in this process or in another one, such as a broker.
     OSError
-        The directory cannot be created, read or written. EBUSY if an interrupted `kafkafmt salvage`
-        left it incomplete.
+        The directory cannot be created, read or written. The errno is EBUSY if an interrupted
+        `kafkafmt salvage` left the directory incomplete.
     StructureError
         The journal of atomic appends (`kafkafmt-append.json`) is corrupted.
     DamagedLogError
@@ -113,9 +113,9 @@ class LogDirectory:
 
     Notes
     -----
-    Kafka's counterpart is ``LogManager``. The directory and its writers belong to the process that
-    opened the directory. After a fork, every use of them in the child raises `WrongProcessError`,
-    except that closing does nothing. They cannot be pickled. They can be shared between threads.
+    Kafka's counterpart is ``LogManager``. The directory and its writers can be shared between
+    threads, but cannot be pickled. They belong to the process that opened the directory. In a
+    forked child process, `close` does nothing, and all other methods raise `WrongProcessError`.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class LogDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         self._owner = OwnerLock(repr(str(self.path)))
         self._lock = _take_lock(self.path / LOCK)
-        # Lock order: a thread must acquire a writer's own lock before this one.
+        # Lock order: a thread must acquire the lock of a writer before the lock of the directory.
         self._threads = RLock()
         self._closing = False
         self._writers: dict[tuple[str, int], LogWriter] = {}
@@ -163,8 +163,8 @@ class LogDirectory:
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         """Return the entries of a checkpoint, or no entries if the file is corrupted.
 
-        Without entries, recovery reads the whole log. Entries that no broker could have written are
-        dropped, because they would make the next version of the checkpoint unreadable.
+        If there are no entries, recovery reads the whole log. Entries that no broker could have
+        written are dropped, because they would make the next version of the checkpoint unreadable.
         """
         try:
             found = read_offset_checkpoint(files.read_text(self.path / name) or "", name)
@@ -181,10 +181,10 @@ class LogDirectory:
         topic_id: str | None = None,
         **settings: Unpack[LogSettingsOptions],
     ) -> LogWriter:
-        """Open a partition for writing. It is created if it does not exist.
+        """Open a partition for writing, and create it if it does not exist.
 
-        If the last shutdown was not clean, the partition is recovered: invalid data at its end is
-        truncated (see `LogWriter.cut`), and its indexes are rebuilt.
+        After an unclean shutdown, the partition is recovered: invalid data at its end is truncated
+        (see `LogWriter.cut`), and its indexes are rebuilt.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class LogDirectory:
         Returns
         -------
         LogWriter
-            The writer. Closing the directory closes it too.
+            The writer, which is also closed when the directory is closed.
 
         Raises
         ------
@@ -216,9 +216,9 @@ class LogDirectory:
         OSError
             A file cannot be read or written.
         TypeError, ValueError
-            An argument is wrong, the partition already has a writer, its topic id is not
-            `topic_id`, `leader_epoch` is below the log's latest leader epoch, or the directory is
-            closed.
+            An argument is wrong, or one of these is true: the partition already has a writer, the
+            topic id of the partition is not `topic_id`, `leader_epoch` is below the latest leader
+            epoch of the log, or the directory is closed.
         WrongProcessError
             Another process opened the directory.
         """
@@ -289,7 +289,7 @@ class LogDirectory:
         if start > writer.segments[0]:
             self._offsets[LOG_STARTS][key] = start
         elif self._offsets[LOG_STARTS].get(key, 0) >= start:
-            # A lower entry is kept, because it is the start of the data in tiered storage.
+            # Keep a lower entry, because it is the first offset of the data in tiered storage.
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:
@@ -328,11 +328,12 @@ class LogDirectory:
         StrayPartitionWarning
             A KRaft broker would not serve some of the partitions that were written. A broker
             renames a partition directory to `…-stray` if its metadata log does not contain the
-            directory's topic id. Filter this category if no broker will mount the directory.
+            topic id of the partition. Ignore this warning category if no broker will mount the
+            directory.
 
         Notes
         -----
-        In a forked process this does nothing, because the directory belongs to the process that
+        In a forked process, `close` does nothing, because the directory belongs to the process that
         opened it.
         """
         self._close(stacklevel=3)
@@ -376,7 +377,7 @@ class LogDirectory:
 def _take_lock(path: Path) -> int:
     """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor.
 
-    A file that this process has already locked is not opened again, because closing the second
+    If this process has already locked the file, it is not opened again, because closing the second
     descriptor would release the lock.
     """
     with _taking:
@@ -395,7 +396,7 @@ def _take_lock(path: Path) -> int:
             os.close(handle)
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise BlockingIOError(
-                    errno.EAGAIN, "another process, such as a broker, has the log directory locked", str(path.parent)
+                    errno.EAGAIN, "another process, such as a broker, has locked the log directory", str(path.parent)
                 ) from None
             raise
         status = os.fstat(handle)

@@ -51,7 +51,7 @@ class StrayPartitionWarning(UserWarning):
 
 @dataclass
 class Metadata:
-    """The topics and replicas that a metadata log describes.
+    """The topics and replicas according to a metadata log.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Metadata:
     def add(self, value: bytes | None) -> None:
         """Apply one record of the metadata log.
 
-        Records that are unreadable, or whose type is not about topics or partitions, are ignored.
+        Unreadable records, and records that do not affect topics or partitions, are ignored.
         """
         if value is None or len(value) < 3 or value[1] not in (TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC):
             return
@@ -98,8 +98,8 @@ def read_metadata(root: Path) -> Metadata | None:
 def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
     """Read the newest snapshot of the metadata log, and the records after it.
 
-    `stamps` contains the names and states of the files. It is part of the cache key, so unchanged
-    files are read only once.
+    `stamps` contains the name and the `files.stamp` of each file. It is part of the cache key, so
+    unchanged files are read only once.
     """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
@@ -119,7 +119,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the metadata logs that are next to chosen partitions and are not chosen themselves."""
+    """Return the metadata logs in the log directories of the chosen partitions, except chosen metadata logs."""
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
@@ -127,7 +127,7 @@ def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[Part
 
 
 def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
-    """Return messages about the partitions in `partitions` that a KRaft broker would not serve."""
+    """Return messages that list the partitions that a KRaft broker would not serve."""
     wanted = [key for key in partitions if key[0] != CLUSTER_METADATA]
     if not wanted:
         return []
@@ -143,22 +143,19 @@ def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
     for reason, names in reasons.items():
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         yield (
-            f"{root}: {reason}, so a KRaft broker renames to '…-stray' and does not serve: {', '.join(names[:MAX_NAMED])}{more}. "
-            "To mount them, create the topics on a broker, stop it, and put the segments into the directories "
-            f"that it created: see {GUIDE}"
+            f"{root}: {reason}, so a KRaft broker does not serve {', '.join(names[:MAX_NAMED])}{more}, "
+            "and renames their directories to '…-stray'. To mount the partitions, create the topics on a broker, "
+            f"stop it, and put the segments into the directories that it created: see {GUIDE}"
         )
 
 
 def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int) -> str | None:
-    """Return the reason why a broker would not serve a partition, as the start of a message.
-
-    Return None if a broker would serve the partition.
-    """
+    """Return why a broker would not serve a partition, or None if it would serve the partition."""
     if metadata is None:
-        return f"there is no metadata log ({METADATA_LOG}) that names the topics"
+        return f"there is no metadata log ({METADATA_LOG}) with the topics"
     topic_id = metadata.topics.get(topic)
     if topic_id is None:
-        return "the metadata log does not name the topics"
+        return "the metadata log does not contain the topics"
     try:
         text = files.read_text(root / f"{topic}-{partition}" / PARTITION_METADATA)
         own = None if text is None else UUID(bytes=uuid_bytes(read_partition_metadata(text)["topic_id"]))
@@ -167,10 +164,10 @@ def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int
     if own is None:
         return f"{PARTITION_METADATA} is missing or unreadable"
     if own != topic_id:
-        return f"{PARTITION_METADATA} contains another topic id than the metadata log"
+        return f"{PARTITION_METADATA} contains a different topic id than the metadata log"
     replicas = metadata.replicas.get((topic_id, partition))
     if replicas is None:
-        return "the metadata log does not name these partitions of their topics"
+        return "the metadata log contains the topics, but not these partitions"
     node = _node_id(root)
     if node is not None and node not in replicas:
         return f"the metadata log does not assign the partitions to broker {node}"

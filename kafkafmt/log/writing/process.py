@@ -12,9 +12,9 @@ from typing import NoReturn
 
 
 class WrongProcessError(RuntimeError):
-    """Raised if a log directory or writer is used in a process that did not open it.
+    """Raised if a process uses a log directory or a writer that another process has opened.
 
-    To write in a forked process, open the directory there after the fork.
+    To write in a forked process, open the log directory in that process, after the fork.
     """
 
 
@@ -46,7 +46,8 @@ class OwnerLock:
             )
 
     def __enter__(self) -> None:
-        # Without check(), acquire() would block forever if a thread held the lock during the fork.
+        # If a thread held the lock during the fork, acquire() would block forever in the child
+        # process.
         self.check()
         self._lock.acquire()
 

@@ -1,11 +1,12 @@
 """Open a partition directory for writing, and recover it after a crash.
 
 Kafka's counterparts are ``LogLoader`` and ``LogSegment.recover``. After a clean shutdown, only the
-last segment is read. Otherwise, all segments from the recovery point onwards are read. Invalid data
-at the end of the log is truncated, and indexes that do not match the batches are rebuilt.
+last segment is read. After an unclean one, all segments from the recovery point onwards are read.
+Invalid data at the end of the log is truncated, and indexes that do not match the batches are
+rebuilt.
 
-A broker truncates the log at any damage and deletes everything after it. This module does so only
-if the caller requests it, because valid batches may follow the damage.
+A broker truncates the log at any damage and deletes everything after it. This module truncates at
+damage only if the caller requests it, because valid batches may follow.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _OFFSET = re.compile(r"[0-9]{20}\Z")
 
 @dataclass
 class Loaded:
-    """The state of a partition after it was opened for writing."""
+    """The state of a partition that was opened for writing."""
 
     bases: list[int]
     """Base offsets of the segments, in increasing order."""
@@ -56,7 +57,7 @@ class Loaded:
 
 
 def path_of(folder: Path, offset: int, suffix: str = ".log") -> Path:
-    """Return the path of a file in `folder` whose name consists of an offset and `suffix`."""
+    """Return the path of the file in `folder` whose name consists of an offset and `suffix`."""
     return folder / file_name(offset, suffix)
 
 
@@ -70,7 +71,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     log_start : int
         Log start offset. If there is no segment, the first one is created with this base offset.
     recovery_point : int or None
-        First offset that is possibly not on disk; None after a clean shutdown.
+        First offset that might not be on disk; None after a clean shutdown.
     interval : int
         ``index.interval.bytes``, used for indexes that are rebuilt.
     truncate_at_damage : bool
@@ -88,7 +89,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     first = len(bases) - 1 if recovery_point is None else max(bisect_right(bases, recovery_point) - 1, 0)
     first = next((i for i in range(first) if bases[i] not in whole), first)
     epochs = _epoch_checkpoint(folder)
-    # If there is no valid epoch checkpoint, all batches are read, to find their leader epochs.
+    # Without a valid leader epoch checkpoint, all batches must be read to find their leader epochs.
     known, begin = _newest_snapshot(folder, bases, 0 if epochs is None else first)
     state, cut = State(marker_reader(DEFAULT_MAX_BATCH_BYTES), known), []
     made: SegmentScan | None = None
@@ -122,11 +123,10 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
 
 
 def _tidy(folder: Path) -> tuple[list[int], set[int]]:
-    """Delete leftovers of a crash, and list the segments.
+    """Delete files that a crash has left, and list the segments.
 
-    The first result is the list of the base offsets of all segments. The second is the set of the
-    base offsets of segments that have both indexes. Temporary files, indexes without a segment, and
-    unreadable snapshots are deleted.
+    Return the base offsets of all segments, and the base offsets of the segments that have both
+    indexes. Temporary files, indexes without a `.log` file, and unreadable snapshots are deleted.
     """
     names = files.list_directory(folder)[1]
     bases = sorted(b for n in names if (b := base_offset_of(n)) is not None)
@@ -152,8 +152,8 @@ def _read_snapshot(path: Path) -> Producers | None:
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
     """Find the newest readable snapshot that is not after the segment with index `first`.
 
-    Return two values: the producers in the snapshot, and the index of the segment with the same
-    base offset. If no snapshot is readable, return no producers and the index 0.
+    Return the producers in the snapshot, and the index of the segment whose base offset is the
+    snapshot's offset. If no snapshot is readable, return no producers and the index 0.
     """
     for i in range(first, 0, -1):
         if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:
@@ -162,9 +162,10 @@ def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Pr
 
 
 def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size: int) -> Damage:
-    """Return the damage after the last valid batch of the segment with index `i`.
+    """Return the damage after the valid batches at the start of the segment with index `i`.
 
-    `Damage.last_offset` is None if no valid batch follows, in this segment or a later one.
+    If no valid batch follows the damage, neither in the segment nor in a later one,
+    `Damage.last_offset` is None.
     """
     error = made.error or StructureError("the next batch's offset or position is too large for the segment", made.end)
     path = path_of(folder, bases[i])
@@ -190,9 +191,10 @@ def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
 
 
 def _epoch_checkpoint(folder: Path) -> Epochs | None:
-    """Return the entries of the leader epoch checkpoint, or None if it is not usable.
+    """Return the entries of the leader epoch checkpoint.
 
-    The checkpoint is not usable if it is missing, empty, unreadable or out of order.
+    Return None if the checkpoint is missing, empty or unreadable, or if its entries are out of
+    order.
     """
     try:
         text = files.read_text(folder / LEADER_EPOCHS)
@@ -204,7 +206,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
 
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
-    """Return `epochs`, followed by the later leader epochs that the batches contain."""
+    """Return the given leader epochs and the later leader epochs of the batches."""
     for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)
@@ -214,8 +216,7 @@ def _with_later(epochs: Epochs, state: State) -> Epochs:
 def make_segment(folder: Path, base: int, mode: int = files.NEW_FILE) -> None:
     """Create the files of an empty segment.
 
-    The `.log` file is created last. If a crash interrupts this, recovery deletes the indexes,
-    because their `.log` file is missing.
+    The `.log` file is created last. If a crash prevents its creation, recovery deletes the indexes.
     """
     for suffix in reversed(SEGMENT_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)
@@ -226,7 +227,7 @@ def make_segment(folder: Path, base: int, mode: int = files.NEW_FILE) -> None:
 def delete_segment(folder: Path, base: int) -> None:
     """Delete the files of a segment, the `.log` file first.
 
-    If a crash interrupts this, recovery deletes the indexes, because their `.log` file is missing.
+    If a crash interrupts the deletion, recovery deletes the remaining indexes.
     """
     for suffix in (".log", *INDEX_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from .recovery import path_of
 def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, active_largest: int) -> int:
     """Count the oldest segments whose largest timestamp is more than `retention_ms` before `now`.
 
-    Counting stops at the first segment with a larger timestamp.
+    Counting stops at the first segment that retention keeps.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, act
     while 0 <= retention_ms and n < len(bases):
         path = path_of(folder, bases[n])
         largest = active_largest if n + 1 == len(bases) else _largest_timestamp(path, bases[n])
-        # If no record has a timestamp, the time of the last write to the file is used instead.
+        # If no record has a timestamp, the modification time of the file is used.
         if largest < 0:
             largest = path.stat().st_mtime_ns // 1_000_000
         if now - largest <= retention_ms:
@@ -51,7 +51,7 @@ def _largest_timestamp(path: Path, base: int) -> int:
 
 
 def too_many(folder: Path, bases: Sequence[int], retention_bytes: int) -> int:
-    """Count how many of the oldest segments can be deleted if `retention_bytes` must remain.
+    """Count the oldest segments that can be deleted if at least `retention_bytes` must remain.
 
     If `retention_bytes` is -1, there is no limit, and the result is 0.
     """

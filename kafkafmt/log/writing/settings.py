@@ -12,7 +12,7 @@ WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 class LogSettingsOptions(TypedDict, total=False):
-    """The fields of `LogSettings`, as types of keyword arguments."""
+    """The keyword arguments of `LogSettings`, for type checkers."""
 
     segment_bytes: int
     segment_ms: int
@@ -27,10 +27,10 @@ class LogSettingsOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class LogSettings:
-    """Settings of a `LogWriter`. Names, meanings and defaults are those of Kafka's topic settings.
+    """Settings of a `LogWriter`, with the names, meanings and defaults of Kafka's topic settings.
 
-    To set them for all writers, pass them as keyword arguments to `LogDirectory`. To set them for
-    one writer, pass them to `LogDirectory.writer`.
+    Pass settings for all writers to `LogDirectory`, and settings for one writer to
+    `LogDirectory.writer`, as keyword arguments.
 
     Parameters
     ----------

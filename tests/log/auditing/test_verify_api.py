@@ -79,7 +79,7 @@ def test_selection_that_matches_nothing_raises_lookup_error(logs: Path) -> None:
         with pytest.raises(kafkafmt.PartitionNotFoundError, match="a has no partition 7") as error:
             function(logs, topics="a", partitions=[7])
         assert isinstance(error.value, LookupError)
-        assert error.value.missing == ("a has no partition 7: there are 0 and 1",)
+        assert error.value.missing == ("a has no partition 7: there are partitions 0 and 1",)
 
 
 def test_open_log_is_verified_like_its_paths(logs: Path) -> None:

@@ -175,7 +175,7 @@ def test_follow_reports_truncation_and_continues(tmp_path: Path) -> None:
     assert p.read() == list(range(6))
     p.segment().write_bytes(some(0) + some(2, 1))
     assert p.read() == []
-    assert p.messages == ["t-0: the log was truncated, from offset 6 to 3"]
+    assert p.messages == ["t-0: the log was truncated: it ended at offset 6, and now ends at 3"]
     p.append(some(3))
     assert p.read() == [3, 4]
 
@@ -186,7 +186,7 @@ def test_follow_survives_retention_before_and_after_its_position(tmp_path: Path)
     p.append(some(4), base=4)
     p.segment(0).unlink()
     assert p.read() == [2, 3, 4, 5]
-    assert p.messages == ["t-0: offsets 0 to 1 were removed before they were read (retention)"]
+    assert p.messages == ["t-0: retention removed offsets 0 to 1 before they were read"]
     p.append(some(6), base=6)
     p.segment(2).unlink()
     p.segment(4).unlink()

@@ -115,7 +115,7 @@ def test_segment_with_20_digits_stays_one_however_damaged(tmp_path: Path, data: 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_packed_file_is_named_as_such(tmp_path: Path, kind: str) -> None:
     pack, suffixes = PACKERS[kind]
-    message = f"it is {kind}: unpack it first"
+    message = f"its format is {kind}; unpack it first"
     for suffix in suffixes:
         path = write(tmp_path / "p-0" / (SEGMENT + suffix), pack(BATCH))
         for command in ("ls", "cat", "verify"):
@@ -136,7 +136,7 @@ def test_packed_file_is_named_as_such(tmp_path: Path, kind: str) -> None:
 
 def test_packed_file_is_recognised_by_its_name_alone(tmp_path: Path) -> None:
     path = write(tmp_path / "orders-0.tar.zst", b"encrypted")
-    assert inside("ls", path).stderr == f"kafkafmt: {path}: by its name it is zstd: unpack it first\n"
+    assert inside("ls", path).stderr == f"kafkafmt: {path}: its name indicates the format zstd; unpack it first\n"
 
 
 def test_packed_files_next_to_a_log_are_named_and_the_log_is_read(tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ def test_packed_files_next_to_a_log_are_named_and_the_log_is_read(tmp_path: Path
     done = inside("cat", tmp_path)
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 3)
     assert [line.rpartition("/")[2] for line in done.stderr.splitlines()] == [
-        f"{3:020}.log.gz: not read; it is gzip: unpack it first",
-        "u-0.tar: not read; it is tar: unpack it first",
+        f"{3:020}.log.gz: not read; its format is gzip; unpack it first",
+        "u-0.tar: not read; its format is tar; unpack it first",
     ]
 
 

@@ -142,7 +142,9 @@ def test_many_consecutive_damaged_batches_become_one_span(tmp_path: Path) -> Non
     assert len(spans) == SINGLE_SPANS + 1
     assert sum(d["length"] for d in spans) == sum(map(len, parts[5:390])) < MERGED_BYTES
     assert {(d["first_offset"], d["last_offset"]) for d in spans} == {(5, 389)}
-    assert spans[-1]["message"].startswith(f"{385 - SINGLE_SPANS} damaged batches; the first: the CRC does not match")
+    assert spans[-1]["message"].startswith(
+        f"{385 - SINGLE_SPANS} damaged batches; error of the first one: the CRC does not match"
+    )
 
 
 # The work of a search, in bytes, for n and 4n batches.

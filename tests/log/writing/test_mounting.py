@@ -62,17 +62,17 @@ def test_salvage_of_some_partitions_copies_the_metadata_log(
 def test_salvage_of_one_partition_warns_that_a_broker_renames_it(source: Path, tmp_path: Path) -> None:
     done = kafkafmt("salvage", source / "source-0", "--output", tmp_path / "out")
     (line,) = stray_warnings(done.stderr)
-    assert "there is no metadata log (__cluster_metadata-0) that names the topics" in line
+    assert "there is no metadata log (__cluster_metadata-0) with the topics" in line
     assert "source-0" in line
     assert "create the topics on a broker, stop it, and put the segments into the directories" in line
     assert str(tmp_path / "out") in line
 
 
 REASONS = {
-    "another topic id": "partition.metadata contains another topic id than the metadata log",
+    "another topic id": "partition.metadata contains a different topic id than the metadata log",
     "no topic id": "partition.metadata is missing or unreadable",
-    "an unknown topic": "the metadata log does not name the topics",
-    "an unknown partition": "the metadata log does not name these partitions of their topics",
+    "an unknown topic": "the metadata log does not contain the topics",
+    "an unknown partition": "the metadata log contains the topics, but not these partitions",
     "another broker": "the metadata log does not assign the partitions to broker 99",
 }
 
@@ -125,7 +125,10 @@ def test_writer_in_a_directory_of_a_broker_does_not_warn(source: Path) -> None:
         warnings.simplefilter("error")
         with k.LogDirectory(source) as directory:
             directory.writer("source", 0).append([(None, b"x")])
-    with pytest.warns(k.StrayPartitionWarning, match="does not name the topics"), k.LogDirectory(source) as directory:
+    with (
+        pytest.warns(k.StrayPartitionWarning, match="does not contain the topics"),
+        k.LogDirectory(source) as directory,
+    ):
         directory.writer("other", 0, topic_id=topic_id(source, "source-0")).append([(None, b"x")])
 
 
@@ -134,4 +137,4 @@ def test_unreadable_metadata_log_names_no_topic(tmp_path: Path) -> None:
     partition(tmp_path, b"nonsense" * 40, name="__cluster_metadata-0")
     (tmp_path / "__cluster_metadata-0" / f"{5:020}-{1:010}.checkpoint").write_bytes(b"nonsense" * 40)
     (message,) = strays(tmp_path, [("t", 0)])
-    assert "the metadata log does not name the topics" in message
+    assert "the metadata log does not contain the topics" in message
