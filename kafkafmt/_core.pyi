@@ -1042,11 +1042,11 @@ class RecordBuffer:
     count: int
     """Number of records in the open batch."""
     max_timestamp: int
-    """Highest timestamp (ms) in the open batch, -1 before the first record."""
+    """Highest timestamp in the open batch in ms; -1 if the batch has no records."""
     producer_id: int
-    """Producer id of every batch, -1 if there is none."""
+    """Producer id of every batch; -1 if there is none."""
     base_sequence: int
-    """Base sequence of the open batch, -1 if there is none."""
+    """Base sequence of the open batch; -1 if there is none."""
 
     def __init__(
         self,

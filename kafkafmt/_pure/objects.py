@@ -116,7 +116,7 @@ def header_tuples(
     starts, counts = c.header_start[first:last], np.maximum(c.header_count[first:last], 0)
     outside = ((counts > 0) & ((starts < 0) | (counts > columns.headers - starts))).nonzero()[0]
     if len(outside):
-        raise ValueError(f"row {first + outside[0]}: its headers are not among the {columns.headers} decoded headers")
+        raise ValueError(f"the headers of row {first + outside[0]} are not among the {columns.headers} decoded headers")
     ends = np.cumsum(counts)
     at = np.arange(int(counts.sum())) + np.repeat(starts - ends + counts, counts)
     names = spans(view, c.header_key_position[at], c.header_key_length[at], False)

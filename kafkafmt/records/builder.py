@@ -222,7 +222,9 @@ class BatchBuilder:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
-        """Return the largest batch size before compression that cannot exceed `max_bytes` after it."""
+        """Return the largest uncompressed size of a batch that fits into `max_bytes` when
+        compressed.
+        """
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)
@@ -241,7 +243,7 @@ class BatchBuilder:
     def size(self) -> int:
         """Size of the current batch in bytes before compression.
 
-        If the codec is none, this is also the size of the batch that `finish` returns.
+        If the codec is none, `finish` returns a batch of exactly this size.
         """
         return self._records.size
 
@@ -339,7 +341,7 @@ class BatchBuilder:
 def _compressor(codec: int, level: int | None) -> Compressor | None:
     if codec == CODEC_NONE:
         if level is not None:
-            raise ValueError(f"level is {level}, but codec is none; pass another codec, or no level")
+            raise ValueError(f"level is {level}, but codec is none; pass a codec that compresses, or omit level")
         return None
     from ..codecs import Compressor  # imports the compression packages, so import it only if needed
 
@@ -483,7 +485,7 @@ def build_batches(
         if type(records) is list or type(records) is tuple
         else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
-    # extend() refuses a list that mixes records with and without offsets. To check this across
+    # extend() rejects a list that mixes records with and without offsets. To check this across
     # chunks too, each chunk begins with the last record of the previous chunk.
     before: list[RecordLike] = []
     for chunk in chunks:

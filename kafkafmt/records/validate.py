@@ -278,7 +278,7 @@ class LogValidator:
             return result
 
     def _fast_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
-        """Validate v2 batches that are not rebuilt; return None if the slow path is needed."""
+        """Validate v2 batches that are not rebuilt. Return None if the slow path is needed."""
         if self._settings.magic != MAGIC_V2 or now > MAX_OFFSET // 2:
             return None
         facts = self._validate_buffer(buffer, next_offset, now, self._settings.check_records)
