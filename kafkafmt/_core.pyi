@@ -708,7 +708,7 @@ def validate_buffer(
 
     Only batches that a broker would append without re-encoding are accepted.
 
-    This is the fast path of ``records.LogValidator``.
+    ``records.LogValidator`` uses this function as its fast path.
 
     Parameters
     ----------
@@ -889,10 +889,10 @@ class Record(Generic[BytesT]):
         """Offset of the record in its partition."""
     @property
     def timestamp(self) -> int:
-        """Milliseconds since 1970-01-01 UTC; -1 if there is none."""
+        """Timestamp in milliseconds since 1970-01-01 UTC; -1 if there is none."""
     @property
     def timestamp_type(self) -> int:
-        """0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0)."""
+        """Timestamp type: 0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0)."""
     @property
     def key(self) -> BytesT | None:
         """Key of the record; None if it is null."""
@@ -1038,7 +1038,7 @@ class RecordBuffer:
     base_offset: int
     """Base offset of the open batch."""
     next_offset: int
-    """Offset that the next record gets if it does not have its own offset."""
+    """Offset of the next record that is appended without an offset."""
     count: int
     """Number of records in the open batch."""
     max_timestamp: int
