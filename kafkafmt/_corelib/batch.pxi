@@ -1,5 +1,5 @@
 # Read batch headers into a table and check the CRCs, without decompressing or decoding records.
-# Kafka calls this shallow iteration.
+# This corresponds to Kafka's shallow iteration.
 
 cdef struct Batch:      # one item of BATCH_DTYPE
     int64_t position

@@ -1,4 +1,4 @@
-"""Read batch headers into a table and check the CRCs. Kafka calls this shallow iteration."""
+"""Read batch headers into a table and check the CRCs, as in Kafka's shallow iteration."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
     calls would take most of the time.
     """
     p = start
-    if end - start < PLAIN_SIZE:  # the last records of a batch may be shorter than this
+    if end - start < PLAIN_SIZE:  # the last records of a batch may have fewer bytes
         return None
     byte = data[p]
     p += 1

@@ -295,7 +295,7 @@ class LogValidator:
         """Check and change batches in one pass of the core.
 
         Return four numbers: the number of records, the next offset, the largest timestamp, and the
-        offset of the record with this timestamp. If the slow path has to decide, return None.
+        offset of the record with this timestamp. If the slow path is needed, return None.
         """
         settings, rules = self._settings, self._settings.rules
         return core.validate_buffer(
