@@ -27,7 +27,7 @@ class Record:
     ----------
     offset : int
     timestamp : int
-        Milliseconds since 1970-01-01 UTC; -1 if there is none.
+        Timestamp in milliseconds since 1970-01-01 UTC; -1 if there is none.
     timestamp_type : int
         0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None

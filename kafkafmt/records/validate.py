@@ -111,8 +111,8 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
     KafkaFormatError
         The data is damaged or incomplete.
     TypeError, ValueError, OverflowError
-        An argument is wrong or does not fit its field, or an assigned offset would exceed 2**63 -
-        2.
+        An argument is wrong or does not fit into its field, or an assigned offset would exceed
+        2**63 - 2.
 
     Notes
     -----
@@ -171,7 +171,7 @@ class LogValidator:
     Raises
     ------
     TypeError, ValueError, OverflowError
-        An argument is wrong or does not fit its field.
+        An argument is wrong or does not fit into its field.
 
     Notes
     -----
