@@ -15,7 +15,7 @@ write to an array or resize it during a call.
 
 If data is corrupted, `KafkaFormatError` is raised or returned, as documented for each function.
 Wrong arguments raise TypeError or ValueError, and an integer that does not fit its C type raises
-OverflowError. "Runs without the GIL" means that other threads can run during a call of the native
+OverflowError. If a function runs without the GIL, other threads can run during a call of the native
 core.
 """
 
@@ -173,8 +173,8 @@ def scan_batches(
 ) -> Scan:
     """Read the headers of successive batches and messages into a table.
 
-    Kafka calls this shallow iteration: nothing is decompressed or decoded. Only length, magic and
-    CRC are checked. `decode_records` checks counts and deltas.
+    Like Kafka's shallow iteration, the function decompresses and decodes nothing. Only the length,
+    the magic and the CRC of a batch are checked. `decode_records` checks counts and deltas.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def scan_batches(
     If `table` has no row left for a batch, the length and the magic of the batch are still checked,
     but the CRC is not.
 
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> int | None:
@@ -227,7 +227,7 @@ def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc
     magic 0 and 1, the key and the value must exactly fill the message.
 
     The function takes time linear in the number of bytes, regardless of the lengths stated in the
-    headers. Runs without the GIL.
+    headers. The function runs without the GIL.
     """
 
 def find_batches(
@@ -261,7 +261,7 @@ def find_batches(
     Notes
     -----
     Headers are checked as in `find_batch`. The function takes time linear in the number of bytes,
-    regardless of the lengths stated in the headers. Runs without the GIL.
+    regardless of the lengths stated in the headers. The function runs without the GIL.
     """
 
 def scan_damaged(
@@ -352,7 +352,7 @@ def scan_damaged(
       would exceed 2**63 - 1
     - a batch for which `table` or `spans` has no row left
 
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
@@ -377,7 +377,7 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
 
     Notes
     -----
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def resume_after(
@@ -392,7 +392,8 @@ def resume_after(
 ) -> tuple[int, bool] | None:
     """Find the position at which reading resumes after a damaged batch, in common cases.
 
-    The function follows the rules of `kafkafmt.log.reading.search`, which handles all other cases.
+    The function handles only common cases, by the rules of `kafkafmt.log.reading.search`. That
+    module handles all other cases.
 
     Parameters
     ----------
@@ -431,7 +432,7 @@ def resume_after(
 
     Notes
     -----
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def heaviest_chain(
@@ -474,12 +475,13 @@ def heaviest_chain(
     -----
     For each extent after the first one of a chain, the score of the chain changes as follows:
 
-    - It increases by 1 if the extent continues its predecessor without a gap.
-    - It does not change if the gap equals the number of offsets omitted between the two extents, or
-      if there is damage between them.
-    - Otherwise, it decreases by 1.
+    - The score increases by 1 if the extent continues its predecessor without a gap.
+    - The score does not change if the gap equals the number of offsets omitted between the two
+      extents, or if there is damage between the extents.
+    - Otherwise, the score decreases by 1.
 
-    If several predecessors lead to the same score, the first one is chosen. Runs without the GIL.
+    If several predecessors lead to the same score, the first one is chosen. The function runs
+    without the GIL.
     """
 
 def decode_records(
@@ -491,7 +493,7 @@ def decode_records(
 ) -> KafkaFormatError | None:
     """Decode the records of a table of uncompressed batches into columns.
 
-    Kafka calls this deep iteration.
+    Kafka calls the decoding of records deep iteration.
 
     Parameters
     ----------
@@ -558,7 +560,7 @@ def decode_records(
     into the data arrays. If a single record does not fit into empty data arrays,
     `columns.grow_data` replaces the arrays with larger ones.
 
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def decode_plain_batches(
@@ -599,7 +601,7 @@ def decode_plain_batches(
     Notes
     -----
     To read the batch at the returned position, or to get its error, call `scan_batches` and
-    `decode_records`. Runs without the GIL.
+    `decode_records`. The function runs without the GIL.
     """
 
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
@@ -622,7 +624,7 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
 
     Notes
     -----
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
@@ -658,7 +660,7 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
 
     Notes
     -----
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def number_buffer(
@@ -688,7 +690,7 @@ def number_buffer(
     -----
     The native core writes the fields of a batch while the batch is in the CPU cache, and restores
     the old values if a later batch is rejected. Other threads can therefore see new offsets
-    temporarily, even if the function returns None. Runs without the GIL.
+    temporarily, even if the function returns None. The function runs without the GIL.
     """
 
 def validate_buffer(
@@ -708,7 +710,7 @@ def validate_buffer(
 
     Only batches that a broker would append without re-encoding are accepted.
 
-    This is the fast path of ``records.LogValidator``.
+    ``records.LogValidator`` uses this function as its fast path.
 
     Parameters
     ----------
@@ -752,7 +754,7 @@ def validate_buffer(
     Notes
     -----
     As in `number_buffer`, other threads can see changed fields temporarily, even if the function
-    returns None. Runs without the GIL.
+    returns None. The function runs without the GIL.
     """
 
 def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tuple[int, int, int, bool] | None:
@@ -779,7 +781,7 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 
     Notes
     -----
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:
@@ -832,7 +834,7 @@ def gather(
 
     Notes
     -----
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def murmur2(buffer: Buffer) -> int:
@@ -858,7 +860,7 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
 
     Notes
     -----
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 class Record(Generic[BytesT]):
@@ -871,7 +873,7 @@ class Record(Generic[BytesT]):
     ----------
     offset : int
     timestamp : int
-        Milliseconds since 1970-01-01 UTC; -1 if there is none.
+        Timestamp in milliseconds since 1970-01-01 UTC; -1 if there is none.
     timestamp_type : int
         0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
@@ -889,10 +891,10 @@ class Record(Generic[BytesT]):
         """Offset of the record in its partition."""
     @property
     def timestamp(self) -> int:
-        """Milliseconds since 1970-01-01 UTC; -1 if there is none."""
+        """Timestamp in milliseconds since 1970-01-01 UTC; -1 if there is none."""
     @property
     def timestamp_type(self) -> int:
-        """0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0)."""
+        """Timestamp type: 0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0)."""
     @property
     def key(self) -> BytesT | None:
         """Key of the record; None if it is null."""
@@ -932,7 +934,7 @@ def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: 
     both offsets are the row's `base_offset`. If the offsets of the messages do not increase,
     `first` is 2**63 - 1 and `last` is -2**63.
 
-    Runs without the GIL.
+    The function runs without the GIL.
     """
 
 def make_records(
@@ -1038,15 +1040,15 @@ class RecordBuffer:
     base_offset: int
     """Base offset of the open batch."""
     next_offset: int
-    """Offset that the next record gets if it does not have its own offset."""
+    """Offset of the next record that is appended without an offset."""
     count: int
     """Number of records in the open batch."""
     max_timestamp: int
-    """Highest timestamp (ms) in the open batch, -1 before the first record."""
+    """Highest timestamp in the open batch in ms; -1 if the batch has no records."""
     producer_id: int
-    """Producer id of every batch, -1 if there is none."""
+    """Producer id of every batch; -1 if there is none."""
     base_sequence: int
-    """Base sequence of the open batch, -1 if there is none."""
+    """Base sequence of the open batch; -1 if there is none."""
 
     def __init__(
         self,
@@ -1182,7 +1184,7 @@ class RecordBuffer:
 
         Notes
         -----
-        Runs without the GIL. In the native core, all other method calls on this buffer
+        The function runs without the GIL. In the native core, all other method calls on this buffer
         raise RuntimeError while this call is running.
         """
     def records(self) -> bytes:

@@ -36,7 +36,7 @@ def write_offsets(buffer, batches):
                 if rows[i].magic == MAGIC_V2:
                     put32(data + rows[i].position + LEADER_EPOCH_AT, <uint32_t>rows[i].leader_epoch)
     if bad >= 0:
-        raise ValueError(f"row {bad} of the table: its batch is outside the buffer")
+        raise ValueError(f"the batch in row {bad} of the table is outside the buffer")
 
 
 def number_batches(buffer, batches, next_offset, leader_epoch=None):
@@ -57,7 +57,7 @@ def number_batches(buffer, batches, next_offset, leader_epoch=None):
                     break
                 offset += <int64_t>rows[i].last_offset_delta + 1
     if bad >= 0:
-        raise ValueError(f"row {bad} of the table: its batch is outside the buffer, or its offsets do not fit into 64 bits")
+        raise ValueError(f"the batch in row {bad} of the table is outside the buffer, or its offsets do not fit into 64 bits")
     offset = next_offset
     with nogil:
         for i in range(count):

@@ -1,5 +1,5 @@
 # Read batch headers into a table and check the CRCs, without decompressing or decoding records.
-# Kafka calls this shallow iteration.
+# This corresponds to Kafka's shallow iteration.
 
 cdef struct Batch:      # one item of BATCH_DTYPE
     int64_t position
@@ -135,7 +135,7 @@ cdef int scan_headers(const uint8_t* base, const uint8_t** at, const uint8_t* en
         n += 1
         p += ENTRY_OVERHEAD + <Py_ssize_t>length
     if status == SCAN_END and ENTRY_OVERHEAD <= end - p < MAGIC_END and not MIN_LEGACY_LENGTH <= int32_at(p + LENGTH_AT) <= MAX_BATCH_LENGTH:
-        status = SCAN_LENGTH                        # the magic is missing, but no magic allows this length
+        status = SCAN_LENGTH                        # for any magic, this length is invalid
     at[0] = p
     count[0] = n
     return status

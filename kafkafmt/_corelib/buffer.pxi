@@ -17,7 +17,7 @@ cdef extern from *:
     #define KF_BE32(x) __builtin_bswap32(x)
     #define KF_BE64(x) __builtin_bswap64(x)
     #endif
-    #if defined(__GNUC__)   /* always: walk_batch() is one source for several functions */
+    #if defined(__GNUC__)   /* always inline, because walk_batch() is compiled into several functions */
     #undef CYTHON_INLINE
     #define CYTHON_INLINE __inline__ __attribute__((always_inline))
     #endif
@@ -59,7 +59,7 @@ cdef inline int64_t int64_at(const uint8_t* p) noexcept nogil:
 
 
 cdef enum:
-    COPY_SLACK = 128 + 32       # bytes that copy_span() may read and write, from the start of a span of up to 128 bytes
+    COPY_SLACK = 128 + 32       # bytes that copy_span() may read and write, counted from the start of a span
 
 
 cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:

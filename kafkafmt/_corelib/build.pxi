@@ -14,12 +14,12 @@ from libc.string cimport memmove
 from .errors import InvalidError
 
 cdef enum:
-    COPY_ROOM = 64              # free bytes after the written ones, and readable bytes after copied ones
+    COPY_ROOM = 64              # minimum number of free bytes after written data, and of readable bytes after copied data
     FIRST_ROOM = 4096
 
 cdef extern from *:
     """
-    /* put_plain() writes offset deltas below 2^26 only: after this offset, it cannot reach INT64_MAX */
+    /* put_plain() writes only offset deltas below 2^26. Up to this offset, it cannot reach INT64_MAX. */
     #define KF_LAST_PLAIN_OFFSET (INT64_MAX - (1 << 27))
     """
     const int64_t LAST_PLAIN_OFFSET "KF_LAST_PLAIN_OFFSET"
@@ -33,7 +33,7 @@ cdef class RecordBuffer:
 
     cdef uint8_t* data
     cdef Py_ssize_t capacity, filled, start, max_size
-    cdef Py_ssize_t plain_end       # end of the space for plain records; 0 if the next record cannot be plain
+    cdef Py_ssize_t plain_end       # end of the space for plain records, or 0 if the next record cannot be plain
     cdef Header* header_fields
     cdef Py_ssize_t header_room
     cdef Py_ssize_t* ends           # end of each closed batch
@@ -45,7 +45,7 @@ cdef class RecordBuffer:
     cdef int16_t attributes, producer_epoch
     cdef int magic, head
     cdef bint base_given
-    cdef bint busy                  # a thread appends columns, without the GIL
+    cdef bint busy                  # True while a thread appends columns without the GIL
 
     def __cinit__(self, magic=2, attributes=0, max_size=None, base_offset=None, leader_epoch=-1, producer_id=-1, producer_epoch=-1,
                   base_sequence=-1, append_time=-1, delete_horizon=-1):

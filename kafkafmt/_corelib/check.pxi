@@ -8,11 +8,11 @@
 
 cdef extern from *:
     """
-    #define KF_FAR ((int64_t)1 << 61)   /* values within +-KF_FAR: their sum fits int64 */
+    #define KF_FAR ((int64_t)1 << 61)   /* the sum of two values within +-KF_FAR cannot overflow int64 */
     """
     const int64_t KF_FAR
 
-cdef struct SavedFields:           # fields of a batch before they were changed
+cdef struct SavedFields:           # previous values of the changed fields of a batch
     int64_t position
     int64_t base_offset
     int64_t max_timestamp
@@ -28,15 +28,15 @@ cdef struct Rules:
     bint check_crc
     bint with_epoch
     int32_t leader_epoch
-    bint validate               # also check the rules below; if false, check only structure and CRC
+    bint validate               # check the rules below; if False, check only structure and CRC
     bint client
-    int codec                   # required codec; -1: any
+    int codec                   # required codec; -1 allows any codec
     int64_t max_size
     bint check_records
     bint compacted
     int64_t earliest
     int64_t latest
-    bint stamp                  # write LogAppendTime and append_time
+    bint stamp                  # set LogAppendTime, and write append_time
     int64_t append_time
 
 cdef struct Totals:
@@ -45,8 +45,8 @@ cdef struct Totals:
     int64_t max_timestamp
     int64_t offset_of_max
 
-cdef struct RecordSummary:               # facts about the records of one batch
-    int64_t min_timestamp       # timestamp deltas
+cdef struct RecordSummary:               # summary of the records of one batch
+    int64_t min_timestamp       # lowest timestamp delta
     int64_t max_timestamp
     int64_t delta_of_max        # offset delta of the first record that has max_timestamp
     bint null_key

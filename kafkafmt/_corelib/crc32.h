@@ -1,11 +1,12 @@
-/* CRC-32 (that of gzip), as in messages of magic 0 and 1, which typically have some 100 bytes.
+/* Compute CRC-32, which gzip and messages of magic 0 and 1 use. Messages typically have 100 bytes.
  *
- * Computed with a table, or with carry-less multiplication of 128 or 512 bits as in crc32c.h. No
- * instruction computes this CRC, so the last 128 bits are reduced by multiplication too: to 96
- * bits, to 64 bits, and then by the multiple of P that has the same lower 32 bits (of reflected
- * words; the inverse of P gives it).
+ * The CRC is computed with a table, or with carry-less multiplication of 128 or 512 bits, as in
+ * crc32c.h. No CPU instruction computes this CRC, so the last 128 bits are also reduced by
+ * multiplication: to 96 bits, to 64 bits, and then to 32 bits. The last step subtracts the multiple
+ * of P that has the same lower 32 bits. This multiple is found with the inverse of P. Words are
+ * reflected.
  *
- * Leading zeros change only the initial value of the register: n zeros turn ~0 into kf_zeros32[n].
+ * Leading zeros change only the initial value of the register: n zeros change ~0 to kf_zeros32[n].
  */
 #ifndef KAFKAFMT_CRC32_H
 #define KAFKAFMT_CRC32_H
@@ -13,12 +14,12 @@
 #include "crc32c.h"
 
 #define KF_POLY32 0xEDB88320u
-#define KF_WHOLE 512  /* fewer bytes than this are processed as one piece */
+#define KF_WHOLE 512  /* shorter data is processed as one piece */
 
 static uint32_t kf_table32[8][256];
 static uint64_t kf_fold32_2048[2], kf_fold32_512[2];
 static uint64_t kf_fold32_bytes[17][2];  /* index: number of bytes */
-static uint64_t kf_lanes32[4][2];        /* fold the four lanes of 512 bits onto the last one */
+static uint64_t kf_lanes32[4][2];        /* fold the four lanes of 512 bits onto the last lane */
 static uint64_t kf_reduce32[2], kf_barrett32[2];
 static uint32_t kf_zeros32[KF_WHOLE];
 static const uint8_t kf_last_bytes[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
@@ -44,7 +45,7 @@ static inline uint32_t kf_reduce32_bits(__m128i x) {
     return (uint32_t)_mm_extract_epi32(x, 1);
 }
 
-/* CRC of 16 bytes or more: first n modulo 16 bytes, then 16 bytes per step. */
+/* Return the CRC of 16 bytes or more: process n modulo 16 bytes first, then 16 bytes per step. */
 __attribute__((target("sse4.2,pclmul")))
 static uint32_t kf_crc32_narrow(uint32_t crc, const uint8_t *p, size_t n) {
     size_t odd = n & 15;
@@ -57,8 +58,8 @@ static uint32_t kf_crc32_narrow(uint32_t crc, const uint8_t *p, size_t n) {
     return kf_reduce32_bits(x);
 }
 
-/* CRC of 1 to KF_WHOLE - 1 bytes, with the register at ~0. Zeros before them make the number of
- * bytes a multiple of 64.
+/* Return the CRC of 1 to KF_WHOLE - 1 bytes, with the initial register ~0. Zeros are added before
+ * the bytes, so that their number is a multiple of 64.
  */
 __attribute__((target(KF_WIDE)))
 static uint32_t kf_crc32_whole(const uint8_t *p, size_t n) {
@@ -99,7 +100,7 @@ static void crc32_init(void) {
     kf_fold32_2048[1] = kf_power_of_x(KF_POLY32, 2048 - 33);
     kf_fold32_512[0] = kf_power_of_x(KF_POLY32, 512 + 31);
     kf_fold32_512[1] = kf_power_of_x(KF_POLY32, 512 - 33);
-    for (uint64_t i = 0; i <= 16; i++) {  /* negative exponents are valid too, since x^(2^32 - 1) is 1 */
+    for (uint64_t i = 0; i <= 16; i++) {  /* negative exponents are also valid, because x^(2^32 - 1) is 1 */
         kf_fold32_bytes[i][0] = kf_power_of_x(KF_POLY32, 8 * i + 31);
         kf_fold32_bytes[i][1] = kf_power_of_x(KF_POLY32, 8 * i + 0xFFFFFFFFu - 33);
     }

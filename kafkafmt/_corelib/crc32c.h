@@ -1,14 +1,19 @@
-/* CRC-32C (Castagnoli), by the fastest method that the processor has; it is chosen at run time.
+/* Compute CRC-32C (Castagnoli) with the fastest method that the processor supports.
  *
- * There are three methods, from the slowest to the fastest: a table of 8 x 256 words; the crc32
- * instruction over three interleaved streams, joined by carry-less multiplication; and 512-bit
- * carry-less multiplication that folds 256 bytes per step. All constants are powers of x modulo the
- * polynomial, computed once in crc32c_init(). In the reflected form used here, bit 31 is x^0.
+ * The method is chosen at run time. There are three methods, from the slowest to the fastest:
+ *
+ * - a table of 8 x 256 words
+ * - the crc32 instruction over three interleaved streams, whose results are combined with carry-less
+ *   multiplication
+ * - 512-bit carry-less multiplication that folds 256 bytes per step
+ *
+ * All constants are powers of x modulo the polynomial, and are computed once in crc32c_init().
+ * Polynomials are reflected: bit 31 is x^0.
  *
  * The fast methods use two identities, in which * is the carry-less product of reflected words:
  *
  *   crc32_u64(0, a * b)  =  a b x^33  mod P
- *   Hence moving a CRC past n bytes is a product with x^(8n - 33).
+ *   Therefore, a CRC is moved past n bytes by a multiplication with x^(8n - 33).
  *
  *   Folding a 64-bit half D bits further is a product with x^(D + 31) for the low half (earlier
  *   bytes) and with x^(D - 33) for the high half.
@@ -166,8 +171,8 @@ static void crc32c_init(void) {
 #endif
 }
 
-/* Return the method in use. If `way` is 0 or more and the processor has it, use it from now on.
- * Tests reach every method in this way.
+/* Return the method in use. If `way` is 0 or more and the processor supports this method, choose it
+ * first. Tests use this function to cover every method.
  */
 static int crc32c_way(int way) {
     static int best = -1;

@@ -2,7 +2,7 @@
  * crc32_combine() does.
  *
  * Polynomials are reflected: bit 31 is x^0. kf_powers[kind][i][b] is x^(8 * b * 256^i) modulo the
- * polynomial. So a power of x is the product of one entry for each byte of the exponent.
+ * polynomial. A power of x is therefore the product of one entry per byte of the exponent.
  */
 #ifndef KAFKAFMT_CRC_SPAN_H
 #define KAFKAFMT_CRC_SPAN_H
@@ -24,8 +24,8 @@ static void kf_span_init(void) {
         }
 }
 
-/* Return the CRC of the last n bytes of some data, from the CRCs of the data and of the bytes
- * before them.
+/* Return the CRC of the last n bytes of some data. `whole` is the CRC of the data, and `prefix` is
+ * the CRC of the bytes before the last n bytes.
  */
 static uint32_t kf_span_rest(int kind, uint32_t whole, uint32_t prefix, uint64_t n) {
     for (int i = 0; n; i++, n >>= 8)

@@ -33,12 +33,12 @@ cdef extern from "_corelib/record.h":
     PyObject* kf_record_offset(object o)
     PyObject* kf_record_headers(object o)
 
-cdef enum:                      # what placing a record returns, apart from the indexes of BUILD_FAULTS (2 to 7, and 9)
+cdef enum:                      # return values of place() in addition to indexes of BUILD_FAULTS (2 to 7, and 9)
     PLACED = 0
-    FULL = 1                    # the record does not fit the open batch
+    FULL = 1                    # the record does not fit into the open batch
     BUILD_SPAN = 8              # a span is outside its buffer
     NO_MEMORY = 10
-    NOT_PLAIN = 11              # an object is not of a type that can be read without running Python code
+    NOT_PLAIN = 11              # an object cannot be read without running Python code
 
 cdef struct Column:             # spans of one buffer; if `lengths` is NULL, all values are null
     const uint8_t* data
@@ -46,7 +46,7 @@ cdef struct Column:             # spans of one buffer; if `lengths` is NULL, all
     const int64_t* positions
     const int32_t* lengths
 
-cdef struct HeaderColumn:       # headers of each record; if `counts` is NULL, no record has any
+cdef struct HeaderColumn:       # headers of each record; if `counts` is NULL, no record has headers
     const int64_t* starts
     const int32_t* counts
     Py_ssize_t total

@@ -76,7 +76,7 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
             header = header_start[i]
             n = header_count[i]
             if header < 0 or header > headers_filled or n > headers_filled - header:
-                raise ValueError(f"row {i}: its headers are not among the {headers_filled} decoded headers")
+                raise ValueError(f"the headers of row {i} are not among the {headers_filled} decoded headers")
             headers = PyTuple_New(n)
             for h in range(n):
                 pair = (
@@ -163,7 +163,7 @@ cdef class RecordIterator:
                     raise
                 finally:
                     self.busy = False
-                done = self.records     # freed only after both fields are set: a destructor can use this iterator
+                done = self.records     # keep the old records until both fields are set, because a destructor can use this iterator
                 self.records, self.at = records, 0
             record = <object>PyList_GET_ITEM(self.records, self.at)
             self.at += 1

@@ -1,9 +1,10 @@
-/* The Record type: plain members, no garbage-collector header, a free list.
+/* Define the type Record, with plain members, without a garbage-collector header, and with a free
+ * list.
  *
- * It is written in C because records are read one field at a time. A member descriptor takes a
- * third of the time of a property, which Cython would make. A member of type T_OBJECT_EX is faster
- * still, since the interpreter specialises such reads; so offset and timestamp are kept as Python
- * ints.
+ * The type is written in C because records are read one field at a time. Reading a member descriptor
+ * takes a third of the time of a property, which Cython would generate. Members of type T_OBJECT_EX
+ * are even faster, because the interpreter specialises their reads. Therefore, offset and timestamp
+ * are stored as Python ints.
  */
 #ifndef KAFKAFMT_RECORD_H
 #define KAFKAFMT_RECORD_H

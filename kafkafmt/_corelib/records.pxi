@@ -179,7 +179,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
     cdef const Batch* table = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
     cdef int64_t* state = <int64_t*>required(arrays.take(columns.cursor, 4, 8))
     cdef OffsetRange wanted = offset_range(first_offset, end_offset)
-    cdef int64_t at = state[0]      # a copy: another thread that shares the columns could move the cursor after it is checked
+    cdef int64_t at = state[0]      # copy the cursor, because another thread could change it after it was checked
     cdef Columns out
     cdef Cursor cursor
     cdef Fault fault
@@ -187,7 +187,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
     for i in range(max(at, 0), count):
         if table[i].payload_position < 0 or table[i].payload_size < 0 or table[i].payload_position > source.size \
                 or table[i].payload_size > source.size - table[i].payload_position:
-            raise ValueError(f"row {i} of the table: its payload is outside the buffer")
+            raise ValueError(f"the payload of row {i} of the table is outside the buffer")
     cursor.record, cursor.position, cursor.delta = state[1], state[2], state[3]
     if at < 0 or cursor.record < 0 or (at < count and cursor.record and (
         (table[at].magic == MAGIC_V2 and cursor.record > table[at].count) or cursor.position < table[at].payload_position
@@ -214,7 +214,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
 
 cdef enum:
     NOT_PLAIN_BITS = CODEC_MASK | CONTROL_BIT
-    L1_SIZE = 32768                  # batches up to this size (bytes) stay in the L1 cache while they are checked and decoded
+    L1_SIZE = 32768                  # batches of at most this size in bytes stay in the L1 cache while they are checked and decoded
 
 
 cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want,

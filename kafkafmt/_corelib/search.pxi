@@ -16,12 +16,12 @@ kf_span_init()
 
 cdef enum:
     PREFIX_STEP = 256
-    DIRECT_LENGTH = 2048        # bytes; the CRC of a shorter span is computed directly, which is as fast
+    DIRECT_LENGTH = 2048        # in bytes; the CRC of a shorter span is computed directly
     KIND_CRC32C = 0
     KIND_CRC32 = 1
     SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 
-cdef struct Prefixes:           # CRCs of start[0 : i * PREFIX_STEP]; the first `known` of them are computed
+cdef struct Prefixes:           # CRCs of start[0 : i * PREFIX_STEP], of which the first `known` have been computed
     const uint8_t* start
     const uint8_t* stop
     uint32_t* crcs[2]
@@ -81,7 +81,7 @@ cdef inline bint header_plausible(const uint8_t* p, Py_ssize_t readable) noexcep
 
 
 cdef inline bint in_reach(int64_t offset, int64_t expected) noexcept nogil:
-    """Return whether a batch at `offset` can be next in a segment if offset `expected` is next."""
+    """Return whether `offset` is at least `expected`, and small enough for the same segment."""
     return expected <= offset and <uint64_t>offset - <uint64_t>expected <= MAX_INT32
 
 
@@ -357,9 +357,9 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
     The chain begins with candidate `i`. It is followed until it has more than `reach` bytes, or
     until the next batch is not a candidate.
 
-    Return -1 if the end of the chain cannot be determined: a batch may continue the chain after
-    `scanned_to`, or with a header that the search skips. Also return -1 if one of the six `lengths`
-    is the number of bytes from the start of the chain to the end of one of its batches.
+    Return -1 if the end is unknown, because the chain may continue after `scanned_to`, or with a
+    batch that the search cannot find. Also return -1 if one of the six `lengths` is the number of
+    bytes from the start of the chain to the end of one of its batches.
     """
     cdef int64_t start = candidates.at[i] - origin, p = start
     cdef int k
@@ -524,12 +524,11 @@ def resume_after(buffer, found, position, origin, scanned_to, file_end, zero_tai
 # Otherwise, resume_from() finds the end of the damaged span in a window that was searched before.
 
 cdef enum:
-    LENGTH_PROBLEM = -2         # as in log/reading/parts.py
+    LENGTH_PROBLEM = -2         # same values as in log/reading/parts.py
     MAGIC_PROBLEM = -3
     END_PROBLEM = -4
     SPAN_COLUMNS = 8
-    # When batches whose CRC does not match add up to more bytes than this, CRCs are derived from the
-    # CRCs of prefixes.
+    # If batches with wrong CRCs have more bytes in total, CRCs are derived from the CRCs of prefixes.
     FAILED_BYTES = 1 << 20
 
 

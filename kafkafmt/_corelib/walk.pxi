@@ -15,7 +15,7 @@ cdef enum:
 
     # Return values of walk_batch() and its callers.
     WALK_DONE = 0
-    WALK_FULL = 1               # no row is left
+    WALK_FULL = 1               # the columns have no free row
     WALK_FULL_HEADERS = 2       # the header columns are too small for the next record
     WALK_FULL_DATA = 3          # the Arrow data buffers are too small for the next record
     WALK_FAULT = 4
@@ -24,27 +24,27 @@ cdef enum:
     FAULT_UNSUPPORTED = 100
     FAULT_MANY_HEADERS = 101    # Fault.delta is the number of headers
 
-    SLACK = 32                  # the varints of a record up to its header count, attributes included, take at most 31 bytes
+    SLACK = 32                  # a record has at most 31 bytes of attributes and varints, up to and including the header count
     AHEAD = 512                 # default prefetch distance in bytes
 
     # Bits for the modes of walk_batch(). Every caller passes constants, so the compiler creates a
     # function for each combination that is used.
-    CHECK_ONLY = 0              # check the records, store nothing
+    CHECK_ONLY = 0              # check the records without storing them
     STORE = 1                   # fill the columns
     COPY = 2                    # copy keys and values into Arrow buffers instead of storing their spans
-    EASY = 4                    # every record is in range and fits; copies have COPY_SLACK bytes to spare on both sides
+    EASY = 4                    # all records are wanted and fit, and COPY_SLACK bytes follow the source and the copies
     CAREFUL = 8                 # check every read
 
-cdef struct OffsetRange:        # both ends inclusive: an exclusive end could not include the offset 2**63 - 1
+cdef struct OffsetRange:        # both ends are inclusive, because an exclusive end could not include the offset 2**63 - 1
     int64_t first
     int64_t last
 
 cdef struct Binary:             # an Arrow binary column
     int32_t* offsets            # NULL if the column is not copied
     uint8_t* data
-    uint8_t* validity           # all bits are 1 at first; the bits of nulls are cleared
-    Py_ssize_t filled           # bytes of data in use
-    Py_ssize_t room             # bytes of data
+    uint8_t* validity           # all bits are initially 1, and the bits of nulls are cleared
+    Py_ssize_t filled           # number of bytes of `data` in use
+    Py_ssize_t room             # size of `data` in bytes
 
 cdef struct Columns:
     int64_t* offset
@@ -66,19 +66,19 @@ cdef struct Columns:
     const uint8_t* source_end
     Py_ssize_t capacity
     Py_ssize_t header_capacity
-    int32_t max_headers         # limit for one record
+    int32_t max_headers         # largest number of headers of one record
     Py_ssize_t rows
     Py_ssize_t headers
-    bint odd_times              # some value of timestamp_micros is MICROS_BEYOND or MICROS_NONE
+    bint odd_times              # timestamp_micros contains MICROS_BEYOND or MICROS_NONE
 
 cdef struct Cursor:             # a position between two records of a batch
-    int64_t record              # number of records before it
+    int64_t record              # number of records before this position
     int64_t position            # position of the next record in the buffer
-    int64_t delta               # offset delta of the record before it, -1 before the first record
+    int64_t delta               # offset delta of the previous record; -1 before the first record
 
 cdef struct Fault:
-    int code                    # an index of FAULTS, or a code above
-    int64_t record              # the faulty record, as in Cursor
+    int code                    # an index of FAULTS, or a FAULT_ code
+    int64_t record              # number of records before the faulty record
     int64_t position
     int64_t delta
 

@@ -75,13 +75,13 @@ cdef struct WireField:
     bint array
     bint nullable
     bint compact
-    bint fresh              # the default is a type, which is called for each message
+    bint fresh              # the default is a type that is called to create the value for each message
     bint ignorable
     bint tagged
     uint32_t tag
     Py_ssize_t slot
-    Py_ssize_t smallest     # smallest encoded size of the field in bytes
-    Py_ssize_t element      # smallest encoded size of one element of an array
+    Py_ssize_t smallest     # smallest encoded size of the field, in bytes
+    Py_ssize_t element      # smallest encoded size of one array element, in bytes
 
 
 cdef class Layout:
@@ -90,15 +90,15 @@ cdef class Layout:
     cdef type message_type
     cdef int version
     cdef bint flexible
-    cdef bint is_tree               # contains no record data, so a message is a tree of values
+    cdef bint is_tree               # True if the structure contains no record data, so that a message is a tree of values
     cdef Py_ssize_t smallest
     cdef Py_ssize_t unknown_slot
-    cdef WireField* wire            # the fields, then the tagged fields, then the absent ones
+    cdef WireField* wire            # the fields, then the tagged fields, then the absent fields
     cdef int fields_end
     cdef int tagged_end
     cdef int absent_end
     cdef list names
-    cdef list defaults              # the default of each field, or the type that makes it
+    cdef list defaults              # the default of each field, or the type that creates it
     cdef list samples               # for each field, a value equal to its default
     cdef list layouts
 

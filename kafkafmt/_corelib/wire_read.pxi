@@ -166,7 +166,7 @@ cdef object read_wire_field(Layout form, int i, WireSource source, Py_ssize_t* p
         raise TruncatedError(f"{form.where(i)}: {count} elements do not fit into the remaining {end - p[0]} bytes", start)
     source.take(form, i, 1 + count if wire.kind > WIRE_UUID else 1, start)
     cdef list values
-    if wire.kind > WIRE_UUID:    # elements are larger in memory than when encoded: grow the list instead of trusting `count`
+    if wire.kind > WIRE_UUID:    # elements take more memory than encoded bytes, so do not reserve memory for `count` elements
         values = []
         if form.is_tree:
             PyObject_GC_UnTrack(values)

@@ -102,7 +102,7 @@ cdef bint slot_is_default(Layout form, int i, message) except -1:
 
 
 cdef int write_wire_tagged(Layout form, WireOutput out, message, unknown) except -1:
-    cdef list present = []    # items: (tag, number of the field, None) or (tag, None, Source of the bytes)
+    cdef list present = []    # items are (tag, number of the field, None) or (tag, None, Source of the bytes)
     cdef int i
     for i in range(form.fields_end, form.tagged_end):
         if not slot_is_default(form, i, message):

@@ -24,7 +24,7 @@ def positions_of(view: memoryview, batches: BatchTable) -> list[int]:
     positions: list[int] = batches["position"].tolist()
     for i, position in enumerate(positions):
         if not 0 <= position <= len(view) - MAGIC_END:
-            raise ValueError(f"row {i} of the table: its batch is outside the buffer")
+            raise ValueError(f"the batch in row {i} of the table is outside the buffer")
     return positions
 
 
@@ -54,7 +54,7 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
     for i, (delta, end) in enumerate(zip(deltas, starts[1:], strict=True)):
         if delta < 0 or end > MAX_OFFSET:
             raise ValueError(
-                f"row {i} of the table: its batch is outside the buffer, or its offsets do not fit into 64 bits"
+                f"the batch in row {i} of the table is outside the buffer, or its offsets do not fit into 64 bits"
             )
     for i, position in enumerate(positions):
         INT64.pack_into(view, position, starts[i] + deltas[i] if counts[i] < 0 else starts[i])

@@ -1,4 +1,4 @@
-"""Read batch headers into a table and check the CRCs. Kafka calls this shallow iteration."""
+"""Read batch headers into a table and check the CRCs, as in Kafka's shallow iteration."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def length_error(length: int, p: int, base_offset: int) -> StructureError:
 
 
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
-    """Return the error in the batch or message at `p`, or None if there is none.
+    """Return the error in the batch or message at `p`, or None if it is valid.
 
     A batch that continues after `end` is not an error.
 

@@ -27,7 +27,7 @@ class Record:
     ----------
     offset : int
     timestamp : int
-        Milliseconds since 1970-01-01 UTC; -1 if there is none.
+        Timestamp in milliseconds since 1970-01-01 UTC; -1 if there is none.
     timestamp_type : int
         0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
@@ -116,7 +116,7 @@ def header_tuples(
     starts, counts = c.header_start[first:last], np.maximum(c.header_count[first:last], 0)
     outside = ((counts > 0) & ((starts < 0) | (counts > columns.headers - starts))).nonzero()[0]
     if len(outside):
-        raise ValueError(f"row {first + outside[0]}: its headers are not among the {columns.headers} decoded headers")
+        raise ValueError(f"the headers of row {first + outside[0]} are not among the {columns.headers} decoded headers")
     ends = np.cumsum(counts)
     at = np.arange(int(counts.sum())) + np.repeat(starts - ends + counts, counts)
     names = spans(view, c.header_key_position[at], c.header_key_length[at], False)

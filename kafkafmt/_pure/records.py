@@ -169,7 +169,7 @@ def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
     starts, lengths = (batches[name][max(at, 0) :] for name in ("payload_position", "payload_size"))
     outside = np.flatnonzero((starts < 0) | (lengths < 0) | (starts > size) | (lengths > size - starts))
     if len(outside):
-        raise ValueError(f"row {max(at, 0) + outside[0]} of the table: its payload is outside the buffer")
+        raise ValueError(f"the payload of row {max(at, 0) + outside[0]} of the table is outside the buffer")
     if at < 0 or record < 0:
         raise ValueError("the cursor is outside the table of batches")
     if at < len(batches) and record:

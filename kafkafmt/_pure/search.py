@@ -340,7 +340,7 @@ def varint_before(view: memoryview, p: int, size: int) -> int:
 
 
 def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
-    """Return the base offset of the batch or message at `p`, and the offset after its last one."""
+    """Return the base offset of the batch or message at `p`, and the offset after its last offset."""
     (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
     return first, first + 1 + (max(delta, 0) if view[p + MAGIC_AT] == MAGIC_V2 else 0)
 
@@ -365,9 +365,9 @@ def chain_end(
     The chain begins with candidate `i`. It is followed until it has more than `reach` bytes, or
     until the next batch is not a candidate.
 
-    Return None if the end of the chain cannot be determined: a batch may continue the chain after
-    `scanned_to`, or with a header that the search skips. Also return None if `lengths` contains the
-    number of bytes from the start of the chain to the end of one of its batches.
+    Return None if the end is unknown, because the chain may continue after `scanned_to`, or with a
+    batch that the search cannot find. Also return None if `lengths` contains the number of bytes
+    from the start of the chain to the end of one of its batches.
     """
     known, start = set(candidates[i:]), candidates[i]
     p = start

@@ -133,7 +133,7 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
     calls would take most of the time.
     """
     p = start
-    if end - start < PLAIN_SIZE:  # the last records of a batch may be shorter than this
+    if end - start < PLAIN_SIZE:  # the last records of a batch may have fewer bytes
         return None
     byte = data[p]
     p += 1
@@ -210,7 +210,7 @@ BODY = frozenset({"key", "value", "headers"})
 
 
 class Batch:
-    """A row of a table of batches, as Python integers, and values derived from them."""
+    """A row of a table of batches as Python integers, with values that are derived from them."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])
@@ -253,7 +253,7 @@ class Batch:
                 except IndexError:  # the buffer ends inside a faulty record
                     pass
             if row is None:
-                plain = False  # if one record of a batch is not plain, the others rarely are
+                plain = False  # if one record of a batch is not plain, most of the others are not plain either
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
             yield row

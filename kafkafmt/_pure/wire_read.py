@@ -172,7 +172,7 @@ BUDGET = Budget()
 def array_reader(name: str, element: Read, smallest: int, compact: bool, nullable: bool, numbers: bool) -> Read:
     """Create a reader for an array: a count, followed by that many elements.
 
-    Each element has at least `smallest` bytes.
+    `smallest` is the smallest encoded size of an element, in bytes.
     """
     count_of = length_reader(name, 4, compact, nullable)
 

@@ -53,7 +53,7 @@ class FrameSplitter:
         return len(self._held)
 
     def feed(self, data: Buffer) -> Iterator[memoryview]:
-        """Feed the next piece of the stream, and yield the frames that are now complete.
+        """Feed the next piece of the stream, and yield the frames that it completes.
 
         Parameters
         ----------

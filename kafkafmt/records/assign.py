@@ -55,8 +55,8 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
         if scan.error is not None:
             raise scan.error
         if not scan.count:
-            left = f"only {size - position} bytes of it are in the buffer"
-            raise TruncatedError(f"the last batch is truncated: {left}", position)
+            message = f"the last batch is truncated: only {size - position} bytes of it are in the buffer"
+            raise TruncatedError(message, position)
         rows, position = rows + scan.count, scan.position
     return table[:rows]
 
@@ -180,7 +180,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
                 code="format_0_wrapper",
             )
         alone = table[i : i + 1].copy()
-        alone["base_offset"] = 0  # the reader then returns inner offsets without adding a base
+        alone["base_offset"] = 0  # the reader adds the base offset to relative inner offsets
         for chunk in reader.read(buffer, alone):
             assert chunk.columns.offset is not None
             last = int(chunk.columns.offset[chunk.columns.rows - 1])

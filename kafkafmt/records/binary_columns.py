@@ -98,7 +98,7 @@ def exact_integers(column: Any, dtype: Any, name: str) -> Any:
         limits = np.iinfo(wanted)
         for i in (int(array.argmin()), int(array.argmax())):
             if not limits.min <= int(array[i]) <= limits.max:
-                raise ValueError(f"{name}, row {i}: {int(array[i])} does not fit {wanted}")
+                raise ValueError(f"{name}, row {i}: {int(array[i])} does not fit into {wanted}")
     return np.ascontiguousarray(array, wanted) if len(array) else np.zeros(0, wanted)
 
 

@@ -109,7 +109,7 @@ def build_batches(
         if type(records) is list or type(records) is tuple
         else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
-    # extend() refuses a list that mixes records with and without offsets. To check this across
+    # extend() rejects a list that mixes records with and without offsets. To check this across
     # chunks too, each chunk begins with the last record of the previous chunk.
     before: list[RecordLike] = []
     for chunk in chunks:

@@ -217,7 +217,7 @@ class BatchBuilder:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
-        """Return the largest batch size before compression that cannot exceed `max_bytes` after it."""
+        """Return the largest uncompressed size of a batch whose compressed size fits `max_bytes`."""
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)
@@ -236,7 +236,7 @@ class BatchBuilder:
     def size(self) -> int:
         """Size of the current batch in bytes before compression.
 
-        If the codec is none, this is also the size of the batch that `finish` returns.
+        If the codec is none, `finish` returns a batch of exactly this size.
         """
         return self._records.size
 
@@ -334,7 +334,7 @@ class BatchBuilder:
 def _compressor(codec: int, level: int | None) -> Compressor | None:
     if codec == CODEC_NONE:
         if level is not None:
-            raise ValueError(f"level is {level}, but codec is none; pass another codec, or no level")
+            raise ValueError(f"level is {level}, but codec is none; pass a codec that compresses, or omit level")
         return None
     from ..codecs import Compressor  # imports the compression packages, so import it only if needed
 

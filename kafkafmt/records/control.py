@@ -194,7 +194,7 @@ def build_marker(
     InvalidError
         `producer_id`, `producer_epoch` or `timestamp` is negative.
     TypeError, OverflowError
-        An argument is not an integer, or does not fit its field.
+        An argument is not an integer, or does not fit into its field.
 
     Notes
     -----

@@ -21,7 +21,7 @@ from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 CRC_BUDGET = 4
 """Number of bytes that may be read to check CRCs after damage, as a multiple of the buffer's size.
 
-A batch with one corrupted byte uses twice its size of this budget.
+If one byte of a batch is corrupted, twice the size of the batch is read.
 """
 FIRST_ROWS = 64
 """Largest number of valid batches that the first search can find."""
@@ -77,8 +77,8 @@ class DamageScanner:
     def _search(self) -> None:
         """Search the next part of the buffer for valid batches.
 
-        Each search can find more batches than the previous one. This limits the number of searches,
-        because a single search may have to read the rest of the buffer.
+        A search may have to read the rest of the buffer. To keep the number of searches low, each
+        search can find more batches than the previous one.
         """
         rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
         self._rows = min(2 * self._rows, MAX_ROWS)

@@ -1,8 +1,8 @@
 """Correct the header checksum of lz4 frames in messages of format 0 (KAFKA-3160).
 
-Clients and brokers that write format 0 wrongly include the frame's magic bytes in this checksum.
-Kafka's Java code does not verify the checksum in this format, but lz4 libraries do. Therefore, the
-checksum is corrected in a copy of the frame before decompression.
+Clients and brokers that write format 0 wrongly include the frame's magic bytes in the header
+checksum. Kafka's Java code does not verify this checksum in format 0, but lz4 libraries do.
+Therefore, the checksum is corrected in a copy of the frame before decompression.
 """
 
 from __future__ import annotations

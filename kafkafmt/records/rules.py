@@ -34,8 +34,8 @@ KAFKA_ERRORS = {
     "transactional_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "producer_id_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "codec_in_format": "UNSUPPORTED_COMPRESSION_TYPE",
-    # Kafka has no error code for these rules. A broker fails with an exception instead, usually
-    # when it rebuilds the batch.
+    # Kafka has no error code for the following rules. A broker fails with an exception instead,
+    # usually when it rebuilds the batch.
     **dict.fromkeys(
         ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"),
         "UNKNOWN_SERVER_ERROR",

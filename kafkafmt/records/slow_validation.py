@@ -279,8 +279,8 @@ class SlowPath:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        # The largest timestamp may belong to no known record, because its batch is empty or its
-        # records were not checked.
+        # No known record has the largest timestamp if its batch is empty, or if records were not
+        # checked.
         if best == NO_TIMESTAMP or not found.any():
             return best, -1
         i = int(np.argmax(found))

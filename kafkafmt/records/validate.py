@@ -111,8 +111,8 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
     KafkaFormatError
         The data is damaged or incomplete.
     TypeError, ValueError, OverflowError
-        An argument is wrong or does not fit its field, or an assigned offset would exceed 2**63 -
-        2.
+        An argument is wrong or does not fit into its field, or an assigned offset would exceed
+        2**63 - 2.
 
     Notes
     -----
@@ -171,7 +171,7 @@ class LogValidator:
     Raises
     ------
     TypeError, ValueError, OverflowError
-        An argument is wrong or does not fit its field.
+        An argument is wrong or does not fit into its field.
 
     Notes
     -----
@@ -278,7 +278,7 @@ class LogValidator:
             return result
 
     def _fast_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
-        """Validate v2 batches that are not rebuilt; return None if the slow path is needed."""
+        """Validate v2 batches that are not rebuilt. Return None if the slow path is needed."""
         if self._settings.magic != MAGIC_V2 or now > MAX_OFFSET // 2:
             return None
         facts = self._validate_buffer(buffer, next_offset, now, self._settings.check_records)
@@ -295,7 +295,7 @@ class LogValidator:
         """Check and change batches in one pass of the core.
 
         Return four numbers: the number of records, the next offset, the largest timestamp, and the
-        offset of the record with this timestamp. If the slow path has to decide, return None.
+        offset of the record with this timestamp. If the slow path is needed, return None.
         """
         settings, rules = self._settings, self._settings.rules
         return core.validate_buffer(

@@ -1,7 +1,7 @@
 """Read the offsets of the messages inside wrapper messages (formats 0 and 1).
 
-The offset field of a wrapper contains the offset of its last inner message. The wrapper's CRC does
-not cover this field, so the field can be wrong even if the CRC matches.
+The offset field of a wrapper message contains the offset of its last inner message. The CRC of the
+wrapper message does not cover this field, so the field can be wrong even if the CRC matches.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def test_iterator_that_is_called_while_it_reads_raises(package: ModuleType) -> N
         yield next(shared)
 
     shared: SharedIterator[int] = SharedIterator(items())
-    with pytest.raises(RuntimeError, match="called by code"):
+    with pytest.raises(RuntimeError, match="called recursively"):
         list(shared)
 
     def lists() -> Iterator[list[Any]]:
@@ -167,7 +167,7 @@ def test_iterator_that_is_called_while_it_reads_raises(package: ModuleType) -> N
         yield [next(records)]
 
     records = package.RecordIterator(lists())
-    with pytest.raises(RuntimeError, match="called by code"):
+    with pytest.raises(RuntimeError, match="called recursively"):
         list(records)
     assert next(records, None) is None
 

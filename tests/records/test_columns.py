@@ -418,7 +418,7 @@ def test_spans_with_strides_are_copied(package: ModuleType) -> None:
 
 def test_spans_that_do_not_fit_are_rejected(package: ModuleType) -> None:
     good, lengths = np.array([1]), np.array([1], np.int32)
-    with pytest.raises(ValueError, match=r"key \(positions\), row 0: 18446744073709551615 does not fit int64"):
+    with pytest.raises(ValueError, match=r"key \(positions\), row 0: 18446744073709551615 does not fit into int64"):
         columns_of(key=Spans(b"0123456789", np.array([2**64 - 1], np.uint64), lengths))
-    with pytest.raises(ValueError, match=r"key \(lengths\), row 0: 4294967297 does not fit int32"):
+    with pytest.raises(ValueError, match=r"key \(lengths\), row 0: 4294967297 does not fit into int32"):
         columns_of(key=Spans(b"0123456789", good, np.array([2**32 + 1])))
