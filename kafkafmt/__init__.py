@@ -102,8 +102,8 @@ _LOADED_ON_DEMAND = {
 to keep `import kafkafmt` fast.
 """
 _OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
-"""Names from `kafkafmt.spark.export`, which is imported when the first of them is used. pyspark is
-imported only when `export` is called.
+"""Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
+imports pyspark only when `export` is called.
 """
 
 Record = core.Record

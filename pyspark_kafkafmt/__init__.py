@@ -1,6 +1,6 @@
-"""Let Spark find the data source "kafkafmt".
+"""Make the data source "kafkafmt" available in Spark.
 
-To find data sources, Spark imports all packages whose names start with `pyspark_`.
+Spark imports all packages whose names start with `pyspark_` to find data sources.
 """
 
 from kafkafmt.spark.source.data_source import KafkaLogSource as DefaultSource

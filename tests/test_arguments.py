@@ -40,7 +40,7 @@ def log(tmp_path: Path) -> kafkafmt.Log:
         ({"end_time": date(2026, 1, 1)}, TypeError, "end_time must be a time: milliseconds since 1970"),
         ({"start_time": datetime(2026, 1, 1)}, ValueError, "start_time is .* has no time zone"),
         ({"start": 5, "start_time": 5}, ValueError, "start and start_time cannot both be given"),
-        ({"first_offset": 5}, TypeError, "there is no argument 'first_offset'; the arguments are start, end, "),
+        ({"first_offset": 5}, TypeError, "unknown argument 'first_offset'; the valid arguments are start, end, "),
         ({"on_error": "ignore"}, ValueError, "on_error is 'ignore'; it must be 'fail' or 'skip'"),
         ({"isolation": None}, ValueError, "isolation is None; it must be 'read_uncommitted' or 'read_committed'"),
     ],
@@ -77,7 +77,7 @@ def test_times_are_milliseconds_or_have_a_time_zone(log: kafkafmt.Log) -> None:
 
 def test_missing_partition_is_named(log: kafkafmt.Log) -> None:
     for key, error, words in (
-        (("t", 7), KeyError, "there is no partition t-7; the topic has partitions 0, 1"),
+        (("t", 7), KeyError, "there is no partition t-7; this topic has the partitions 0, 1"),
         (("tt", 0), KeyError, "there is no partition tt-0; the nearest is t"),
         ("t", TypeError, r"log\[\.\.\.\] takes a topic and a partition number, .*, not 't'"),
         (("t", "0"), TypeError, "partition must be a whole number, not '0'"),

@@ -205,7 +205,7 @@ def test_scan_takes_columns_and_a_selection(log: kafkafmt.Log) -> None:
         ({"threads": 0}, ValueError, "threads is 0; it must be at least 1"),
         ({"threads": "2"}, TypeError, "threads must be a whole number, not '2'"),
         ({"columns": ["ofset"]}, ValueError, "there is no column 'ofset'"),
-        ({"first": 1}, TypeError, "there is no argument 'first'"),
+        ({"first": 1}, TypeError, "unknown argument 'first'"),
         ({"on_error": "ignore"}, ValueError, "on_error is 'ignore'"),
         ({"start": "5"}, TypeError, "start must be an offset"),
         ({"end": 5, "end_time": 5}, ValueError, "end and end_time cannot both be given"),

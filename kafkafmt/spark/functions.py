@@ -1,22 +1,22 @@
-"""Functions for mapInArrow and mapPartitions that decode record data or read Kafka logs.
+"""Provide functions for `mapInArrow` and `mapPartitions` that decode record data or read Kafka logs.
 
     decode = decode_batches("records", keep={"topic": "string", "partition": "int"})
     df.mapInArrow(decode, decode.schema)
 
     rdd.mapPartitions(decode_partition())
 
-Record data is what a Fetch response, a Produce request or a `.log` file contains: consecutive
-record batches. It is not an error if the last batch is truncated. mapInArrow is much faster than
-mapPartitions, because it creates no Python objects for records. mapPartitions yields Record objects
-or tuples. In Spark, it processes about 100,000 records per second.
+Record data consists of consecutive record batches, as in a Fetch response, a Produce request or a
+`.log` file. The last batch may be truncated. Prefer `mapInArrow`. It is much faster than
+`mapPartitions`, because it creates no Python objects for records. In Spark, `mapPartitions`
+processes about 100,000 records per second.
 
-The argument `on_error` decides what happens to damage:
+The argument `on_error` decides how damaged data is handled:
 
 - "fail" raises an error that names the input row.
 - "skip" omits the damaged data and logs a warning in the task.
-- "column" omits the damaged data. In its place among the records, it adds one row for each damaged
-  range of bytes. In this row, the last column, `error`, contains the reason, and the record columns
-  are null. In all other rows, `error` is null.
+- "column" replaces each damaged range of bytes with one row. The column `error` of this row
+  contains the reason, and its record columns are null. `error` is the last column, and it is null
+  in all other rows.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ ERROR = "error"
 BLOB_COLUMNS = tuple(n for n in WITH_HEADERS if n not in ("topic", "partition"))
 TUPLE_COLUMNS = tuple("timestampMillis" if n == "timestamp" else n for n in WITH_HEADERS)
 TUPLE_SCHEMA = ddl_of(TUPLE_COLUMNS)
-"""Schema of the tuples that `decode_partition(tuples=True)` yields. It can be passed to `toDF`.
-Timestamps are in milliseconds.
+"""Schema of the tuples that `decode_partition(tuples=True)` yields, for example as argument of
+`toDF`. Timestamps are in milliseconds.
 """
 
 
@@ -57,15 +57,15 @@ def decode_batches(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> ArrowFunction:
-    """Return a function for mapInArrow that decodes the record data in a binary column.
+    """Return a function for `mapInArrow` that decodes the record data in a binary column.
 
     Parameters
     ----------
     column : str, default "records"
         Name of the column that contains the record data. A null value yields no records.
     keep : mapping of str to str, optional
-        Other input columns to repeat before the columns of each record, as a mapping from column
-        name to Spark type. By default, no column is repeated. To repeat all columns, pass
+        Names and Spark types of other input columns. Their values are repeated in each output row,
+        before the record columns. By default, no column is repeated. To repeat all columns, pass
         ``{f.name: f.dataType.simpleString() for f in df.schema if f.name != column}``.
     columns : sequence of str, optional
         Record columns of the output. By default, they are key, value, offset, timestamp,
@@ -73,8 +73,7 @@ def decode_batches(
         available, because record data does not contain them.
     on_error : {"fail", "skip", "column"}, default "fail"
         "fail" raises an error at the first damage. "skip" omits damaged data and logs a warning.
-        "column" omits damaged data and adds a row for each damaged span, with the reason in the
-        column `error`.
+        "column" replaces each damaged span with a row whose column `error` contains the reason.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -84,7 +83,7 @@ def decode_batches(
     Returns
     -------
     ArrowFunction
-        The first argument for mapInArrow. Its attribute `schema` is the second argument.
+        The first argument for `mapInArrow`. Its attribute `schema` is the second argument.
 
     Raises
     ------
@@ -102,7 +101,7 @@ def decode_batches(
     >>> records = df.mapInArrow(decode, decode.schema)  # doctest: +SKIP
     """
     if bad := {"topic", "partition"} & set(columns):
-        raise ValueError(f"record data does not contain its {min(bad)}; keep a column of the input instead")
+        raise ValueError(f"record data does not contain the {min(bad)}; keep an input column instead")
     return _Batches(column, keep or {}, columns, on_error, control, max_batch_bytes)
 
 
@@ -115,24 +114,24 @@ def read_paths(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> ArrowFunction:
-    """Return a function for mapInArrow that reads the Kafka logs at the paths in a string column.
+    """Return a function for `mapInArrow` that reads the Kafka logs at the paths in a string column.
 
     Parameters
     ----------
     column : str, default "path"
-        Name of the column that contains the paths. Each path is the path of a `.log` file, a
-        partition directory or a log directory. Every executor must be able to access the paths. A
-        null value yields no records.
+        Name of the column that contains the paths of `.log` files, partition directories or log
+        directories. Every executor must be able to access these paths. A null value yields no
+        records.
     keep : mapping of str to str, optional
-        Other input columns to repeat before the columns of each record, as a mapping from column
-        name to Spark type. By default, no column is repeated.
+        Names and Spark types of other input columns. Their values are repeated in each output row,
+        before the record columns. By default, no column is repeated.
     columns : sequence of str, optional
         Record columns of the output. By default, they are the seven columns of Spark's Kafka
         source, followed by `headers`.
     on_error : {"fail", "skip", "column"}, default "fail"
         "fail" raises an error at the first damage or at the first path that cannot be read. "skip"
-        omits damaged data and unreadable paths and logs warnings. "column" omits them and adds a
-        row for each, with the reason in the column `error`.
+        omits damaged data and unreadable paths and logs warnings. "column" replaces each damaged
+        span and each unreadable path with a row whose column `error` contains the reason.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -142,7 +141,7 @@ def read_paths(
     Returns
     -------
     ArrowFunction
-        The first argument for mapInArrow. Its attribute `schema` is the second argument.
+        The first argument for `mapInArrow`. Its attribute `schema` is the second argument.
 
     Raises
     ------
@@ -152,19 +151,19 @@ def read_paths(
     Notes
     -----
     If `on_error` is "fail", the task raises a KafkaFormatError for damage and an OSError for a path
-    that cannot be read. The message names the input row. Like a broker, the function omits records
-    below the log start offset.
+    that cannot be read. The message names the input row. As in a broker, records below the log
+    start offset are omitted.
     """
     return _Paths(column, keep or {}, columns, on_error, control, max_batch_bytes)
 
 
 class ArrowFunction:
-    """A function for mapInArrow. `decode_batches` and `read_paths` create it.
+    """A function for `mapInArrow`. `decode_batches` and `read_paths` return such functions.
 
     Attributes
     ----------
     schema : str
-        Schema of the output as a Spark DDL string. It is the second argument for mapInArrow.
+        Schema of the output, as a Spark DDL string. Pass it as the second argument to `mapInArrow`.
     """
 
     def __init__(
@@ -193,17 +192,17 @@ class ArrowFunction:
         )
         names = [*self.keep, *self.columns, *([ERROR] if on_error == "column" else [])]
         if twice := [n for n in names if names.count(n) > 1]:
-            raise ValueError(f"the output would have {twice[0]} twice; remove it from keep or columns")
+            raise ValueError(f"the output would contain the column {twice[0]} twice; remove it from keep or columns")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode the input batches and yield their records as Arrow record batches."""
+        """Decode Arrow record batches of the input, and yield the records as Arrow record batches."""
         output = _Output(self)
         decode = self.decoder(output.builder.columns)
         for batch in batches:
             for name in (self.column, *self.keep):
                 if name not in batch.schema.names:
                     raise ValueError(
-                        f"the input has no column {name!r}; its columns are {', '.join(batch.schema.names)}"
+                        f"the input has no column {name!r}; the input columns are {', '.join(batch.schema.names)}"
                     )
             output.batch = batch
             for row, value in enumerate(batch.column(batch.schema.get_field_index(self.column))):
@@ -244,14 +243,14 @@ class _Paths(ArrowFunction):
 
 
 class _Output:
-    """Builds the output batches, which contain records, repeated input columns and error rows."""
+    """Builds the output of a function: Arrow record batches with records, repeated columns and error rows."""
 
     def __init__(self, function: ArrowFunction) -> None:
         self.function = function
         self.batch: pa.RecordBatch | None = None
         self.fields = schema_of(function.columns)
         self.builder = ArrowBuilder("", 0, self.fields)
-        self.origins = np.empty(0, np.int64)  # number of the input row that contained each record
+        self.origins = np.empty(0, np.int64)  # number of the input row to which each record belongs
         self.partition = "", 0
         self.ready: list[pa.RecordBatch] = []
 
@@ -271,13 +270,13 @@ class _Output:
             self.ready.append(self._with_kept(self.builder.flush()))
 
     def error(self, row: int, text: str) -> None:
-        """Add a row that reports damage, after the records that precede the damage."""
+        """Add a row that reports damage, after all records that precede the damage."""
         self.flush()
         records = [pa.nulls(1, field.type) for field in self.fields]
         self.ready.append(self._batch(np.array([row]), records, pa.array([text], pa.string())))
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Return the completed batches and remove them from this object."""
+        """Return the completed Arrow record batches, and remove them from this object."""
         ready, self.ready = self.ready, []
         return iter(ready)
 
@@ -303,14 +302,14 @@ def decode_partition(
     control: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for mapPartitions that decodes record data or reads Kafka logs.
+    """Return a function for `mapPartitions` that decodes record data or reads Kafka logs.
 
     Parameters
     ----------
     column : str or int, optional
-        If the elements of the RDD are Rows or tuples, the name or index of the field that contains
-        the record data (bytes-like) or a path (str or os.PathLike). By default, each element itself
-        is the record data or the path. A field or element that is None yields no records.
+        Name or index of the field that contains the input, for an RDD of Rows or tuples. By
+        default, each element of the RDD is the input itself. An input is record data (bytes-like)
+        or a path (str or os.PathLike). None yields no records.
     tuples : bool, default False
         Yield tuples that match `TUPLE_SCHEMA` instead of `Record` objects. For record data, the
         topic and the partition in a tuple are None.

@@ -1,7 +1,4 @@
-"""Add the name of the host to error messages about files.
-
-The same path may lead to different files on the driver and on an executor.
-"""
+"""Add the host name to errors about files, because a path can refer to different files on other hosts."""
 
 from __future__ import annotations
 

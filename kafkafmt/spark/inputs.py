@@ -20,13 +20,13 @@ from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
-"""Iterator of tuples of a topic, a partition and decoded records. The caller must read the records
-in a tuple before it requests the next tuple.
+"""Iterator of tuples (topic, partition, decoded records). The caller must use the records of a
+tuple before it requests the next tuple.
 """
 
 
 class RecordDataDecoder:
-    """Decodes the values of a column of record data, one after another."""
+    """Decodes the record data in a column, one value after another."""
 
     def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
         self.reader: RecordReader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
@@ -36,7 +36,7 @@ class RecordDataDecoder:
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
         """Yield the records of the complete batches in `blob`.
 
-        Call `fault` with each error that damage causes. If `fault` does not raise it, decoding
+        `fault` is called with each error for damage. If it does not raise the error, decoding
         continues after the damage.
         """
         scanner, position = DamageScanner(blob), 0
@@ -55,12 +55,11 @@ class RecordDataDecoder:
 
 
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
-    """Return the position at which decoding resumes after a corrupt batch.
+    """Return the position at which decoding resumes after a corrupted batch.
 
-    The length field of the corrupt batch states where that batch ends. If another batch header or
-    the end of the data is found at this position, decoding resumes there. Otherwise, the rest of
-    the data is scanned, and decoding resumes at the next batch. If no batch follows, the result is
-    the size of the data.
+    This is the end of the batch according to its length field, if another batch header or the end
+    of the data is at this position. Otherwise, the rest of the data is scanned, and decoding
+    resumes at the next batch. If there is no further batch, the result is the size of the data.
     """
     after = error.resume
     if after is not None and after > position:
@@ -90,7 +89,7 @@ def decode_path(
             continue
         try:
             log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
-        except OSError as error:  # raised if the directory cannot be listed
+        except OSError as error:  # the directory cannot be listed
             fault(error)
             continue
 
@@ -102,7 +101,7 @@ def decode_path(
 
 
 def in_row(error: Exception, row: int, column: str | int | None) -> Exception:
-    """Return a copy of `error` with the number of the input row in its message."""
+    """Return a copy of `error` whose message names the input row."""
     where = f"row {row} of this task" + ("" if column is None else f", column {column!r}")
     if isinstance(error, KafkaFormatError):
         return KafkaFormatError(f"{where}: {error.message}", error.position, error.base_offset, error.resume)

@@ -1,4 +1,7 @@
-"""Parse the text values of Spark options. Each error message is one line and names the option."""
+"""Parse the string values of Spark options.
+
+Each error message is one line and names the option.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ NO_BROKER = "because no broker is contacted"
 
 
 class OptionError(ValueError):
-    """Raised for an unknown option or an invalid value. The message is one line."""
+    """Raised if an option of the data source or data sink is unknown or invalid. The message is one line."""
 
 
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
     """Raise OptionError for an unknown option. Names that start with `kafka.` are always accepted.
 
-    Names in `others` are also accepted, but the error message never suggests them.
+    Names in `others` are accepted too, but error messages do not suggest them.
     """
     known, accepted = {name.lower(): name for name in names}, {name.lower() for name in others}
     for name in given:
@@ -32,7 +35,7 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
             hint = (
                 f"did you mean {known[near[0]]}?"
                 if near
-                else f"the options are {', '.join(n for n in names if not n.startswith('path'))}"
+                else f"the valid options are {', '.join(n for n in names if not n.startswith('path'))}"
             )
             raise OptionError(f"unknown option {name}; {hint}")
 
@@ -40,9 +43,8 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
 def path_of(text: str) -> str:
     """Return the value of an option as an absolute local path.
 
-    The path must be absolute because the working directory of an executor differs from that of the
-    driver.
-    Raise OptionError if the path is not local.
+    Raise OptionError if the path is not local. The result is absolute, because the working
+    directory of an executor differs from that of the driver.
     """
     try:
         path = local_path(text)
@@ -52,15 +54,15 @@ def path_of(text: str) -> str:
 
 
 def json_value(name: str, text: str) -> Any:
-    """Parse the value of an option as JSON."""
+    """Parse the value of an option as JSON, or raise OptionError."""
     try:
         return json.loads(text)
     except ValueError as error:
-        raise OptionError(f"{name} is not JSON: {error}") from None
+        raise OptionError(f"{name} is not valid JSON: {error}") from None
 
 
 def whole_number(name: str, text: str, least: int) -> int:
-    """Parse the value of an option as an integer that is at least `least`."""
+    """Parse the value of an option as an integer that must be at least `least`."""
     try:
         value = int(text)
     except ValueError:
@@ -83,9 +85,7 @@ def size_of(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-"""Number of seconds for each unit in Spark's time strings. A time without a unit is in
-milliseconds.
-"""
+"""Number of seconds in each unit of Spark's time strings. A time without a unit is in milliseconds."""
 
 
 def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
@@ -98,12 +98,12 @@ def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
 
 
 def flag_of(options: Mapping[str, str], name: str) -> bool:
-    """Return the value of a boolean option as a bool. Return False if the option is not given."""
+    """Return the value of a boolean option, or False if the option is not given."""
     return word_of(options, name, ("false", "true")) == "true"
 
 
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """Return the word in `words` that equals the value of an option, ignoring case.
+    """Return the value of an option that must be one of `words`, ignoring case.
 
     If the option is not given, return the first word.
     """

@@ -1,10 +1,10 @@
-"""Remove one warning from stderr while Java starts.
+"""Keep one of Java's warnings out of stderr while Java starts.
 
-No Java setting suppresses the warning "Using incubator modules".
+This is the warning "Using incubator modules", which no Java setting suppresses.
 
-Java inherits stderr from this process. Therefore, while Java starts, stderr is replaced with a
-pipe. A thread copies every line from the pipe to the real stderr, except the warning. All other
-output of Java and its workers is kept.
+Java inherits stderr from this process. Therefore, stderr is replaced with a pipe while Java starts.
+A thread copies each line from the pipe to the real stderr, except the warning. No other output of
+Java and its workers is lost.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Provide a context in which the caller can start Java without the warning on stderr.
+    """Return a context in which Java can be started without its warning on stderr.
 
-    Code that writes to the terminal inside the context, such as a progress bar, should use a
-    duplicate of stderr.
+    Inside the context, code that writes to the terminal, such as a progress bar, should use a
+    duplicate of the file descriptor of stderr.
     """
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()

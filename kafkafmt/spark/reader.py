@@ -35,32 +35,34 @@ def read(
     min_partitions: int | None = None,
     options: dict[str, str] | None = None,
 ) -> DataFrame:
-    """Return the records of Kafka logs as a Spark DataFrame.
+    """Read Kafka logs into a Spark DataFrame.
 
-    Spark does not tell a Python data source which columns a query uses, nor its filters. Columns
-    and bounds that are given here reach the tasks, so that nothing else is decoded or read.
+    Spark does not pass the columns and filters of a query to a Python data source. The tasks know
+    only the columns and bounds that are passed to this function, and do not read or decode other
+    data.
 
     Parameters
     ----------
     spark : SparkSession
-        The session. The data source "kafkafmt" is registered in it.
+        The Spark session, with which the data source "kafkafmt" is registered.
     paths : path or iterable of paths
         Log directories, partition directories or `.log` files.
     columns : iterable of str, optional
-        Names and order of the columns. Other columns are not decoded. By default the columns of
-        Spark's Kafka source.
+        Names of the columns, in the order of the result. Other columns are not decoded. By default,
+        the columns of Spark's Kafka source.
     topics : str or iterable of str, optional
-        Names of topics. By default all topics except Kafka's internal topics.
+        Names of topics. By default, all topics except Kafka's internal topics are read.
     start_time, end_time : int or datetime, optional
-        Milliseconds since 1970-01-01 UTC, or a timezone-aware datetime. Read from the first offset
-        whose record has this timestamp or a later one, and up to such an offset (exclusive).
+        Milliseconds since 1970-01-01 UTC, or timezone-aware datetimes. Reading starts at the first
+        record that has the timestamp `start_time` or a later one. It ends before the first record
+        that has the timestamp `end_time` or a later one.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
-        "read_committed" omits aborted records.
+        "read_committed" omits aborted records and ends at the last stable offset.
     mode : {"PERMISSIVE", "DROPMALFORMED", "FAILFAST"}, default "PERMISSIVE"
-        "PERMISSIVE" omits damaged spans and logs them, "DROPMALFORMED" omits them, and "FAILFAST"
-        fails.
+        "PERMISSIVE" omits damaged spans and logs a warning for each. "DROPMALFORMED" omits them
+        without warnings. "FAILFAST" fails the query at the first damage.
     min_partitions : int, optional
-        Approximate least number of tasks.
+        Approximate minimum number of tasks.
     options : dict of str, optional
         Further options of the data source, such as ``{"startingOffsets": …}``.
 

@@ -1,8 +1,8 @@
 """Define Spark types for the columns in `arrow.py`, and check schemas that users pass.
 
-Spark requires the rows from a data source to match the declared schema exactly. If they do not,
-Spark prints an error message of 2 KB. To give users an error message of one line instead, this
-module checks a user's schema first, field by field.
+The rows of a data source must match its declared schema exactly. Otherwise, Spark prints an error
+message of 2 KB. Therefore, this module first checks a user's schema field by field, and raises an
+error of one line.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TYPES: dict[str, DataType] = {
     "timestampMillis": LongType(),
 }
 STANDARD = tuple(name for name in TYPES if name not in (HEADERS, "timestampMillis"))
-"""The seven columns that Spark's Kafka source provides by default."""
+"""The seven columns that Spark's Kafka source returns by default."""
 WITH_HEADERS = (*STANDARD, HEADERS)
 
 
 def struct_of(names: Iterable[str]) -> StructType:
-    """Return the named columns as a Spark schema, in which every column is nullable.
+    """Return the named columns as a Spark schema in which every column is nullable.
 
     Raise ValueError for an unknown name.
     """
@@ -55,27 +55,30 @@ def ddl_of(names: Iterable[str]) -> str:
 
 
 def checked_names(schema: StructType) -> list[str]:
-    """Return the column names in a schema with which a user selected columns.
+    """Return the names of the columns that a user's schema selects.
 
-    Raise ValueError if a column is unknown, occurs twice, is NOT NULL or has the wrong type.
+    Raise ValueError if a column in the schema is unknown, occurs twice, is NOT NULL or has the
+    wrong type.
     """
     for field in schema.fields:
         wanted = TYPES[_known(field.name)].simpleString()
         given = field.dataType.simpleString()
         if given != wanted:
             raise ValueError(
-                f"the schema has {field.name} {given}, but the column is {wanted}; .schema() can only select columns, so cast"
-                " them afterwards"
+                f"the type of {field.name} in the schema is {given}, but it must be {wanted}; .schema() only selects "
+                "columns, so cast them afterwards"
             )
         if not field.nullable:
-            raise ValueError(f"the schema has {field.name} as NOT NULL; omit that, because every column is nullable")
+            raise ValueError(
+                f"{field.name} is NOT NULL in the schema; remove NOT NULL, because every column is nullable"
+            )
     names = schema.fieldNames()
     if twice := sorted({n for n in names if names.count(n) > 1}):
-        raise ValueError(f"the schema contains {twice[0]} twice")
+        raise ValueError(f"the schema contains the column {twice[0]} twice")
     return names
 
 
 def _known(name: str) -> str:
     if name not in TYPES:
-        raise ValueError(f"unknown column {name!r}; the columns are {', '.join(TYPES)}")
+        raise ValueError(f"unknown column {name!r}; the valid columns are {', '.join(TYPES)}")
     return name

@@ -1,6 +1,7 @@
-"""Start a Spark session that uses a suitable Java and this Python, and that prints only errors.
+"""Start a Spark session that uses a suitable Java and the current Python, and logs only errors.
 
-The data source and the functions do not need this module. They work in any Spark session.
+The data source, the data sink and the functions work in any Spark session. They do not need this
+module.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
-JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
+JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to an installed one"
 
-# Log4j reads these settings when the JVM starts, so they also apply to warnings that Spark logs
-# before it reads its own configuration. A failed task raises an exception in the caller. Therefore,
-# the executor and the task set manager do not log the failure.
+# Log4j reads these settings when the JVM starts. Therefore, they also apply to warnings that Spark
+# logs before it reads its own configuration. The executor and the task set manager do not log
+# failed tasks, because each failure raises an exception in the caller.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -47,7 +48,7 @@ logger.tasks.level = off
 class SparkMissingError(ImportError):
     """Raised if pyspark or a suitable Java is missing.
 
-    The message is one line that says what to install.
+    The message is one line and says what to install.
     """
 
 
@@ -55,7 +56,7 @@ class SparkMissingError(ImportError):
 def java_version(java: str) -> int:
     """Return the feature release of a `java` executable, or 0 if the executable does not run.
 
-    The feature release of version "17.0.2" is 17.
+    For example, the feature release of Java "17.0.2" is 17.
     """
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
@@ -68,9 +69,9 @@ def java_version(java: str) -> int:
 def find_java() -> Path:
     """Return the path of the first `java` executable that is new enough for Spark.
 
-    The function first tries the executable in JAVA_HOME, then the executable on the PATH, and then
-    the executable that `make setup` installs into this Python environment. Raise SparkMissingError
-    if no executable is new enough.
+    Three places are searched, in this order: JAVA_HOME, the PATH, and the current Python
+    environment, into which `make setup` installs Java. If no executable is new enough, a
+    SparkMissingError is raised.
     """
     tried = []
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
@@ -81,15 +82,15 @@ def find_java() -> Path:
             return Path(java)
         tried.append(f"{java} is Java {release}" if release else f"{java} does not run")
     found = "; ".join(tried) or "no Java was found"
-    raise SparkMissingError(f"Spark needs Java {OLDEST_JAVA} or newer, but {found}: {JAVA_REMEDY}")
+    raise SparkMissingError(f"Spark needs Java {OLDEST_JAVA} or newer, but {found}; {JAVA_REMEDY}")
 
 
 def prepare_environment() -> None:
-    """Set environment variables so that pyspark finds Java and its workers run this Python.
+    """Set environment variables so that pyspark finds Java, and its workers use the current Python.
 
     JAVA_HOME is set only if Spark would not find a suitable Java by itself. PYSPARK_PYTHON is set
-    unless it already has a value, because the workers would otherwise run the first python3 on the
-    PATH. Raise SparkMissingError if pyspark or Java is missing.
+    if it has no value, because workers would otherwise use the first python3 on the PATH. If
+    pyspark or Java is missing, a SparkMissingError is raised.
     """
     try:
         import pyspark  # noqa: F401
@@ -112,12 +113,13 @@ def make_session(
     Parameters
     ----------
     master : str or None, default "local[*]"
-        Master URL. If it is None, spark-submit and its configuration choose the master.
+        Master URL. None means that spark-submit or its configuration sets the master.
     app_name : str, default "kafkafmt"
         Name of the Spark application.
     **conf
-        Spark settings, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults of
-        this function, which disable the web UI and the progress bar and log only errors.
+        Spark settings, such as ``**{"spark.driver.memory": "2g"}``. By default, this function
+        disables the web UI and the progress bar, and logs only errors. These settings override the
+        defaults.
 
     Returns
     -------
@@ -126,13 +128,13 @@ def make_session(
     Raises
     ------
     SparkMissingError
-        pyspark is missing, or Java 17 or newer is missing. The error is an ImportError.
+        pyspark is missing, or Java 17 or newer is missing. This class is a subclass of ImportError.
 
     Notes
     -----
-    The function looks for Java in JAVA_HOME, on the PATH and in the current Python environment. It
-    sets JAVA_HOME if Spark would not find Java otherwise. The workers run the current Python unless
-    PYSPARK_PYTHON is set.
+    The function searches for Java in JAVA_HOME, on the PATH and in the current Python environment.
+    If Spark would not find this Java by itself, the function sets JAVA_HOME. The workers use the
+    current Python unless PYSPARK_PYTHON is set.
     """
     prepare_environment()
     from pyspark.sql import SparkSession
@@ -151,13 +153,13 @@ def make_session(
         )
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with warnings.catch_warnings():  # pandas is not used, but pyspark warns about its version
+        with warnings.catch_warnings():  # kafkafmt does not use pandas, but pyspark warns about its version
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return builder.getOrCreate()
 
 
 def active_session() -> SparkSession | None:
-    """Return the Spark session of this process, or None if there is none."""
+    """Return the active Spark session of this process, or None."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -167,8 +169,8 @@ def active_session() -> SparkSession | None:
 def stop_quietly(spark: SparkSession) -> None:
     """Stop a Spark session without printing log messages.
 
-    Tasks of a cancelled job may still be running and would otherwise log errors, because they can
-    no longer reach Spark.
+    Tasks of a cancelled job may still be running. They would log errors, because they can no longer
+    reach Spark.
     """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

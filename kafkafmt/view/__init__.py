@@ -1,4 +1,4 @@
-"""The classes through which users read logs: `Log`, `Partition` and `Groups`, and `open_log`."""
+"""Read open logs, through the classes `Log`, `Partition` and `Groups` and the function `open_log`."""
 
 from .groups import Groups
 from .log import Log, open_log

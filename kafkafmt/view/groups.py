@@ -1,4 +1,4 @@
-"""`Groups`: the consumer groups of an open log and the offsets that they have committed."""
+"""Represent the consumer groups of an open log, and the offsets that they have committed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Groups:
     """Consumer groups and their committed offsets, decoded from ``__consumer_offsets``.
 
-    `Log.groups` creates this object.
+    `Log.groups` returns this object.
 
     Attributes
     ----------
@@ -26,8 +26,8 @@ class Groups:
     groups : list of Group
         Groups with their members, ordered by name.
     damaged : list of Damage
-        Damaged spans of the topic that were skipped. If there are any, a committed offset may not
-        be the latest one.
+        Damaged spans of ``__consumer_offsets`` that were skipped. If there are any, newer committed
+        offsets may be missing.
     unreadable : int
         Number of records whose key or value cannot be decoded.
     """
@@ -44,7 +44,7 @@ class Groups:
         return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that ``kafkafmt groups --format json`` prints."""
+        """Return the groups as the dict that ``kafkafmt groups --format json`` prints."""
         return groups_dict(self.offsets, self.groups)
 
     def to_arrow(self) -> pa.Table:
@@ -56,16 +56,19 @@ class Groups:
             One row per committed offset, ordered by group, topic and partition:
 
             - group, topic: string; partition: int32; offset: int64
-            - leader_epoch: int32; null if the commit has none
+            - leader_epoch: int32; null if the commit contains no leader epoch
             - metadata: string
             - commit_timestamp: timestamp[ms, tz=UTC]
-            - expire_timestamp: timestamp[ms, tz=UTC]; null if the commit does not contain it; only
-              commits up to Kafka 2.0 do
+            - expire_timestamp: timestamp[ms, tz=UTC]; null in commits of Kafka 2.1 and later, which
+              do not contain it
         """
         from .. import arrow
 
         return arrow.committed_offsets(self.offsets)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the table that `to_arrow` returns as an Arrow C stream, which pandas, Polars and DuckDB can read."""
+        """Export the table of `to_arrow` as an Arrow C stream.
+
+        pandas, Polars and DuckDB can read this stream.
+        """
         return self.to_arrow().__arrow_c_stream__(requested_schema)

@@ -1,4 +1,4 @@
-"""`open_log` and `Log`: the partitions under one or more paths."""
+"""Open logs with `open_log`, and access their partitions through the class `Log`."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 class Log:
     """The partitions of one or more log directories.
 
-    Iterate over them, or get one with ``log[topic, partition]``.
+    A log can be iterated over its partitions. To get one of them, use ``log[topic, partition]``.
 
-    `kafkafmt.open` returns `Log` objects. Files are open only while they are being read, so a log
+    `kafkafmt.open` returns `Log` objects. Files are open only while they are read. Therefore, a log
     need not be closed.
 
     Attributes
     ----------
     messages : list of str
-        Messages about unusual names and about files that retention has removed. They are collected
-        when the log is opened and while it is read.
+        Messages about unusual file names and about files that retention has removed. Messages are
+        added when the log is opened and while it is read.
     """
 
     discovery: Discovery
@@ -61,33 +61,34 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """The partitions that are live or whose own path was opened, ordered by topic and number."""
+        """Live partitions, and those whose directory was opened by path, ordered by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property
     def not_live(self) -> list[Partition]:
         """The partitions in ``-delete``, ``-stray`` and ``-future`` directories.
 
-        A directory that was opened by its own path is not included.
+        If such a directory was opened by its path, its partition is in `partitions` instead.
         """
         return [p for p in self._partitions if not p.log.directory.readable]
 
     @property
     def topics(self) -> list[str]:
-        """Sorted names of the topics in `partitions`."""
+        """Names of all topics in `partitions`, sorted."""
         return sorted({p.topic for p in self.partitions})
 
     def groups(self, on_error: str = "fail") -> Groups:
         """Read consumer groups and their committed offsets from ``__consumer_offsets``.
 
-        A broker's log directory contains only those groups whose partition of
-        ``__consumer_offsets`` is stored on that broker. To get all groups of a cluster, open the
-        log directories of all brokers.
+        A broker's log directory contains only the groups whose partition of ``__consumer_offsets``
+        is stored on that broker. To get all groups of a cluster, open the log directories of all
+        brokers.
 
         Parameters
         ----------
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises at damage. "skip" omits damaged spans and lists them in `Groups.damaged`.
+            "fail" raises an error at the first damage. "skip" omits damaged spans and lists them in
+            `Groups.damaged`.
 
         Returns
         -------
@@ -96,20 +97,19 @@ class Log:
         Raises
         ------
         NoLogError
-            There is no partition of ``__consumer_offsets``.
+            The log contains no partition of ``__consumer_offsets``.
         DamagedLogError
-            The topic is damaged and `on_error` is "fail".
+            ``__consumer_offsets`` is damaged, and `on_error` is "fail".
         ValueError
             `on_error` is wrong.
 
         Notes
         -----
-        In Kafka, ``GroupMetadataManager`` and ``GroupCoordinatorService`` load the topic in the
-        same way.
+        Kafka's counterparts are ``GroupMetadataManager`` and ``GroupCoordinatorService``.
         """
         logs = [p.log for p in self.partitions if p.topic == GROUPS_TOPIC]
         if not logs:
-            raise NoLogError(f"no partition of {GROUPS_TOPIC} was opened; this topic stores consumer groups")
+            raise NoLogError(f"the log contains no partition of {GROUPS_TOPIC}, the topic that stores consumer groups")
         return Groups(logs, on_error)
 
     def follow(
@@ -125,22 +125,25 @@ class Log:
         poll: float = POLL,
         idle_timeout: float | None = None,
     ) -> Iterator[tuple[Partition, Any]]:
-        """Yield the records of growing partitions, and wait for more.
+        """Yield the records of growing partitions, and wait for new records.
 
         Partitions that are created later are also followed.
 
         Parameters
         ----------
         topics : str or iterable of str, optional
-            Topic globs. By default all topics except Kafka's internal topics (``__…``).
+            Glob patterns for topic names. By default, all topics except Kafka's internal topics
+            (``__…``) are followed.
         start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected in the partitions that exist now. `Partition.records`
-            describes these parameters. Partitions that are created later are read from their start.
+            Arguments that select records, which `Partition.records` describes. `start` and
+            `start_time` apply only to partitions that exist now. Partitions that are created later
+            are read from their start.
         poll : float, default 0.2
-            Seconds between two checks of the files. New partitions are found within about 3
-            seconds.
+            Time between two checks of the files, in seconds. New partitions are found within about
+            3 seconds.
         idle_timeout : float, optional
-            End after this many seconds without a new record. By default, never end.
+            Time without a new record after which iteration ends, in seconds. By default, iteration
+            never ends.
 
         Yields
         ------
@@ -213,46 +216,46 @@ class Log:
         Parameters
         ----------
         columns : sequence of str, optional
-            Names of the columns, in the order of the result. By default, the eight columns that `Partition.to_arrow`
-            lists.
+            Names of the columns, in the order of the result. By default, all columns that
+            `Partition.to_arrow` lists except `timestampMillis`.
         threads : int, optional
-            Number of partitions that are read at the same time, 1 or higher. By default the number
-            of CPUs.
+            Largest number of partitions that are read at the same time, 1 or higher. By default,
+            the number of CPUs.
         ordered : bool, default True
-            Return the batches of each partition after those of the partitions before it. If False,
-            return batches as they are read. The batches of one partition are in offset order in
-            both cases.
+            Return the batches of one partition after another. If False, return each batch as soon
+            as it is read. In both cases, the batches of one partition are in offset order.
         **selection
-            The keyword arguments that `Partition.records` describes, applied to every partition:
-            start, end, start_time, end_time, on_error, control, below_log_start and isolation.
+            Keyword arguments that select records in each partition: start, end, start_time,
+            end_time, on_error, control, below_log_start and isolation. `Partition.records`
+            describes them.
 
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            Arrow record batches of about 8 MB, none of which is empty. Each contains records of one
-            partition. If the iterator is closed, the threads end at their next batch, and `close`
-            waits for them.
+            Arrow record batches of about 8 MB. No batch is empty, and each contains records of only
+            one partition. If the iterator is closed, the threads end at their next batch, and
+            `close` waits for them.
 
         Raises
         ------
         DamagedLogError
-            A partition contains damage and `on_error` is "fail". The error is raised after the
-            batches of this partition that precede the damage. If `ordered` is True, all batches of
-            earlier partitions have also been returned.
+            A partition contains damage, and `on_error` is "fail". The iterator first returns the
+            batches of this partition before the damage. If `ordered` is True, it also returns all
+            batches of the previous partitions first.
         TypeError, ValueError
-            An argument is wrong, a keyword or column is unknown, a datetime has no time zone, or an
-            offset and a time are both given for one end.
+            An argument or column is unknown or wrong, a datetime has no time zone, or both a time
+            and an offset are given for the start or for the end.
 
         Notes
         -----
-        About four batches per thread are held in memory at most: two that wait, one that was read,
-        and one under construction. With ``on_error="skip"``, `Partition.damaged` of each partition
-        lists its damaged spans. Internal topics (``__consumer_offsets``) are also read.
+        At most about four batches per thread are in memory: two that wait, one that was just read,
+        and one that is being built. With ``on_error="skip"``, `Partition.damaged` lists the damaged
+        spans of each partition. Internal topics, such as ``__consumer_offsets``, are also read.
         """
         from .. import arrow
 
         names = arrow.schema_of(columns).names
-        parse_selection(selection)  # wrong arguments are reported before any thread starts
+        parse_selection(selection)  # check the arguments before any thread starts
         count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
         sources = [partial(p.to_batches, names, **selection) for p in self.partitions]
         return SharedIterator(scan(sources, count, bool(ordered)))
@@ -263,22 +266,24 @@ class Log:
         Raises
         ------
         KeyError
-            There is no such partition. The message names similar ones.
+            The partition does not exist. The message suggests similar names.
         TypeError
             The key is not a topic and a number.
         """
         if not isinstance(key, tuple) or len(key) != 2:
-            raise TypeError(f'log[...] takes a topic and a partition number, such as log["orders", 0], not {key!r}')
+            raise TypeError(
+                f'the key of log[...] must be a topic and a partition number, as in log["orders", 0], not {key!r}'
+            )
         topic, partition = key[0], arguments.integer("partition", key[1])
         for p in self.partitions:
             if (p.topic, p.partition) == (topic, partition):
                 return p
         known = sorted(p.partition for p in self.partitions if p.topic == topic)
-        hint = f"the topic has partitions {', '.join(map(str, known))}" if known else like(str(topic), self.topics)
+        hint = f"this topic has the partitions {', '.join(map(str, known))}" if known else like(str(topic), self.topics)
         raise KeyError(f"there is no partition {topic}-{partition}; {hint}")
 
     def __contains__(self, key: object) -> bool:
-        """Return whether `key` is a partition of this log, or its topic and number."""
+        """Return whether the log contains `key`, which is a partition or a tuple of topic and number."""
         return any(key == (p.topic, p.partition) or key is p for p in self.partitions)
 
     def __len__(self) -> int:
@@ -297,13 +302,13 @@ class Log:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Do nothing: files are open only while they are read."""
+        """Do nothing, because files are open only while they are read."""
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Log: {len(self.partitions)} partitions of {len(self.topics)} topics>"
 
     def _repr_html_(self) -> str:
-        """Return a table of the partitions for notebooks. No file is read."""
+        """Return an HTML table of the partitions for notebooks. No file is read."""
         rows = [
             (
                 p.topic,
@@ -336,19 +341,19 @@ def open_log(
         default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
-        damage, with the error "too_large". A batch is also reported as "too_large" if one of its
-        records has more than ``max_batch_bytes // 128`` headers and more than 131,072 headers.
+        damage, with the error "too_large". The number of headers of one record is limited too: to
+        131,072 or ``max_batch_bytes // 128``, whichever is higher.
     mapped : bool, default False
         Memory-map the files instead of reading them. Use this only for directories that no broker
-        writes to. If a mapped file is truncated while it is read, the operating system ends the
-        process with SIGBUS; Python cannot catch this. A file that was truncated before it was
-        mapped is reported as damage.
+        writes to. If a mapped file is truncated while it is read, the operating system kills the
+        process (SIGBUS), and Python cannot prevent this. If a file was truncated before it was
+        mapped, damage is reported.
 
     Returns
     -------
     Log
-        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read, so
-        there is nothing to close.
+        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read.
+        Therefore, a log need not be closed.
 
     Raises
     ------
@@ -361,14 +366,15 @@ def open_log(
 
     Notes
     -----
-    This function reads directories and checkpoints. Kafka's counterpart is ``LogManager.loadLogs``.
-    Batches are read later, when they are needed, except to compare replicas.
+    This function reads only directories and checkpoints. With `replicas`, it also reads batches to
+    compare the copies. Other batches are read when they are needed. Kafka's counterpart is
+    ``LogManager.loadLogs``.
     """
     given: list[str | os.PathLike[str]] = []
     for path in paths:
         for one in path if isinstance(path, list | tuple) else [path]:
             if not isinstance(one, str | os.PathLike):
-                raise TypeError(f"a path must be a str or a Path, not {one!r}")
+                raise TypeError(f"a path must be a str or an os.PathLike, not {one!r}")
             given.append(one)
     if not given:
         raise TypeError("at least one path is needed")

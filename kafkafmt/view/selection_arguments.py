@@ -1,4 +1,4 @@
-"""`SelectionArguments`: the keyword arguments that select records of a partition."""
+"""Check the keyword arguments that select records of a partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ON_ERROR = ("fail", "skip")
 
 
 class SelectionArguments(TypedDict, total=False):
-    """Keyword arguments that select records of a partition; `Partition.records` describes them."""
+    """Keyword arguments that select records of a partition. `Partition.records` describes them."""
 
     start: int | None
     end: int | None
@@ -25,14 +25,14 @@ class SelectionArguments(TypedDict, total=False):
 
 
 def parse_selection(given: SelectionArguments) -> tuple[Selection, bool]:
-    """Return the selection that keyword arguments describe, and whether damage is skipped.
+    """Return the selection that keyword arguments describe, and True if damage is skipped.
 
     Raise TypeError or ValueError if an argument is wrong.
     """
     for name in given:
         if name not in SelectionArguments.__annotations__:
             raise TypeError(
-                f"there is no argument {name!r}; the arguments are {', '.join(SelectionArguments.__annotations__)}"
+                f"unknown argument {name!r}; the valid arguments are {', '.join(SelectionArguments.__annotations__)}"
             )
     on_error = arguments.one_of("on_error", given.get("on_error", "fail"), ON_ERROR)
     selection = Selection(

@@ -192,8 +192,11 @@ def test_decode_partition_takes_a_field_of_each_row() -> None:
         (lambda: decode_partition(on_error="column"), "on_error is 'column'"),
         (lambda: decode_batches(columns=("topic", "offset")), "record data does not contain its topic"),
         (lambda: decode_batches(columns=("ofset",)), "unknown column 'ofset'"),
-        (lambda: decode_batches(keep={"offset": "int"}), "the output would have offset twice"),
-        (lambda: run_on_arrow(decode_batches("data"), []), "the input has no column 'data'; its columns are records"),
+        (lambda: decode_batches(keep={"offset": "int"}), "the output would contain the column offset twice"),
+        (
+            lambda: run_on_arrow(decode_batches("data"), []),
+            "the input has no column 'data'; the input columns are records",
+        ),
     ],
 )
 def test_wrong_argument_raises_value_error(make: Callable[[], object], message: str) -> None:

@@ -259,10 +259,10 @@ def test_every_option_is_accepted() -> None:
     ("options", "message"),
     [
         ({"subscribes": "x"}, "unknown option subscribes; did you mean subscribe?"),
-        ({"xyzzy": "x"}, "unknown option xyzzy; the options are subscribe, subscribePattern, assign"),
+        ({"xyzzy": "x"}, "unknown option xyzzy; the valid options are subscribe, subscribePattern, assign"),
         ({"subscribe": "a", "assign": "{}"}, "subscribe and assign cannot be combined"),
         ({"subscribePattern": "("}, r"subscribePattern is '\(', which is not a valid regular expression"),
-        ({"assign": "orders"}, "assign is not JSON"),
+        ({"assign": "orders"}, "assign is not valid JSON"),
         ({"assign": '{"orders": 1}'}, "assign must be JSON such as"),
         (
             {"assign": '{"segments-size": [7, 1]}'},
@@ -275,7 +275,7 @@ def test_every_option_is_accepted() -> None:
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"startingOffsets": "5"}, "startingOffsets is '5'; it must be earliest or JSON such as"),
-        ({"startingOffsets": "{"}, "startingOffsets is not JSON"),
+        ({"startingOffsets": "{"}, "startingOffsets is not valid JSON"),
         ({"startingOffsets": '{"segments-time": 5}'}, "startingOffsets must be JSON such as"),
         ({"startingOffsets": '{"segments-time": {"0": true}}'}, "startingOffsets must be JSON such as"),
         (
@@ -355,11 +355,11 @@ def test_path_without_a_log_raises(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("offset int", "the schema has offset int, but the column is bigint"),
-        ("Offset bigint", "unknown column 'Offset'; the columns are key, value, topic"),
+        ("offset int", "the type of offset in the schema is int, but it must be bigint"),
+        ("Offset bigint", "unknown column 'Offset'; the valid columns are key, value, topic"),
         (
             "headers array<string>",
-            "the schema has headers array<string>, but the column is array<struct<key:string,value:binary>>",
+            "the type of headers in the schema is array<string>, but it must be array<struct<key:string,value:binary>>",
         ),
     ],
 )

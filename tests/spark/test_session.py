@@ -36,7 +36,7 @@ def java(folder: Path, release: str) -> Path:
 
 def test_missing_java_is_reported_in_one_line_with_the_remedy(no_java: Path) -> None:
     with pytest.raises(
-        SparkMissingError, match=r"^Spark needs Java 17 or newer, but no Java was found: install a JDK .*$"
+        SparkMissingError, match=r"^Spark needs Java 17 or newer, but no Java was found; install a JDK .*$"
     ):
         find_java()
 

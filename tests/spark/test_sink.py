@@ -107,7 +107,7 @@ def test_failed_task_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None
             yield pa.RecordBatch.from_pydict({"value": ["v"] * len(ids), "partition": partitions})
 
     frame = spark.range(0, 1000, 1, 4).mapInArrow(fail_last, "value string, partition int")
-    with pytest.raises(Exception, match="a row's partition is -7"):
+    with pytest.raises(Exception, match="the partition of a row is -7"):
         write(frame, path, topic="t")
     assert [r.value for r in kafkafmt.open(path)["t", 0]] == [b"earlier"]
     assert staging(path) == []
@@ -127,7 +127,7 @@ def test_directory_in_use_is_refused_and_unchanged(spark: SparkSession, tmp_path
 @pytest.mark.parametrize(
     ("select", "options", "message"),
     [
-        ("select 'v' value", {}, "no topic"),
+        ("select 'v' value", {}, "the topic is missing"),
         ("select 'v' key", {"topic": "t"}, "the column 'value' is missing"),
         ("select 1 value", {"topic": "t"}, "column value is int; it must be binary or string"),
         ("select 'v' value", {"topic": "a/b"}, "topic is 'a/b'"),

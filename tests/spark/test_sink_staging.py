@@ -70,7 +70,7 @@ def test_staged_file_that_changed_is_not_appended(tmp_path: Path) -> None:
     (file,) = Path(staged.staged.folder).iterdir()
     first = next(iter(kafkafmt.iter_batches(file.read_bytes())))
     file.write_bytes(file.read_bytes()[: len(first.data)])  # complete batches, but not all of them
-    with pytest.raises(OSError, match=r"bytes here, but a task staged"):
+    with pytest.raises(OSError, match=r"bytes on the driver, but a task staged"):
         writer.commit([staged], 0)
     assert list(kafkafmt.open(path)["t", 0]) == []
     assert staged_next_to(path) == []

@@ -116,7 +116,7 @@ def test_limit_stops_reading(spark: SparkSession) -> None:
             None,
             "OptionError: unknown option startingoffset; did you mean startingOffsets?",
         ),
-        ({}, "offset int", "ValueError: the schema has offset int, but the column is bigint"),
+        ({}, "offset int", "ValueError: the type of offset in the schema is int, but it must be bigint"),
         (
             {"subscribe": "sgements-time"},
             None,

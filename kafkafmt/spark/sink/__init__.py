@@ -1,1 +1,1 @@
-"""The Spark data sink, which writes log directories from batch and streaming queries."""
+"""The Spark data sink, which writes log directories, for batch queries and streams."""

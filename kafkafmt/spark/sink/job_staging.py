@@ -1,12 +1,14 @@
-"""Choose names for the staging directories of write jobs, and remove unused staging directories.
+"""Name the staging directories of write jobs, and remove those that are no longer used.
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 
-`owner` identifies the driver process: <boot and pid namespace>-<pid>-<start time of the process>. A
-later job on the same machine uses it to check whether the driver is still running. `job` is random
-for a batch query. For a stream, `job` is derived from an identifier that stays the same across
-restarts. Therefore, the writer that commits a micro-batch finds the rows that the tasks have
-staged. Later runs of the query also find them.
+`owner` identifies the driver process by the boot and pid namespace of the machine, the pid, and the
+start time of the process. A later job on the same machine checks with it whether the driver is
+still running.
+
+`job` is random for a batch query. For a stream, it is derived from an identifier that does not
+change when the query is restarted. Therefore, the writer that commits a micro-batch, and later runs
+of the query, find the rows that tasks have staged.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ JVM = "java"
 
 
 def staging_of(directory: Path, query: str | None = None) -> Path:
-    """Return the path of a job's staging directory, which is next to the log directory.
+    """Return the path of a job's staging directory, next to the log directory.
 
-    The directory is not created. `query` is an identifier of a streaming query that stays the same
-    across restarts. It is None for a job that runs only once.
+    The directory is not created. `query` identifies a stream, also after a restart. It is None for
+    a batch query.
     """
     job = uuid.uuid4().hex[:12] if query is None else _job_of(query)
     pid = _driver()
@@ -38,8 +40,8 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
     """Remove the staging directories of a job that has ended.
 
-    `used` contains their paths. If a path is not a staging directory next to `directory`, it is
-    ignored.
+    `used` contains the paths of these directories. A path that is not a staging directory next to
+    `directory` is ignored.
     """
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
@@ -49,9 +51,9 @@ def remove_staging(directory: Path, used: Iterable[Path]) -> None:
 def remove_leftovers(directory: Path, own: Path) -> None:
     """Remove the staging directories that earlier jobs left next to a log directory.
 
-    If a driver on this machine is still running, its directory is kept. If it has ended, its
-    directory is removed. A directory from another machine is removed only if it belongs to the same
-    query as the directory `own`.
+    A directory is kept while its driver is running on this machine. It is removed if that driver
+    has ended. If the driver ran on another machine, the directory is removed only if it belongs to
+    the same query as the directory `own`.
     """
     try:
         names = os.listdir(directory.parent)
@@ -83,9 +85,9 @@ def _job_of(query: str) -> str:
 
 
 def _place() -> str:
-    """Return an identifier for the current boot of this machine and for this container.
+    """Return an identifier of the pid namespace and of the current boot of this machine.
 
-    A pid is unique among the processes with the same identifier.
+    Within one such namespace and boot, a pid and a start time identify a process.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -96,10 +98,7 @@ def _place() -> str:
 
 
 def _driver() -> int:
-    """Return the pid of the JVM that started this Python process.
-
-    If no JVM started this process, return the pid of this process.
-    """
+    """Return the pid of the JVM that started this process, or the pid of this process if no JVM did."""
     pid = os.getpid()
     while pid > 1:
         status = _status(pid)
@@ -112,7 +111,7 @@ def _driver() -> int:
 
 
 def _started(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot, or None if it has ended."""
+    """Return the start time of a process in clock ticks since boot, or None if the process has ended."""
     status = _status(pid)
     return None if status is None or status[1] in "ZX" else int(status[20])
 
@@ -120,7 +119,7 @@ def _started(pid: int) -> int | None:
 def _status(pid: int) -> list[str] | None:
     """Return the fields of /proc/<pid>/stat, or None if the file cannot be read.
 
-    The list starts with the command name, the state and the parent's pid.
+    The list starts with the name of the command, the state and the pid of the parent.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")

@@ -4,15 +4,17 @@
     df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation", c).start(path)
 
 The column `value` (binary or string) is required. The columns key (binary or string), headers,
-topic (string) and partition (int) are optional. In addition to the columns of Spark's Kafka sink,
-the column timestamp or timestampMillis (bigint) is accepted. Other columns are ignored, so rows
+topic (string) and partition (int) are optional. Unlike Spark's Kafka sink, the data sink also
+accepts the column timestamp or timestampMillis (bigint). Other columns are ignored. Therefore, rows
 from the data source can be written unchanged.
 
 No row is written twice, and no row of a failed job is visible, even if a task is repeated or the
-driver is killed. Each micro-batch of a stream is written only once, because the log directory
-stores the number of the last micro-batch of each query. The option txnAppId identifies a
-query. By default, the id in the query's checkpoint is used. If there is no txnAppId and the
-checkpoint is not on a local path, a micro-batch may be repeated after a crash.
+driver is killed.
+
+Each micro-batch of a stream is written only once, because the log directory stores the number of
+the last micro-batch of each query. The option txnAppId identifies a query. By default, it is the id
+in the query's checkpoint. If txnAppId is not set and the checkpoint is not on a local path, a
+micro-batch may be written again after a crash.
 """
 
 from __future__ import annotations
@@ -35,34 +37,33 @@ from .writing import Stage, Staged, commit, new_attempt, partition_counts
 
 WRITTEN = ("key", "value", "topic", "partition", "timestamp", "timestampMillis", HEADERS)
 TEXT_TOO = ("key", "value")
-"""Columns that can be binary or string."""
+"""Columns whose type can be binary or string."""
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Raise ValueError if the sink cannot write rows with this schema."""
+    """Raise ValueError if the sink cannot write rows with the given schema."""
     types = {f.name: f.dataType.simpleString() for f in schema.fields}
     for name in WRITTEN:
         allowed = [TYPES[name].simpleString(), *(["string"] if name in TEXT_TOO else [])]
         if name in types and types[name] not in allowed:
-            raise ValueError(f"column {name} is {types[name]}; it must be {' or '.join(allowed)}")
+            raise ValueError(f"the type of column {name} is {types[name]}; it must be {' or '.join(allowed)}")
     if "value" not in types:
-        raise ValueError(f"the column 'value' is missing; the columns are {', '.join(types) or 'none'}")
+        raise ValueError(f"the column 'value' is missing; the given columns are {', '.join(types) or 'none'}")
     if options.topic is None and "topic" not in types:
-        raise ValueError("no topic: set the option topic, or add a column topic")
+        raise ValueError("the topic is missing; set the option topic, or add a column topic")
 
 
 @dataclass
 class StagedMessage(WriterCommitMessage):
-    """The message that a task sends to the driver after it has staged its rows."""
+    """The message that a task sends to the driver after the task has staged its rows."""
 
     staged: Staged
 
 
 class _Writer:
-    """Base class of the writers for batch queries and streams. Spark sends the writer to the tasks.
+    """Base class of the writers for batch queries and for streams. Spark sends the writer to the tasks.
 
-    For each micro-batch of a stream, Spark creates one writer for the tasks and another one that
-    commits the micro-batch.
+    For a micro-batch, Spark creates two writers: one for the tasks, and one that commits the rows.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ class _Writer:
     schema : StructType
         Schema of the rows.
     query : str, optional
-        Identifier of the stream, which is the same in both writers. None for a batch query.
+        Identifier of the stream. It is the same in both writers of a micro-batch. None for a batch
+        query.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, query: str | None = None) -> None:
@@ -92,14 +94,14 @@ class _Writer:
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
-        """Append the staged rows of all tasks, unless `version` was already appended."""
+        """Append the rows that all tasks have staged, unless `version` was already appended."""
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
         finally:
             self.discard(messages)
 
     def discard(self, messages: list[Any]) -> None:
-        """Remove the staging directories of this job and any that earlier jobs left."""
+        """Remove the staging directories of this job, and those that earlier jobs left."""
         directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
         remove_staging(directory, [self.staging, *staged])
         remove_leftovers(directory, self.staging)
@@ -110,7 +112,7 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise OptionError('a log can only be appended to; use .mode("append")')
+            raise OptionError('the data sink can only append to a log; use .mode("append")')
         super().__init__(options, schema)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -119,7 +121,7 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
         self.put(messages, self.options.version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the rows that a failed job has staged."""
+        """Remove the staged rows of a failed job."""
         self.discard(messages)
 
 
@@ -128,21 +130,22 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool, query: str | None = None) -> None:
         if overwrite:
-            raise OptionError('a log can only be appended to; use .outputMode("append")')
+            raise OptionError('the data sink can only append to a log; use .outputMode("append")')
         if options.version is not None:
             raise OptionError(
-                "txnVersion is only for batch queries; the version of a stream is the number of the micro-batch"
+                "txnVersion can be used only in batch queries; in a stream, the number of the micro-batch is the "
+                "version"
             )
-        # The query id is preferred to the path of the checkpoint, because on another machine, a
-        # different checkpoint can have the same path.
+        # The query id is preferred to the path of the checkpoint. On another machine, a different
+        # checkpoint can have the same path.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Append a micro-batch, unless it was already appended."""
+        """Append the rows of a micro-batch, unless they were already appended."""
         if batchId == 0:  # Spark creates a new writer for each micro-batch
             say_ignored(self.options.hints, NO_BROKER)
         self.put(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Remove the rows that a failed job has staged."""
+        """Remove the staged rows of a failed job."""
         self.discard(messages)

@@ -1,7 +1,7 @@
 """Parse the options of the data sink.
 
 The data sink accepts the options of Spark's Kafka sink, producer settings with the prefix `kafka.`,
-and some options of its own.
+and some additional options.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ Key = tuple[str, int]
 
 NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path")
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
-"""Options of streaming queries that Spark passes on to the data sink."""
+"""Options of a stream that Spark also passes to the data sink."""
 HINTS = ("includeHeaders",)
-"""Options of Spark's Kafka sink that are accepted and ignored. Headers are always written if the
-rows have the column `headers`.
+"""Options of Spark's Kafka sink that are accepted and ignored. Headers are written if the rows have
+the column `headers`, whatever the options say.
 """
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
-"""Default batch size, in bytes. The default of a Kafka producer is smaller, because a producer
-delays records until their batch is full.
+"""Default size of a batch, in bytes. A Kafka producer has a smaller default, because it delays
+records until their batch is full.
 """
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """The options of a query that writes to a log directory."""
+    """The parsed options of a query that writes to a log directory."""
 
     path: str
     """Path of the log directory."""
     topic: str | None
-    """Topic of all rows. If it is None, the column `topic` contains the topic of each row."""
+    """Topic of all rows. If it is None, each row contains its topic in the column `topic`."""
     partitions: int
-    """Number of partitions to assume for a topic that does not exist yet. Rows without a partition
-    number are distributed among these partitions.
+    """Number of partitions of a topic that does not exist yet. Rows without a partition number are
+    distributed among these partitions.
     """
     codec: str
     level: int | None
@@ -68,9 +68,9 @@ def is_write(given: Mapping[str, str]) -> bool:
 
 
 def query_id(given: Mapping[str, str]) -> str | None:
-    """Return the id of a streaming query, read from its checkpoint.
+    """Return the id of a stream from its checkpoint, or None if the checkpoint cannot be read.
 
-    Return None if the checkpoint cannot be read on this machine.
+    A checkpoint cannot be read if it is not on this machine.
     """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()
@@ -80,7 +80,7 @@ def query_id(given: Mapping[str, str]) -> str | None:
 
 
 def parse_write(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a query that writes. The keys of `given` must ignore case.
+    """Parse the options of a query that writes. The keys of `given` must be case-insensitive.
 
     Raise OptionError if the options are invalid.
     """
@@ -105,7 +105,7 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
     except ValueError as error:
         raise OptionError(f"{CODEC} {codec}: {error}") from None
     if ("txnVersion" in given) > ("txnAppId" in given):
-        raise OptionError("txnVersion is given without txnAppId")
+        raise OptionError("txnVersion can be used only together with txnAppId")
     return WriteOptions(
         path=path_of(given["path"]),
         topic=topic,

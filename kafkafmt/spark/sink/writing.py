@@ -2,11 +2,13 @@
 
     .<log directory>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
 
-Each task builds batches, with offsets that start at 0. It stages the batches next to the log
-directory and not inside it, so that a broker never sees unknown files. The driver then appends the
-batches of the successful tasks, in order and atomically. To assign the final offsets, it changes a
-few fields of each batch. As in Delta Lake, an application can identify rows by txnAppId and
-txnVersion, which are then appended only once.
+Each task builds batches whose offsets start at 0. It stages them next to the log directory, not
+inside it, so that a broker never sees unknown files. Then the driver atomically appends the batches
+of the successful tasks, in order. To assign the final offsets, it changes a few fields of each
+batch.
+
+As in Delta Lake, an application can pass txnAppId and txnVersion. Rows with the same two values are
+appended only once.
 """
 
 from __future__ import annotations
@@ -43,9 +45,9 @@ class Staged:
     folder : str
         Directory that contains the files.
     files : dict
-        File name for each partition.
+        Names of the files, by topic and partition.
     sizes : dict
-        File size in bytes for each partition.
+        Sizes of the files in bytes, by topic and partition.
     """
 
     folder: str
@@ -54,7 +56,7 @@ class Staged:
 
 
 def partition_counts(directory: Path) -> dict[str, int]:
-    """Return the number of partitions for each topic in a log directory."""
+    """Return the number of partitions of each topic in a log directory."""
     counts: dict[str, int] = {}
     for name in files.list_directory(directory)[0] if directory.is_dir() else []:
         topic, partition, state, _ = parse_partition_name(name)
@@ -64,7 +66,7 @@ def partition_counts(directory: Path) -> dict[str, int]:
 
 
 class Stage:
-    """Stages the rows of one task, with a batch builder and a file for each partition."""
+    """Stages the rows of one task. Each partition has a batch builder and a file."""
 
     def __init__(self, options: WriteOptions, counts: Mapping[str, int], folder: Path) -> None:
         self._options, self._counts, self._folder = options, counts, folder
@@ -75,7 +77,7 @@ class Stage:
         self._owner = OwnerLock(repr(str(folder)))
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Stage rows. Their columns must be among those that the sink writes."""
+        """Stage rows that have only columns which the sink writes."""
         self._owner.check()
         for topic, of_topic in self._by_topic(rows):
             for partition, chosen in self._by_partition(topic, of_topic):
@@ -88,16 +90,16 @@ class Stage:
         topics = rows.column("topic")
         for topic in pc.unique(topics).to_pylist():
             if topic is None:
-                raise ValueError("the topic of a row is null, and the option topic is not set")
+                raise ValueError("a row has no topic: its column topic is null, and the option topic is not set")
             if not is_topic_name(topic):
-                raise ValueError(f"a row's topic is {topic!r}, which is not a valid topic name")
+                raise ValueError(f"the topic of a row is {topic!r}, which is not a valid topic name")
             yield topic, rows.filter(pc.equal(topics, topic))
 
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield each partition number with its rows.
 
-        Rows without a partition number get one as in Kafka's producer. The key determines the
-        number. Rows with a null key are distributed among the partitions in turn.
+        A row without a partition number gets one as in Kafka's producer: by the hash of its key, or
+        in turn if the key is null.
         """
         numbers = self._numbers(topic, rows)
         found = np.unique(numbers)
@@ -108,7 +110,7 @@ class Stage:
         given = rows.column("partition") if "partition" in rows.schema.names else pa.nulls(len(rows), pa.int32())
         numbers: np.ndarray = given.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         if len(wrong := numbers[(numbers < -1) | (numbers > MAX_PARTITION)]):
-            raise ValueError(f"a row's partition is {wrong[0]}; it must be between 0 and {MAX_PARTITION}")
+            raise ValueError(f"the partition of a row is {wrong[0]}; it must be between 0 and {MAX_PARTITION}")
         free = given.is_null().to_numpy(zero_copy_only=False)
         if free.any():
             keys = rows.column("key") if "key" in rows.schema.names else pa.nulls(len(rows), pa.binary())
@@ -134,16 +136,17 @@ class Stage:
     def _write(self, key: Key, batches: Iterable[bytes]) -> None:
         for batch in batches:
             if key not in self._files:
-                if not self._files:  # a task that outlives its job must not recreate the directory
+                if not self._files:  # if a task outlives its job, it must not create the directory again
                     self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._staged.files[key] = f"{key[0]}-{key[1]}"
                 self._staged.sizes[key] = 0
-                self._files[key] = open(self._folder / name, "wb", buffering=0)  # a forked process has nothing to flush
+                # unbuffered, so that a forked process has nothing to flush
+                self._files[key] = open(self._folder / name, "wb", buffering=0)
             files.write_all(self._files[key].fileno(), batch)
             self._staged.sizes[key] += len(batch)
 
     def finish(self) -> Staged:
-        """Write the last batches, close the files, and return the names and sizes of the files."""
+        """Write the last batches, close the files, and return their names and sizes."""
         self._owner.check()
         try:
             for key, builder in self._builders.items():
@@ -162,7 +165,7 @@ class Stage:
 def _milliseconds(rows: pa.RecordBatch) -> Any:
     """Return the timestamps of the rows, in milliseconds.
 
-    Like a producer, use the current time for rows without a timestamp.
+    A row without a timestamp gets the current time, as in a producer.
     """
     now = now_millis()
     if "timestampMillis" in rows.schema.names:
@@ -172,9 +175,7 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
     micros = rows.column("timestamp").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).fill_null(now * 1000)
     millis = micros.to_numpy() // 1000
     if len(millis) and int(millis.min()) < 0:
-        raise ValueError(
-            f"a row's timestamp is {int(millis.min())} ms, which is before 1970; the timestamp of a record cannot be negative"
-        )
+        raise ValueError(f"the timestamp of a row is {int(millis.min())} ms; it must not be negative (before 1970)")
     return pa.array(millis)
 
 
@@ -184,7 +185,7 @@ def append_file(writer: LogWriter, path: Path, size: int) -> None:
         if view.size != size:
             raise OSError(
                 errno.ESTALE,
-                f"the file has {view.size} bytes here, but a task staged {size}: the driver sees another file",
+                f"the file has {view.size} bytes on the driver, but a task staged {size} bytes: the path refers to another file on the driver",
                 str(path),
             )
         for _, buffer, table, error in Walker(view, 0, max_batch_bytes=view.size).tables(0, view.size):
@@ -205,9 +206,9 @@ def new_attempt(staging: Path) -> Path:
 
 
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
-    """Atomically append the batches that the tasks have staged.
+    """Append, atomically, the batches that the tasks have staged.
 
-    Return True if the batches were appended. Return False if `version` was already appended.
+    Return False if `version` was already appended. Otherwise, return True.
     """
     every = list(staged)
     keys = {key for s in every for key in s.files}
