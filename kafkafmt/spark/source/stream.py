@@ -29,6 +29,7 @@ from ...log.reading.parts import Run
 from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import TransactionWalk
 from ..option_text import OptionError
+from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options
 from .planning import DataLossError, Plan, discovered, limits_of, pack, start_of
 from .reading import as_partitions, read_task, say
@@ -43,7 +44,7 @@ Offsets = dict[Key, int]
 Nested = dict[str, dict[str, int]]
 
 
-class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader for one stream.
 
     `read` runs in tasks. All other methods run in a process next to the driver.
