@@ -33,12 +33,15 @@ from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options
 from .planning import DataLossError, Plan, discovered, limits_of, pack, start_of
 from .reading import as_partitions, read_task, say
-from .splits import make_splits
+from .splits import Split, make_splits
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 except ImportError as _missing:
     raise OptionError("streams need Spark 4.2 or newer") from _missing
+
+RUN_BYTES = 256 << 10
+"""Largest size of an extent, in bytes, if a range of offsets is divided. Two tasks that share an extent both read it."""
 
 Offsets = dict[Key, int]
 Nested = dict[str, dict[str, int]]
@@ -118,15 +121,28 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         """Return the tasks of one micro-batch."""
         begin, stops = _flat(start), _flat(end)
         logs = self._logs(begin, self._gone)
-        plan = Plan([], [])
+        plan, splits = Plan([], []), list[Split]()
+        most = self._offsets_per_task(begin, stops)
         for key, stop in sorted(stops.items()):
             first = begin.get(key)
             if key not in logs:
                 if first is None or first < stop:
                     self._lost(key, f"offsets from {first or 0} to {stop - 1} are gone: the partition no longer exists")
             elif first is None or first < stop:
-                self._plan(plan, logs[key], first, stop)
+                splits += self._plan(plan, logs[key], first, stop, most)
+        pack(plan.tasks, splits, self.options.split_bytes if self.options.max_records_per_partition is None else 0)
+        if len(plan.tasks) < (self.options.min_partitions or 0):
+            plan.tasks.clear()
+            pack(plan.tasks, splits, 0)  # one task for each split
         return as_partitions(plan, self.options.mode)
+
+    def _offsets_per_task(self, begin: Offsets, stops: Offsets) -> int:
+        """Return the largest number of offsets in a split, from maxRecordsPerPartition and minPartitions."""
+        limits, least = [self.options.max_records_per_partition or NO_END], self.options.min_partitions
+        if least is not None:
+            new = sum(max(stop - begin.get(key, 0), 0) for key, stop in stops.items())
+            limits.append(max(-(-new // least), 1))
+        return min(limits)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the record batches of one task."""
@@ -158,7 +174,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             if options.fail_on_data_loss or not begin:
                 raise
             chosen = []
-        logs = [PartitionLog(p, limits_of(options), tell=tell) for p in chosen]
+        limits = limits_of(options)
+        if options.min_partitions is not None or options.max_records_per_partition is not None:
+            limits = replace(limits, run_bytes=min(limits.run_bytes, RUN_BYTES))
+        logs = [PartitionLog(p, limits, tell=tell) for p in chosen]
         return {(log.topic, log.partition): log for log in logs}
 
     def _start(self, log: PartitionLog, bound: Bound) -> int:
@@ -223,8 +242,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         log.transactions = walk.found
         return walk.found.last_stable_offset
 
-    def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int) -> None:
-        """Add a partition's tasks and damage to the plan of a micro-batch."""
+    def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
+        """Add a partition's damage to the plan of a micro-batch.
+
+        Return the splits of the partition. Each contains at most `most` offsets.
+        """
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
         if first is None:
@@ -251,7 +273,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             else:
                 log.transactions = walk.found
             plan.add_doubts(log, first, stop)
-        pack(plan.tasks, make_splits(log, segments.values(), interval, options.split_bytes), options.split_bytes)
+        starts = range(interval.low, interval.high, most)
+        parts = [replace(interval, low=low, high=min(low + most, interval.high)) for low in starts]
+        return [split for part in parts for split in make_splits(log, segments.values(), part, options.split_bytes)]
 
     def _once(self, message: str) -> None:
         """Log a message, unless an earlier check of the logs has already logged it."""
