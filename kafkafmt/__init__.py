@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
     from .log.auditing.verify import verify
+    from .polars_source import scan_polars
     from .records.signatures import BufferSelection
     from .spark.export import ExportReport, OutputExistsError, export
 
@@ -165,6 +166,7 @@ __all__ = [
     "read_records",
     "recompress",
     "salvage",
+    "scan_polars",
     "to_arrow",
     "validate_and_assign_offsets",
     "verify",
@@ -238,6 +240,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module("kafkafmt.spark.export"), name)
         globals()[name] = value
         return value
+    if name == "scan_polars":
+        from .polars_source import scan_polars
+
+        return scan_polars
     if name == "__version__":  # looked up on first use, because it takes a third as long as the import
         from importlib.metadata import PackageNotFoundError, version
 

@@ -14,6 +14,7 @@ EXTRAS = {
     "arrow": {"pyarrow": "pyarrow>=14"},
     "cli": {"click": "click>=8.1", "rich": "rich>=13"},
     "spark": {"pyspark": "pyspark>=4.0", "pyarrow": "pyarrow>=14", "pandas": "pandas>=2.2"},
+    "polars": {"polars": "polars>=1.34", "pyarrow": "pyarrow>=14"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
 """The requirements of each extra, by the name of the module that the requirement provides.
@@ -54,7 +55,7 @@ def extra_of(module: str | None) -> str | None:
     `module` is the name in a ModuleNotFoundError.
     """
     root = (module or "").partition(".")[0]
-    return next((extra for extra in ("cli", "arrow", "spark", "") if root in EXTRAS[extra]), None)
+    return next((extra for extra in ("cli", "arrow", "spark", "polars", "") if root in EXTRAS[extra]), None)
 
 
 def _installed(module: str) -> bool:

@@ -14,6 +14,7 @@ from ..extras import install_line
 _HOMES = {
     "register": "source.data_source",
     "read": "reader",
+    "check_executors": "shipped",
     "decode_batches": "functions",
     "read_paths": "functions",
     "decode_partition": "functions",

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..arguments import millis, one_of, optional_integer
 from ..constants import ISOLATION_LEVELS, READ_UNCOMMITTED
@@ -14,6 +14,7 @@ from .option_text import check_names
 from .schema import struct_of
 from .source.data_source import register
 from .source.options import HINTS, ISOLATION_OPTION, MODES, NAMES
+from .source.where import where_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,7 @@ def read(
     topics: str | Iterable[str] | None = None,
     start_time: Time | None = None,
     end_time: Time | None = None,
+    where: Iterable[Any] | None = None,
     isolation: str = READ_UNCOMMITTED,
     mode: str = MODES[0],
     min_partitions: int | None = None,
@@ -56,6 +58,12 @@ def read(
         Milliseconds since 1970-01-01 UTC, or timezone-aware datetimes. Reading starts at the first
         record that has the timestamp `start_time` or a later one. It ends before the first record
         that has the timestamp `end_time` or a later one.
+    where : iterable of tuples, optional
+        Conditions that all records must match, as tuples of a column, an operator and a value; or
+        lists of such tuples, one of which must match. This is the form of `filters` in pyarrow. The
+        columns are "topic", "partition", "offset" and "timestamp". The operators are "=", "!=",
+        "<", "<=", ">", ">=", "in" and "not in". A timestamp is compared with an int in milliseconds
+        or a timezone-aware datetime.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     mode : {"PERMISSIVE", "DROPMALFORMED", "FAILFAST"}, default "PERMISSIVE"
@@ -75,11 +83,21 @@ def read(
     TypeError, ValueError
         An argument is wrong.
 
+    Notes
+    -----
+    Exactly the records that match `where` are returned. Topics, partitions, offsets and lower
+    limits of the timestamp restrict what is read. An upper limit of the timestamp does not, because
+    a later record can have an earlier timestamp. `end_time` stops at the first later timestamp
+    instead, and reads less.
+
     Examples
     --------
     >>> lengths = kafkafmt.spark.read(spark, "/var/lib/kafka/data", columns=["value"])  # doctest: +SKIP
     >>> lengths.count()  # doctest: +SKIP
     6048
+    >>> where = [("topic", "=", "orders"), ("offset", ">=", 2000)]
+    >>> kafkafmt.spark.read(spark, "/var/lib/kafka/data", where=where).count()  # doctest: +SKIP
+    48
     """
     register(spark)
     check_names(options or {}, NAMES, HINTS)  # Spark would pass the names in lower case
@@ -92,6 +110,8 @@ def read(
         reader = reader.option("startingTimestamp", str(millis("start_time", start_time)))
     if end_time is not None:
         reader = reader.option("endingTimestamp", str(millis("end_time", end_time)))
+    if where is not None:
+        reader = reader.option("where", where_text(where))
     least = optional_integer("min_partitions", min_partitions, 1)
     if least is not None:
         reader = reader.option("minPartitions", str(least))

@@ -158,6 +158,15 @@ def make_session(
             return builder.getOrCreate()
 
 
+def uses_connect() -> bool:
+    """Return whether a new session of this process would be a session of Spark Connect."""
+    from pyspark import SparkContext
+
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # pyspark sets it when it starts such a session
+        return True
+    return "SPARK_REMOTE" in os.environ and SparkContext._active_spark_context is None
+
+
 def active_session() -> SparkSession | None:
     """Return the active Spark session of this process, or None."""
     from pyspark import SparkContext

@@ -12,7 +12,20 @@ from golden_cases import case
 
 from kafkafmt.extras import EXTRAS as EXTRA_REQUIREMENTS
 
-EXTRAS = ["pyarrow", "pyspark", "pandas", "click", "rich", "lz4", "zstandard", "snappy", "cramjam", "isal", "crc32c"]
+EXTRAS = [
+    "pyarrow",
+    "pyspark",
+    "pandas",
+    "polars",
+    "click",
+    "rich",
+    "lz4",
+    "zstandard",
+    "snappy",
+    "cramjam",
+    "isal",
+    "crc32c",
+]
 
 
 def run(program: str, *missing: str) -> subprocess.CompletedProcess[str]:

@@ -36,6 +36,7 @@ LAYERS = {
     "log": 5, "protocol": 5,
     "arrow": 6,
     "view": 7,
+    "polars_source": 7.2,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
     "cli": 9, "pyspark_kafkafmt": 9,
@@ -62,6 +63,7 @@ THIRD_PARTY = {
     "pyspark": ("kafkafmt/spark/", "pyspark_kafkafmt/"),
     "py4j": ("kafkafmt/spark/",),
     "pandas": ("kafkafmt/spark/",),
+    "polars": ("kafkafmt/polars_source.py",),
     "click": ("kafkafmt/cli/",),
     "rich": ("kafkafmt/cli/",),
 }

@@ -240,9 +240,9 @@ def test_removed_oldest_segment_is_logged_as_retention(tmp_path: Path, caplog: p
 
 
 def test_reader_can_be_pickled() -> None:
-    import pickle
+    from pyspark import cloudpickle  # as Spark does
 
-    reader, partitions = pickle.loads(pickle.dumps(plan(SEGMENTS.roots, subscribe=TIME)))
+    reader, partitions = cloudpickle.loads(cloudpickle.dumps(plan(SEGMENTS.roots, subscribe=TIME)))  # type: ignore[no-untyped-call]
     assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 200
 
 

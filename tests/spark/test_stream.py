@@ -46,6 +46,12 @@ def read(stream: KafkaLogStreamReader, start: dict[str, Any], end: dict[str, Any
     return sorted(tuple(row.values()) for b in batches for row in b.to_pylist())
 
 
+def tasks(stream: KafkaLogStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[list[int]]:
+    """Return the offsets of each task of a batch of the stream."""
+    partitions = stream.partitions(start, end)
+    return [[row["offset"] for b in stream.read(p) for row in b.to_pylist()] for p in partitions]
+
+
 def put(folder: Path, name: str, *batches: bytes, base: int = 0) -> Path:
     """Append batches to a segment."""
     (folder / name).mkdir(parents=True, exist_ok=True)
@@ -372,3 +378,26 @@ def test_killed_query_reads_each_record_once(spark: SparkSession, tmp_path: Path
     query.awaitTermination(120)
     actual = spark.read.parquet(out).toArrow()
     assert Counter(int(k) for k in actual.column("key").to_pylist()) == Counter(range(total))
+
+
+def test_tasks_of_a_batch_are_limited_by_offsets(tmp_path: Path) -> None:
+    for base in (0, 50):
+        put(tmp_path, "t-0", *(five(first) for first in range(base, base + 50, 5)), base=base)
+    start, end = {"t": {"0": 3}}, {"t": {"0": 98}}
+    for limit in (1, 7, 60, 1000):
+        found = tasks(reader(tmp_path, maxRecordsPerPartition=str(limit)), start, end)
+        assert [offset for offsets in found for offset in offsets] == list(range(3, 98))
+        assert max(map(len, found)) <= limit
+        assert len(found) == -(-95 // limit)
+    for least in (1, 2, 10):
+        found = tasks(reader(tmp_path, minPartitions=str(least)), start, end)
+        assert [offset for offsets in found for offset in offsets] == list(range(3, 98))
+        assert least <= len(found) <= least + 1
+    assert len(tasks(reader(tmp_path), start, end)) == 1
+
+
+def test_offsets_that_were_removed_are_not_delivered_by_limited_tasks(tmp_path: Path) -> None:
+    put(tmp_path, "t-0", five(20), five(25), base=20)
+    stream = reader(tmp_path, maxRecordsPerPartition="4", failOnDataLoss="false")
+    found = tasks(stream, {"t": {"0": 3}}, {"t": {"0": 29}})
+    assert [offset for offsets in found for offset in offsets] == list(range(20, 29))

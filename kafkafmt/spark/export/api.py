@@ -20,6 +20,7 @@ from ...log.auditing.run import paths_of
 from ...log.reading.choice import choose_partitions
 from ...log.reading.groups import GROUPS_TOPIC, read_group_state
 from ...log.reading.record_selection import OffsetBound, Selection, offset_bound
+from .errors import SparkError
 from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 Path = str | PathLike[str]
 APP_NAME = "kafkafmt export"
+NO_CONNECT = (
+    "an export needs a classic Spark session, but this process uses Spark Connect; run the export on the cluster, in a process without"
+    ' SPARK_REMOTE, or read with spark.read.format("kafkafmt") and write with DataFrame.write'
+)
 
 
 def export(
@@ -169,7 +174,7 @@ def export(
     ImportError
         pyspark, pyarrow or Java is missing.
     SparkError
-        Spark or one of its Python workers failed.
+        Spark or one of its Python workers failed, or the process uses Spark Connect.
     TypeError, ValueError
         An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
         contain the same partition and `replicas` is not given.
@@ -273,9 +278,11 @@ def spark_session(
     SparkError is raised.
     """
     from ..quiet import quiet_start
-    from ..session import active_session, make_session, stop_quietly
+    from ..session import active_session, make_session, stop_quietly, uses_connect
     from .spark_jobs import in_thread, interruptible, spark_errors
 
+    if uses_connect():
+        raise SparkError(NO_CONNECT)
     with interruptible():
         spark = active_session()
         if spark is not None:

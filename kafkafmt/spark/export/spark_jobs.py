@@ -22,6 +22,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 
+from ..shipped import say_slow, slow_core
 from .errors import SparkError, TaskOSError
 
 if TYPE_CHECKING:
@@ -50,11 +51,14 @@ class JobProgress:
     found : list
         Results that the caller needs before the job ends, such as damage. The caller can then
         cancel the job.
+    slow : set of str
+        Messages about executors that run the pure-Python core.
     """
 
-    def __init__(self, bytes_done: int = 0, found: Iterable[Any] = ()) -> None:
+    def __init__(self, bytes_done: int = 0, found: Iterable[Any] = (), slow: Iterable[str] = ()) -> None:
         self.bytes = bytes_done
         self.found: list[Any] = list(found)
+        self.slow: set[str] = set(slow)
 
 
 class _ProgressParam(AccumulatorParam[JobProgress]):
@@ -64,6 +68,7 @@ class _ProgressParam(AccumulatorParam[JobProgress]):
     def addInPlace(self, value1: JobProgress, value2: JobProgress) -> JobProgress:
         value1.bytes += value2.bytes
         value1.found += value2.found
+        value1.slow |= value2.slow
         return value1
 
 
@@ -102,6 +107,8 @@ def run_job(
     reported: Any = context.accumulator(JobProgress(), _ProgressParam())
 
     def run(items: Iterable[Sequence[T]]) -> Iterator[R]:
+        if (slow := slow_core()) is not None:
+            reported.add(JobProgress(slow=[slow]))
         for task in items:
             for item in task:
                 try:
@@ -135,6 +142,7 @@ def run_job(
         context.cancelJobGroup(group)
         thread.join(10)
         raise
+    say_slow(reported.value.slow)
     if stopped:
         return []
     if errors:

@@ -31,6 +31,7 @@ from pyspark.sql.types import StructType
 from ..messages import say_ignored
 from ..option_text import NO_BROKER, OptionError
 from ..schema import HEADERS, TYPES
+from ..shipped import Shipped, say_slow, slow_core
 from .job_staging import remove_leftovers, remove_staging, staging_of
 from .write_options import WriteOptions
 from .writing import Stage, Staged, commit, new_attempt, partition_counts
@@ -58,10 +59,12 @@ class StagedMessage(WriterCommitMessage):
     """The message that a task sends to the driver after the task has staged its rows."""
 
     staged: Staged
+    slow: str | None = None
+    """Message about the pure-Python core of the executor."""
 
 
-class _Writer:
-    """Base class of the writers for batch queries and for streams. Spark sends the writer to the tasks.
+class _Writer(Shipped):
+    """Base class of the writers for batch queries and streams. Spark sends the writer to the tasks.
 
     For a micro-batch, Spark creates two writers: one for the tasks, and one that commits the rows.
 
@@ -89,12 +92,14 @@ class _Writer:
         try:
             for rows in iterator:
                 stage.add(rows.select(self.names))
-            return StagedMessage(stage.finish())
+            return StagedMessage(stage.finish(), slow_core())
         finally:
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
-        """Append the rows that all tasks have staged, unless `version` was already appended."""
+        """Append the staged rows of all tasks, unless `version` was already appended."""
+        if not version:  # later micro-batches of a stream do not repeat the message
+            say_slow(m.slow for m in messages if m is not None)
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
         finally:

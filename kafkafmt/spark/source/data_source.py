@@ -39,6 +39,7 @@ from pyspark.sql.types import StructType
 from ..messages import say, say_ignored
 from ..option_text import NO_BROKER, OptionError, check_names
 from ..schema import STANDARD, WITH_HEADERS, checked_names, struct_of
+from ..shipped import Shipped
 from ..sink.write_options import NAMES as WRITE_NAMES
 from ..sink.write_options import is_write, parse_write, query_id
 from .options import HINTS, Options, parse
@@ -79,8 +80,8 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(KafkaLogSource)
 
 
-class KafkaLogSource(DataSource):
-    """The data source and data sink for ``format("kafkafmt")``. Only Spark creates instances.
+class KafkaLogSource(Shipped, DataSource):
+    """The data source and data sink for ``format("kafkafmt")``. Spark creates the instances.
 
     Parameters
     ----------
@@ -197,7 +198,7 @@ def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 
 
-class KafkaLogReader(DataSourceReader):
+class KafkaLogReader(Shipped, DataSourceReader):
     """The reader for a batch query.
 
     The method `partitions` plans the query on the driver. The method `read` decodes the records of

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
 from ...log import PartitionDir
+from ...log.reading.record_filter import ANYTHING, Filter
 from ...log.reading.record_selection import OffsetBound, Selection
 from ..option_text import (
     OptionError,
@@ -30,6 +31,7 @@ from ..option_text import (
     word_of,
 )
 from .splits import SPLIT_BYTES
+from .where import parse_where
 
 LATEST, EARLIEST = -1, -2
 ISOLATION_OPTION = "kafka.isolation.level"
@@ -39,7 +41,7 @@ NAMES = (
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
-    "includeHeaders", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
+    "includeHeaders", "where", "mode", "replicas", "belowLogStart", "splitBytes", "maxBatchBytes",
     "path", "paths",
 )  # fmt: skip
 
@@ -120,6 +122,8 @@ class Options:
     hints: tuple[str, ...] = ()
     """Names of the given options that are ignored, because they configure a connection."""
     include_headers: bool = False
+    where: Filter = ANYTHING
+    """Filter that the delivered records match."""
     mode: str = MODES[0]
     replicas: str | None = None
     below_log_start: bool = False
@@ -217,6 +221,7 @@ def parse(given: Mapping[str, str]) -> Options:
         hints=tuple(name for name in HINTS if name in given)
         + tuple(name for name in given if name.lower().startswith("kafka.") and name.lower() != ISOLATION_OPTION),
         include_headers=flag_of(options, "includeHeaders"),
+        where=_where(options),
         mode=word_of(options, "mode", MODES),
         replicas=word_of(options, "replicas", ("longest",)) if "replicas" in options else None,
         below_log_start=flag_of(options, "belowLogStart"),
@@ -224,6 +229,13 @@ def parse(given: Mapping[str, str]) -> Options:
         split_bytes=size_of(options, "splitBytes", SPLIT_BYTES),
         max_batch_bytes=size_of(options, "maxBatchBytes", DEFAULT_MAX_BATCH_BYTES),
     )
+
+
+def _where(options: Mapping[str, str]) -> Filter:
+    try:
+        return parse_where(options["where"]) if "where" in options else ANYTHING
+    except ValueError as error:
+        raise OptionError(str(error)) from None
 
 
 def _paths(options: Mapping[str, str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from ...log import Damage, Discovery, DuplicatePartitionError, PartitionDir, Par
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.partition_dir import SegmentFile
 from ...log.reading.read_limits import ReadLimits
+from ...log.reading.record_filter import narrowed
 from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import Doubt
 from ..option_text import OptionError
@@ -128,6 +129,8 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
         list(pool.map(lambda s: _resolve(s, options), selected))
         for s in selected:
             _check_range(s, options, tell)
+        matched = pool.map(lambda s: narrowed(s.interval, options.where, s.log, options.below_log_start), selected)
+        selected = [_Selected(s.log, part) for s, part in zip(selected, matched, strict=True) if part is not None]
         size = split_size(options, sum(segment.size for s in selected for segment in s.segments()))
         cut = list(pool.map(lambda s: _cut(s, options, size), selected))
     plan = Plan([], [])

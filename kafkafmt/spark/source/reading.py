@@ -15,10 +15,12 @@ from pyspark.sql.datasource import InputPartition
 from ...arrow import ArrowBuilder, schema_of
 from ...log import Damage, DamagedLogError, PartitionDir
 from ...log.reading.read_limits import ReadLimits
+from ...log.reading.record_filter import Filter, columns_of, for_partition
 from ...log.reading.transactions import Doubt, TransactionInDoubtError
 from ..messages import say as say
 from .options import Options
 from .planning import Plan, Task
+from .where import matching
 
 FIRST_ROWS = 8192
 """Approximate number of rows in the first Arrow record batch of a split. Each further batch has
@@ -69,9 +71,17 @@ def read_task(
 def _batches(
     task: Task, options: Options, names: list[str], tell: Callable[[str], None]
 ) -> Generator[pa.RecordBatch, None, None]:
-    schema, limits = schema_of(names), ReadLimits(options.max_batch_bytes)
+    limits = ReadLimits(options.max_batch_bytes)
     for split in task.splits:
-        builder, limit_rows = ArrowBuilder(split.topic, split.partition, schema), FIRST_ROWS
+        filtered = for_partition(options.where, split.topic, split.partition)
+        more = sorted(columns_of(filtered) - set(names))
+        builder, limit_rows = ArrowBuilder(split.topic, split.partition, schema_of([*names, *more])), FIRST_ROWS
+
+        def selected(batch: pa.RecordBatch, filtered: Filter = filtered) -> Iterator[pa.RecordBatch]:
+            rows = matching(batch, filtered)
+            if rows.num_rows:
+                yield rows.select(names)
+
         for piece in split.pieces:
 
             def note_damage(damage: Damage, directory: PartitionDir = piece.directory) -> None:
@@ -88,12 +98,13 @@ def _batches(
             for chunk in piece.chunks(
                 builder.columns, on_damage=on_damage, limits=limits, tell=tell, on_doubt=note_doubt
             ):
-                yield from builder.add(chunk)
+                for batch in builder.add(chunk):
+                    yield from selected(batch)
                 if builder.rows >= limit_rows:
                     limit_rows *= GROWTH
-                    yield builder.flush()
+                    yield from selected(builder.flush())
         if builder.rows:
-            yield builder.flush()
+            yield from selected(builder.flush())
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:

@@ -30,21 +30,25 @@ from ...log.reading.parts import Run
 from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import TransactionWalk
 from ..option_text import OptionError
+from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options
 from .planning import DataLossError, Plan, discovered, limits_of, pack, start_of
 from .reading import as_partitions, read_task, say
-from .splits import make_splits
+from .splits import Split, make_splits
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 except ImportError as _missing:
     raise OptionError("streams need Spark 4.2 or newer") from _missing
 
+RUN_BYTES = 256 << 10
+"""Largest size of an extent, in bytes, if a range of offsets is divided. Two tasks that share an extent both read it."""
+
 Offsets = dict[Key, int]
 Nested = dict[str, dict[str, int]]
 
 
-class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader for one stream.
 
     Spark calls `read` in tasks, and all other methods in a process next to the driver.
@@ -118,7 +122,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the tasks of the micro-batch between two offsets per partition."""
         begin, stops = _flat(start), _flat(end)
         logs = self._logs(begin, self._gone)
-        plan = Plan([], [])
+        plan, splits = Plan([], []), list[Split]()
+        most = self._offsets_per_task(begin, stops)
         for key, stop in sorted(stops.items()):
             first = begin.get(key)
             if key not in logs:
@@ -127,8 +132,20 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         key, f"offsets {first or 0} to {stop - 1} are lost, because the partition no longer exists"
                     )
             elif first is None or first < stop:
-                self._plan(plan, logs[key], first, stop)
+                splits += self._plan(plan, logs[key], first, stop, most)
+        pack(plan.tasks, splits, self.options.split_bytes if self.options.max_records_per_partition is None else 0)
+        if len(plan.tasks) < (self.options.min_partitions or 0):
+            plan.tasks.clear()
+            pack(plan.tasks, splits, 0)  # one task for each split
         return as_partitions(plan, self.options.mode)
+
+    def _offsets_per_task(self, begin: Offsets, stops: Offsets) -> int:
+        """Return the largest number of offsets in a split, from maxRecordsPerPartition and minPartitions."""
+        limits, least = [self.options.max_records_per_partition or NO_END], self.options.min_partitions
+        if least is not None:
+            new = sum(max(stop - begin.get(key, 0), 0) for key, stop in stops.items())
+            limits.append(max(-(-new // least), 1))
+        return min(limits)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return an iterator of the Arrow record batches of one task."""
@@ -161,7 +178,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if options.fail_on_data_loss or not begin:
                 raise
             chosen = []
-        logs = [PartitionLog(p, limits_of(options), tell=tell) for p in chosen]
+        limits = limits_of(options)
+        if options.min_partitions is not None or options.max_records_per_partition is not None:
+            limits = replace(limits, run_bytes=min(limits.run_bytes, RUN_BYTES))
+        logs = [PartitionLog(p, limits, tell=tell) for p in chosen]
         return {(log.topic, log.partition): log for log in logs}
 
     def _start(self, log: PartitionLog, bound: Bound) -> int:
@@ -225,8 +245,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._walks[key] = end, walk
         return walk.found.last_stable_offset
 
-    def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int) -> None:
-        """Add the tasks and the damage of one partition to the plan of a micro-batch."""
+    def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
+        """Add a partition's damage to the plan of a micro-batch.
+
+        Return the splits of the partition. Each contains at most `most` offsets.
+        """
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
         if first is None:
@@ -254,7 +277,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._decide(log, log.next_offset)
             log.open_transactions = self._walks[key][1].found
             plan.add_doubts(log, first, stop)
-        pack(plan.tasks, make_splits(log, segments.values(), interval, options.split_bytes), options.split_bytes)
+        starts = range(interval.low, interval.high, most)
+        parts = [replace(interval, low=low, high=min(low + most, interval.high)) for low in starts]
+        return [split for part in parts for split in make_splits(log, segments.values(), part, options.split_bytes)]
 
     def _once(self, message: str) -> None:
         """Log a message unless the reader has already logged it."""

@@ -1,0 +1,295 @@
+"""`scan_polars`: a Polars LazyFrame over Kafka logs.
+
+Polars passes the projection, the predicate and the number of rows of a query to the source. The
+source understands comparisons of topic, partition, offset and timestamp, and reads only what can
+match. It then applies the whole predicate to the rows, so the result does not depend on how much of
+the predicate it understands.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from . import arguments, arrow
+from .constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED
+from .errors import KafkaFormatError
+from .extras import install_line
+from .log import Damage
+from .log.reading.choice import choose_partitions
+from .log.reading.record_filter import (
+    ANYTHING,
+    COLUMNS,
+    PARTITION,
+    TIMESTAMP,
+    TOPIC,
+    AllOf,
+    AnyOf,
+    Comparison,
+    Filter,
+    narrowed,
+)
+from .log.reading.record_selection import Selection
+from .scan import scan
+from .view import Partition, open_log
+from .view.selection_arguments import ON_ERROR
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+Path = str | os.PathLike[str]
+
+FIRST_ROWS = 8192
+"""Approximate number of rows in the first frame of a partition. Each further frame has GROWTH times
+as many, up to the normal size, so that a query with a limit reads few bytes.
+"""
+GROWTH = 4
+_SIGNS = {"Eq": "=", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_BETWEEN = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
+
+
+def scan_polars(
+    paths: Path | Sequence[Path],
+    columns: Sequence[str] | None = None,
+    *,
+    internal: bool = False,
+    on_error: str = "fail",
+    isolation: str = READ_UNCOMMITTED,
+    below_log_start: bool = False,
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    threads: int | None = None,
+) -> pl.LazyFrame:
+    """Return a Polars LazyFrame over the records of Kafka logs.
+
+    A query decodes only the columns that it uses. Conditions on topic, partition and offset, and
+    lower limits of the timestamp, restrict what it reads. A limit, such as ``head(10)``, ends
+    reading early.
+
+    Parameters
+    ----------
+    paths : path or sequence of paths
+        Log directories, partition directories or `.log` files.
+    columns : sequence of str, optional
+        Names and order of the columns. By default the eight columns that `Partition.to_arrow`
+        lists.
+    internal : bool, default False
+        Include Kafka's internal topics, whose names start with "__".
+    on_error : {"fail", "skip"}, default "fail"
+        "fail" raises at the first damaged span. "skip" omits damaged spans, and warns of each with
+        a RuntimeWarning.
+    isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+        "read_committed" omits aborted records and ends at the last stable offset.
+    below_log_start : bool, default False
+        Include records below the log start offset, which a broker hides.
+    replicas : "longest", optional
+        If two paths contain the same partition, read the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as
+        damage.
+    threads : int, optional
+        Number of partitions that are read at the same time, 1 or higher. By default the number of
+        CPUs.
+
+    Returns
+    -------
+    polars.LazyFrame
+        One row per record, ordered by topic, partition and offset. The logs are opened again when a
+        query runs.
+
+    Raises
+    ------
+    ImportError
+        polars or pyarrow is not installed.
+    OSError
+        A path does not exist or cannot be read. If a path contains no Kafka log, the error is a
+        `NoLogError`.
+    DamagedLogError
+        Raised by the query if it reads damage and `on_error` is "fail".
+    TypeError, ValueError
+        An argument is wrong.
+
+    Notes
+    -----
+    An upper limit of the timestamp does not restrict what is read, because a later record can have
+    an earlier timestamp. A lower limit is looked up in the time indexes, as a broker does.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> orders = kafkafmt.scan_polars("/var/lib/kafka/data").filter(pl.col("topic") == "orders")  # doctest: +SKIP
+    >>> orders.filter(pl.col("offset") >= 2000).select("partition", "value").collect()  # doctest: +SKIP
+    """
+    try:
+        import polars as pl
+        from polars.io.plugins import register_io_source
+    except ImportError as missing:
+        raise ImportError(f"scan_polars needs polars 1.34 or newer: {install_line('polars')}") from missing
+    selection = Selection(isolation=isolation, below_log_start=below_log_start)
+    skip = arguments.one_of("on_error", on_error, ON_ERROR) == "skip"
+    count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
+    schema = arrow.schema_of(columns)
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+
+    def partitions() -> list[Partition]:
+        log = open_log(*given, replicas=replicas, max_batch_bytes=max_batch_bytes)
+        chosen = {d.key for d in choose_partitions(log.discovery, internal=internal)}
+        return [p for p in log.partitions if (p.topic, p.partition) in chosen]
+
+    partitions()  # reports wrong paths now
+
+    def read(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        names = schema.names if with_columns is None else with_columns
+        used = [] if predicate is None else [n for n in predicate.meta.root_names() if n not in names]
+        # n_rows counts rows before the predicate, so the predicate must not restrict what is read.
+        filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
+        read_names = arrow.schema_of([*names, *used] or [PARTITION])
+        sources = [partial(_batches, p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
+        left = n_rows
+        for batch in scan(sources, count if n_rows is None else 1) if left != 0 else ():
+            frame = pl.DataFrame(batch)
+            if left is not None:
+                frame = frame.head(left)
+                left -= frame.height
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            yield frame.select(names) if used else frame
+            if left == 0:
+                return
+
+    return register_io_source(read, schema=pl.DataFrame(schema.empty_table()).schema)
+
+
+def _batches(
+    partition: Partition, schema: pa.Schema, selection: Selection, filtered: Filter, skip: bool, most: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a partition that can match a filter. End after about `most` records."""
+    log = partition.log
+    interval = narrowed(selection.resolve(log), filtered, log, selection.below_log_start)
+    if interval is None:
+        return
+
+    def on_damage(damage: Damage) -> None:
+        where = f"{log.directory.path / damage.file}, {damage.length} bytes at position {damage.position}"
+        warnings.warn(f"{where}, are omitted: {damage.message}", RuntimeWarning, stacklevel=2)
+
+    builder, limit, delivered = arrow.ArrowBuilder(partition.topic, partition.partition, schema), FIRST_ROWS, 0
+    try:
+        for chunk in log.chunks(builder.columns, interval, on_damage=on_damage if skip else None):
+            for batch in builder.add(chunk):
+                delivered += batch.num_rows
+                yield batch
+            if most is not None and delivered + builder.rows >= most:
+                break
+            if builder.rows >= limit:
+                limit *= GROWTH
+                delivered += builder.rows
+                yield builder.flush()
+    except KafkaFormatError:
+        if builder.rows:
+            yield builder.flush()
+        raise
+    if builder.rows:
+        yield builder.flush()
+
+
+def filter_of(predicate: pl.Expr) -> Filter:
+    """Return a filter that matches at least the records for which a Polars predicate is true.
+
+    The serialized form of an expression can change in any release of Polars. An expression that is
+    not understood matches every record.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Polars warns that the form is not stable
+            tree = json.loads(predicate.meta.serialize(format="json"))
+    except Exception:  # a Python function in the predicate cannot be serialized
+        return ANYTHING
+    return _filter(tree)
+
+
+def _filter(node: Any) -> Filter:
+    match node:
+        case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
+            return AllOf((_filter(left), _filter(right)))
+        case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
+            return AnyOf((_filter(left), _filter(right)))
+        case {"BinaryExpr": {"left": left, "op": str(op), "right": right}} if op in _SIGNS:
+            sign = _SIGNS[op]
+            return _comparison(left, sign, right) or _comparison(right, _MIRRORED[sign], left) or ANYTHING
+        case {"Function": {"input": [column, values], "function": {"Boolean": {"IsIn": _}}}}:
+            return _comparison(column, "in", values) or ANYTHING
+        case {
+            "Function": {
+                "input": [column, low, high],
+                "function": {"Boolean": {"IsBetween": {"closed": "Both" | "Left" | "Right" | "None" as closed}}},
+            }
+        }:
+            first, last = _BETWEEN[closed]
+            return AllOf((_comparison(column, first, low) or ANYTHING, _comparison(column, last, high) or ANYTHING))
+    return ANYTHING
+
+
+def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
+    """Return the comparison of a column with a literal, or None if it is not understood."""
+    match column:
+        case {"Cast": {"expr": {"Column": "partition" | "offset" as name}, "dtype": {"Literal": "Int64"}}}:
+            pass
+        case {
+            "Function": {
+                "input": [{"Column": "timestamp" as name}],
+                "function": {"TemporalExpr": {"CastTimeUnit": "Microseconds"}},
+            }
+        }:
+            pass  # DuckDB compares in this form
+        case {"Column": str(name)} if name in COLUMNS:
+            pass
+        case _:
+            return None
+    values = _values(name, value, sign == "in")
+    return None if values is None else Comparison(name, sign, values)
+
+
+def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
+    """Return the values of a literal that is compared with a column, or None if it is not understood."""
+    import polars as pl
+
+    if not _is_constant(node):
+        return None
+    try:
+        literal = pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+        found = pl.select(literal).to_series()
+        if several and found.dtype == pl.List:
+            found = found.explode()
+        if column == TIMESTAMP:
+            if not isinstance(found.dtype, pl.Datetime) or found.dtype.time_zone is None:
+                return None
+            found = found.dt.cast_time_unit("us").to_physical()
+        elif found.dtype != pl.String if column == TOPIC else not found.dtype.is_integer():
+            return None
+    except Exception:  # the condition is then applied to the rows only
+        return None
+    values = tuple(found.to_list())
+    return None if None in values or (len(values) != 1 and not several) else values
+
+
+def _is_constant(node: Any) -> bool:
+    """Return whether an expression is a literal, or a conversion of a literal to another type or time zone."""
+    match node:
+        case {"Literal": _}:
+            return True
+        case {"Cast": {"expr": inner}} | {
+            "Function": {"input": [inner, {"Literal": _}] | [inner], "function": {"TemporalExpr": _}}
+        }:
+            return _is_constant(inner)
+    return False

@@ -1,0 +1,170 @@
+"""The option `where`: select records by topic, partition, offset and timestamp.
+
+Its value is a JSON list of conditions, in the form that pyarrow, pandas and Dask use for `filters`:
+
+    [["topic", "=", "orders"], ["offset", ">=", 100]]         both conditions
+    [[["offset", "<", 10]], [["offset", ">=", 100]]]          one list of conditions or the other
+
+Planning reads only what can match, and each task removes the other records before it sends rows to
+Spark. A null timestamp matches no condition, as in SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...arguments import EPOCH
+from ...log.reading.record_filter import (
+    ANYTHING,
+    COLUMNS,
+    NOTHING,
+    OPERATORS,
+    TIMESTAMP,
+    TOPIC,
+    AllOf,
+    AnyOf,
+    Comparison,
+    Filter,
+)
+
+EXAMPLE = 'such as [["topic", "=", "orders"], ["offset", ">=", 100]]'
+_MASKS: Mapping[str, Any] = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_LIMIT = 1 << 63
+
+
+def parse_where(text: str) -> Filter:
+    """Parse the value of the option `where`. Raise ValueError if it is not valid."""
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"where is not JSON: {error}") from None
+    return _parsed(given)
+
+
+def where_text(given: Iterable[Any]) -> str:
+    """Return conditions as the value of the option `where`.
+
+    Parameters
+    ----------
+    given : iterable
+        Conditions, as tuples or lists of a column, an operator and a value; or lists of conditions,
+        one of which must match. A timestamp is an int (ms) or a timezone-aware datetime.
+
+    Raises
+    ------
+    ValueError
+        A condition is not valid.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ValueError(f"where is {given!r}; it must be a list of conditions, such as [('offset', '>=', 100)]")
+    plain = _plain(list(given))
+    _parsed(plain)
+    return json.dumps(plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` in types that JSON can represent."""
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ValueError(
+                f"where contains {value!r}, which has no time zone; add one, such as .replace(tzinfo=timezone.utc)"
+            )
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, set | frozenset):
+        value = sorted(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return value
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)  # an int, or an integer of NumPy
+    except TypeError:
+        raise ValueError(f"where contains {value!r}, which is not a text, a whole number or a datetime") from None
+
+
+def _parsed(given: Any) -> Filter:
+    if not isinstance(given, list):
+        raise ValueError(f"where must be a list of conditions, {EXAMPLE}")
+    if given and all(isinstance(part, list) and all(isinstance(item, list) for item in part) for part in given):
+        return AnyOf(tuple(AllOf(tuple(map(_condition, part))) for part in given))
+    return AllOf(tuple(map(_condition, given)))
+
+
+def _condition(given: Any) -> Comparison:
+    if not (isinstance(given, list) and len(given) == 3 and isinstance(given[0], str) and isinstance(given[1], str)):
+        raise ValueError(f"where contains {given!r}; a condition is a column, an operator and a value, {EXAMPLE}")
+    column, sign, value = given[0], " ".join(given[1].split()).lower(), given[2]
+    sign = "=" if sign == "==" else sign
+    if column not in COLUMNS:
+        raise ValueError(f"where names the column {column!r}; it can name {', '.join(COLUMNS)}")
+    if sign not in OPERATORS:
+        raise ValueError(f"where has the operator {given[1]!r}; the operators are {', '.join(OPERATORS)}")
+    several = sign in ("in", "not in")
+    if several != isinstance(value, list):
+        wanted = "a list of values" if several else "one value"
+        raise ValueError(f"where compares {column} with {value!r}; the operator {sign} needs {wanted}")
+    values = tuple(_value(column, item) for item in (value if several else [value]))
+    return Comparison(column, sign, values)  # type: ignore[arg-type]
+
+
+def _value(column: str, value: Any) -> str | int:
+    if column == TIMESTAMP and isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"where compares timestamp with {value!r}, which is not a time in ISO 8601") from None
+        if moment.utcoffset() is None:
+            raise ValueError(f"where compares timestamp with {value!r}, which has no time zone; add one, such as Z")
+        return (moment - EPOCH) // timedelta(microseconds=1)
+    wanted: type = str if column == TOPIC else int
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        kind = {TOPIC: "a text", TIMESTAMP: "milliseconds since 1970 or a time in ISO 8601"}.get(
+            column, "a whole number"
+        )
+        raise ValueError(f"where compares {column} with {value!r}; the value must be {kind}")
+    number = value * 1000 if column == TIMESTAMP else value
+    if isinstance(number, int) and not -_LIMIT <= number < _LIMIT:
+        raise ValueError(f"where compares {column} with {value}, which does not fit into 64 bits")
+    return number
+
+
+def matching(batch: pa.RecordBatch, filtered: Filter) -> pa.RecordBatch:
+    """Return the rows of a record batch that match a filter on offsets and timestamps."""
+    if filtered == ANYTHING:
+        return batch
+    if filtered == NOTHING:
+        return batch.slice(0, 0)
+    return batch.filter(_mask(batch, filtered))  # omits rows for which the mask is null, as in SQL
+
+
+def _mask(batch: pa.RecordBatch, filtered: Filter) -> Any:
+    if isinstance(filtered, AllOf | AnyOf):
+        combine = pc.and_kleene if isinstance(filtered, AllOf) else pc.or_kleene
+        first, *others = (_mask(batch, part) for part in filtered.parts)
+        for other in others:
+            first = combine(first, other)
+        return first
+    column = batch.column(filtered.column)
+    column = pc.cast(column, pa.int64())  # timestamps become microseconds
+    if filtered.operator not in ("in", "not in"):
+        return _MASKS[filtered.operator](column, pa.scalar(filtered.values[0], pa.int64()))
+    found = pc.is_in(column, value_set=pa.array(filtered.values, pa.int64()))
+    if filtered.operator == "not in":
+        found = pc.invert(found)
+    return pc.and_(found, pc.is_valid(column))
