@@ -13,10 +13,11 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import report
 from conftest import put
@@ -25,7 +26,7 @@ import kafkafmt
 from kafkafmt.log import discover
 from kafkafmt.spark.export import ExportOptions
 from kafkafmt.spark.export.job import Export
-from kafkafmt.spark.export.parquet import COLUMNS, open_writer, row_groups
+from kafkafmt.spark.export.parquet import COLUMNS, ROW_GROUP_BYTES, open_writer
 from kafkafmt.spark.quiet import quiet_start
 from kafkafmt.spark.session import make_session
 
@@ -42,11 +43,22 @@ def spark() -> Any:
         return make_session("local[2]", "benchmark of the export")
 
 
+def _row_groups(batches: list[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Combine Arrow record batches into tables that are as large as the row groups of an export."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if held and sum(b.nbytes for b in (*held, batch)) > ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+        held.append(batch)
+    yield pa.Table.from_batches(held)
+
+
 def _write_repeatedly(source: str, name: str, target: str, level: int, rows: int, ready: Any, go: Any) -> None:
     """Write `rows` rows of ready batches each time `go` is released, like one task after another."""
     partition = kafkafmt.open(source)[name, 0]
     batches = [batch for batch, _ in zip(partition.to_batches(COLUMNS), range(READY_BATCHES), strict=False)]
-    groups = list(row_groups(batches))
+    groups = list(_row_groups(batches))
     size = sum(g.num_rows for g in groups)
     while True:
         ready.release()

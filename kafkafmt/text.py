@@ -75,3 +75,12 @@ def _json_escape(match: re.Match[str]) -> str:
 
 encode_json: Callable[[Any], str] = json_encoder()
 """Encode a value as one line of JSON."""
+
+
+def size(n: float) -> str:
+    """Return a number of bytes as text with a unit, such as "1.5 MB". The units are powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"

@@ -28,7 +28,7 @@ from ..spark.export.options import (
     ExportOptions,
     check_columns,
 )
-from ..text import encode_json, plain
+from ..text import encode_json, plain, size
 from .choosing import MissingError, choose_range, find
 from .options import (
     ByteSize,
@@ -91,17 +91,16 @@ MOST_LINES = 20
 @click.option(
     "--columns",
     type=Names(COLUMN_NAMES),
-    help="Write only these columns, in this order. Default: all except timestampMillis. topic and partition are always "
-    "in the names of the directories.",
+    help="Write only these columns, in this order. The topic and the partition are always kept.  [default: all except "
+    "timestampMillis]",
 )
 @click.option(
     "--file-size",
     type=ByteSize(),
     metavar="BYTES",
     default=DEFAULT_FILE_SIZE,
-    show_default="256MB",
     help="Target size of a Parquet file, such as 64MB. k, m and g are powers of 1024. Files are smaller if the log is too small "
-    "for every core to write several files of this size.",
+    "for every core to write several files of this size.  [default: 256MB]",
 )
 @click.option(
     "--partition-by",
@@ -310,12 +309,3 @@ def doubt_lines(report: ExportReport) -> list[str]:
 def _first(lines: list[str], what: str) -> list[str]:
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], f"… and {more} more {what}; the report lists all of them"] if more > 0 else lines
-
-
-def size(n: float) -> str:
-    """Return a number of bytes as text with a suitable unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} TB"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import socket
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from kafkafmt.spark.export import SparkError, TaskOSError
 from kafkafmt.spark.export.spark_jobs import _simplified
+from kafkafmt.spark.worker_errors import in_one_line
 
 FRAMES = '  File "/x/worker.py", line 4197, in invoke_udf\n    func = read_command()\n           ^^^^^^^^^^^^^^\n'
 LOST = "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times: Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 2): "
@@ -29,7 +32,18 @@ WORKER_ERRORS = [
     (
         "Traceback (most recent call last):\n" + FRAMES + "OSError: first\n\nThe above exception was the direct cause of the following "
         "exception:\n\nTraceback (most recent call last):\n" + FRAMES + "RuntimeError: second\n" + JAVA,
-        "RuntimeError: second",
+        "RuntimeError: second; the cause is OSError: first",
+    ),
+    (
+        "Traceback (most recent call last):\n" + FRAMES + "KeyError: 3\n\nDuring handling of the above exception, another exception "
+        "occurred:\n\nTraceback (most recent call last):\n" + FRAMES + "TypeError: middle\n\nThe above exception was the direct cause "
+        "of the following exception:\n\nTraceback (most recent call last):\n" + FRAMES + "ValueError: last\n" + JAVA,
+        "ValueError: last; the cause is KeyError: 3",
+    ),
+    (
+        "Traceback (most recent call last):\n" + FRAMES + "OSError: other\n" + JAVA + "Traceback (most recent call last):\n" + FRAMES
+        + "ValueError: last\n" + JAVA,
+        "ValueError: last",
     ),
 ]  # fmt: skip
 
@@ -55,6 +69,43 @@ def test_missing_module_of_a_worker_names_the_remedy() -> None:
 def test_error_of_java_shows_its_first_line() -> None:
     text = "An error occurred while calling o1.x.\n: java.lang.IllegalStateException: no more\n\tat x.Y.z(Y.java:1)\n"
     assert str(_simplified(PySparkException(text))) == "Spark: no more"
+
+
+def test_error_of_java_shows_its_deepest_cause() -> None:
+    text = (
+        "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: "
+        + LOST
+        + "java.lang.RuntimeException: no\n"
+        "\tat x.Y.z(Y.java:1)\nCaused by: java.lang.RuntimeException: no\n\t... 1 more\n"
+        'Caused by: java.io.IOException: Cannot run program "/no/python"\n\t... 1 more\n'
+    )
+    shown = str(_simplified(PySparkException(text)))
+    assert shown.startswith("Spark: Job aborted due to stage failure")
+    assert shown.endswith('RuntimeException: no; the cause is java.io.IOException: Cannot run program "/no/python"')
+    assert "\n" not in shown
+
+
+def raised(*errors: OSError) -> OSError:
+    """Return the last error, with each of the others as the cause of the next one."""
+    for cause, error in itertools.pairwise(errors):
+        error.__cause__ = cause
+    return errors[-1]
+
+
+HOST = socket.gethostname()
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(5, "Input/output error", "/a"), f"/a: Input/output error (on host {HOST})"),
+        (OSError("first line\nsecond line"), f"first line (on host {HOST})"),
+        (raised(OSError(5, "I/O error", "/a"), OSError(5, f"I/O error (on host {HOST})", "/a")), f"/a: I/O error (on host {HOST})"),
+        (raised(OSError(2, "gone", "/b"), OSError("cannot read it")), f"cannot read it; the cause is /b: gone (on host {HOST})"),
+    ],
+)  # fmt: skip
+def test_error_of_a_task_shows_path_cause_and_host(error: OSError, line: str) -> None:
+    assert in_one_line(error) == line
 
 
 def test_oserror_of_a_task_stays_an_oserror() -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from exporting import RunExport, read_with_pyarrow
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kafkafmt import LogDirectory, build_batch
+from kafkafmt.arrow import schema_of
 from kafkafmt.log import discover
 from kafkafmt.spark.export.bundles import bundle_splits
 from kafkafmt.spark.export.files import FileSet
@@ -103,10 +109,6 @@ def test_bundles_join_adjacent_splits_of_one_partition(topic: Path) -> None:
 
 
 def test_discarded_files_are_removed_and_closed(tmp_path: Path) -> None:
-    import pyarrow as pa
-
-    from kafkafmt.arrow import schema_of
-
     file_format = FileFormat()
     files = FileSet("t", file_format, AttemptFiles(tmp_path), Stopwatch())
     schema = schema_of(file_format.decoded_columns)
@@ -116,3 +118,63 @@ def test_discarded_files_are_removed_and_closed(tmp_path: Path) -> None:
     files.discard()
     assert list(tmp_path.iterdir()) == []
     assert files.written == []
+
+
+STAMPS = st.none() | st.integers(-(1 << 62), 1 << 62) | st.integers(START * 1000, START * 1000 + 10 * 86_400_000_000)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    batches=st.lists(
+        st.tuples(st.integers(0, 3), st.lists(st.tuples(STAMPS, st.binary(max_size=300)), min_size=1, max_size=30)),
+        max_size=8,
+    ),
+    partition_by=st.sampled_from([None, "day", "hour"]),
+    file_size=st.integers(4, 20_000),
+)
+def test_every_record_is_in_one_file_in_order(
+    tmp_path: Path, batches: list[Any], partition_by: str | None, file_size: int
+) -> None:
+    file_format = FileFormat(file_size=file_size, partition_by=partition_by, joined=True)
+    files = FileSet("t", file_format, AttemptFiles(tmp_path), Stopwatch())
+    schema = schema_of(file_format.decoded_columns)
+    expected, ends = [], [0] * 4
+    for partition, records in sorted(batches, key=lambda batch: batch[0]):
+        rows = [
+            {"partition": partition, "offset": ends[partition] + i, "timestamp": stamp, "value": value}
+            for i, (stamp, value) in enumerate(records)
+        ]
+        ends[partition] += len(rows)
+        expected += rows
+        files.add(pa.RecordBatch.from_pylist(rows, schema), partition)
+    files.close()
+    found, starts = [], set()
+    for file in files.written:
+        path = tmp_path / file.name
+        assert path.stat().st_size == file.bytes
+        table = pq.read_table(path, columns=["partition", "offset", "timestamp", "value"])
+        table = table.set_column(2, "timestamp", table["timestamp"].cast(pa.int64()))
+        rows = table.to_pylist()
+        places = [(row["partition"], row["offset"]) for row in rows]
+        assert places == sorted(places)
+        assert (file.partition, file.first_offset) == places[0]
+        assert file.rows == {p: len([place for place in places if place[0] == p]) for p, _ in places}
+        starts.add((*places[0], file.period))
+        for row in rows:
+            assert period_of(row["timestamp"], partition_by) == file.period
+        found += rows
+        path.unlink()
+    assert len(starts) == len(files.written)
+    assert sorted(found, key=lambda row: (row["partition"], row["offset"])) == expected
+
+
+def period_of(micros: int | None, partition_by: str | None) -> tuple[str, ...]:
+    """Return the directories of a timestamp, as Python's datetime gives them."""
+    null = "__HIVE_DEFAULT_PARTITION__"
+    try:
+        moment = None if micros is None else datetime(1970, 1, 1) + timedelta(microseconds=micros)
+    except OverflowError:
+        moment = None
+    day = f"date={null if moment is None else moment.date().isoformat()}"
+    hour = f"hour={null if moment is None else format(moment.hour, '02')}"
+    return {None: (), "day": (day,), "hour": (day, hour)}[partition_by]

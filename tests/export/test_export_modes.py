@@ -246,7 +246,7 @@ def test_permission_error_in_a_task_is_reported(run_export: RunExport, tmp_path:
     def refuse(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         raise PermissionError(13, "Permission denied", "/somewhere/00000000000000000000.log")
 
-    with pytest.raises(TaskOSError, match=r"^/somewhere/00000000000000000000.log: Permission denied$"):
+    with pytest.raises(TaskOSError, match=r"^/somewhere/00000000000000000000.log: Permission denied \(on host \S+\)$"):
         run_export(case("epochs").roots, write=refuse)
     assert list(tmp_path.iterdir()) == []
 

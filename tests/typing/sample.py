@@ -98,3 +98,11 @@ def write_messages() -> None:
 def audit() -> None:
     report = kafkafmt.verify("/var/lib/kafka/data", topics=["orders"])
     assert_type(report, kafkafmt.VerifyReport)
+
+
+def export() -> None:
+    report = kafkafmt.export(
+        "/var/lib/kafka/data", "/archive", partition_by="day", columns=["value"], join_small=True, file_size=64 << 20
+    )
+    assert_type(report.written.files, int)
+    assert_type([step.bytes_read for step in report.steps], list[int])

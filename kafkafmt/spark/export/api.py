@@ -109,7 +109,8 @@ def export(
     columns : iterable of str, optional
         Names and order of the columns in the files. By default, they are the columns of Spark's
         Kafka source. The column ``timestampMillis``, the timestamp as stored, is also available.
-        Topic and partition are always in the names of the directories.
+        The topic and the partition are always kept, because the names of the directories contain
+        them. With `join_small`, the column partition is always kept.
     file_size : int, default 268435456 (256 MiB)
         Target size of a Parquet file, in bytes; at least 1 MiB. A file ends after the row group
         that reaches this size. Files are smaller if the log is too small for every core to write

@@ -28,6 +28,7 @@ from ...log.reading.plan import SegmentPlan
 from ...log.reading.read_limits import ReadLimits
 from ...log.reading.transactions import TransactionInDoubtError, Transactions
 from ...text import json_encoder
+from ...text import size as size_text
 from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_names, check_place
@@ -35,7 +36,7 @@ from .delivered import check_damage, check_files, check_missing, check_records, 
 from .options import ExportOptions, Progress
 from .parquet import FileFormat, write_empty
 from .quarantine import damage_in_range, in_context, write_quarantine
-from .report import ExportReport
+from .report import ExportReport, Step
 from .results import left_out, make_report, partition_result
 from .spark_jobs import JobProgress, group_tasks, run_job
 from .staging import Staging
@@ -95,6 +96,7 @@ class Export:
         self.chosen: list[PartitionDir] = chosen
         self.messages: list[str] = list(found.messages)
         self._on_message = on_message or (lambda _: None)
+        self._steps: list[Step] = []
         self.staging: Staging = Staging(options.output, options.overwrite)
         check_place(self.staging.output, [*options.paths, *(p.path for p in found.partitions)])
         self.staging.check()
@@ -104,6 +106,9 @@ class Export:
         if message not in self.messages:
             self.messages.append(message)
             self._on_message(message)
+
+    def _note_step(self, name: str, tasks: int, bytes_read: int, records: int, started: float) -> None:
+        self._steps.append(Step(name, tasks, bytes_read, records, round(perf_counter() - started, 3)))
 
     def run(
         self, spark: SparkSession, progress: Progress | None = None, write: WriteBundle = write_bundle
@@ -137,8 +142,11 @@ class Export:
             works = Works(self._works())
             if options.selection.committed:
                 self._check_transactions(works)
+            size = self._split_bytes(context, works)
+            splits = [split for w in works for split in cut_splits(w.log, w.segments, w.interval, size)]
             planned = perf_counter()
-            self._export_splits(context, works, write, show)
+            self._note_step("planning", 0, sum(w.log.bytes_read for w in works), 0, clock)
+            self._export_splits(context, works, splits, write, show)
             exported = perf_counter()
             self._place_files(works)
             plans = [work.plans() for work in works]
@@ -146,9 +154,10 @@ class Export:
                 work.damaged += [in_context(found, d) for m in work.manifests for d in m.damaged]
             damaged = [(work.log.directory, d) for work in works for d in work.damaged]
             with staging.create(staging.layout.quarantine_file) as sink:
-                write_quarantine(sink, damaged, options)
+                kept = write_quarantine(sink, damaged, options)
             staging.close_attempts()
             committed = perf_counter()
+            self._note_step("committing", 0, kept, 0, exported)
             report = make_report(
                 options=replace(options, master=context.master or options.master),
                 output=staging.output,
@@ -158,6 +167,7 @@ class Export:
                 results=[result for _, result in works.done],
                 started=started,
                 seconds=(planned - clock, exported - planned, committed - exported),
+                steps=self._steps,
             )
             staging.write_text(staging.layout.report, json_encoder(indent=1)(report.to_dict()) + "\n")
             staging.publish()
@@ -191,11 +201,15 @@ class Export:
             options.columns,
         )
 
-    def _export_splits(self, context: Any, works: Works, write: WriteBundle, show: Progress) -> None:
-        """Export all splits. Plan the segments that cannot be exported without a plan."""
+    def _split_bytes(self, context: Any, works: Works) -> int:
         total = sum(s.size for w in works for s in w.segments)
-        size = bundle_bytes(self.options, total, context.defaultParallelism)
-        waiting = [split for w in works for split in cut_splits(w.log, w.segments, w.interval, size)]
+        return bundle_bytes(self.options, total, context.defaultParallelism)
+
+    def _export_splits(
+        self, context: Any, works: Works, waiting: list[Split], write: WriteBundle, show: Progress
+    ) -> None:
+        """Export splits. Plan the segments that cannot be exported without a plan."""
+        size = self._split_bytes(context, works)
         first = 0
         while waiting:
             bundles = bundle_splits(waiting, first, size, self.options.join_small)
@@ -203,7 +217,8 @@ class Export:
             for bundle, result in zip(bundles, self._decode(context, bundles, write, show), strict=True):
                 works.add(bundle, result)
             unconfirmed = works.unconfirmed()
-            self._plan(context, unconfirmed, show)
+            if unconfirmed:
+                self._plan(context, unconfirmed, show)
             self._check_damage(works)
             self._find_transactions(context, {id(w): w for w, _ in unconfirmed if w.interval.committed}.values())
             waiting = works.take_back(unconfirmed, size)
@@ -226,7 +241,7 @@ class Export:
 
     def _plan(self, context: Any, wanted: list[tuple[Work, SegmentFile]], show: Progress) -> None:
         """Plan segments in a Spark job."""
-        limits = self._limits
+        limits, started = self._limits, perf_counter()
         items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted)]
         total = sum(_size(d) for _, d in items)
 
@@ -240,9 +255,11 @@ class Export:
         tasks = group_tasks(
             items, lambda item: _size(item[1]), share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
         )
-        for i, plan in run_job(
-            context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: planning", progress
-        ):
+        description = f"kafkafmt export: plan {len(items)} segments ({size_text(total)}) that one pass could not read"
+        plans = run_job(context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), description, progress)
+        read = sum(plan.size for _, plan in plans if not isinstance(plan, str))
+        self._note_step("planning segments", len(tasks), read, 0, started)
+        for i, plan in plans:
             work, segment = wanted[i]
             if isinstance(plan, str):
                 check_missing(work.log, segment, plan)
@@ -272,7 +289,7 @@ class Export:
 
     def _decode(self, context: Any, bundles: list[Bundle], write: WriteBundle, show: Progress) -> list[BundleResult]:
         """Decode and write bundles in a Spark job, and return the results in the same order."""
-        options = self.options
+        options, started = self.options, perf_counter()
         settings = TaskSettings(
             self.staging.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
         )
@@ -293,9 +310,13 @@ class Export:
         largest = max(bundle.bytes for bundle in bundles)
         size = options.split_bytes or share(total, context.defaultParallelism, SMALLEST_TASK, max(SPLIT_BYTES, largest))
         tasks = group_tasks(bundles, lambda bundle: bundle.bytes, size)
-        results = run_job(
-            context, tasks, lambda bundle: write(bundle, settings), describe, "kafkafmt: exporting", progress
-        )
+        partitions = len({(split.topic, split.partition) for bundle in bundles for split in bundle.splits})
+        what = f"{size_text(total)} of {partitions} partition{'s'[: partitions != 1]}"
+        description = f"kafkafmt export: write {what} as Parquet to {self.staging.output}"
+        results = run_job(context, tasks, lambda bundle: write(bundle, settings), describe, description, progress)
+        read = sum(manifest.bytes_read for result in results for manifest in result.manifests)
+        written = sum(rows for result in results for file in result.files for rows in file.rows.values())
+        self._note_step("exporting", len(tasks), read, written, started)
         found += [item for result in results for item in damaged_in(result) if settings.stop_at_damage]
         first = bundles[0].number
         if found:

@@ -5,15 +5,14 @@ partition are in the directory names (layout.py) and in the key-value metadata o
 
 The topic and the partition are not columns. They are in the directory names (layout.py) and in the
 key-value metadata of each file. If a file may contain several partitions, the partition is a column
-after the value. Offsets and timestamps are delta-encoded and have statistics.
-`timestampType` and the partition are dictionary-encoded. The other columns have neither dictionaries nor statistics,
+after the value. Offsets and timestamps are delta-encoded and have statistics. `timestampType` and
+the partition are dictionary-encoded. The other columns have neither dictionaries nor statistics,
 because these would cost more time than they save.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +45,7 @@ class FileFormat:
     file_size: int = DEFAULT_FILE_SIZE
     """Target size of a file, in bytes."""
     partition_by: str | None = None
-    """"day" or "hour" if the records of each day or hour are written to separate files."""
+    """Period whose records are written to separate files: "day" or "hour". None means no period."""
     joined: bool = False
     """Whether a file may contain several partitions. The partition is then a column."""
     chosen: tuple[str, ...] | None = None
@@ -91,21 +90,6 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
         write_statistics=[n for n in ("partition", *NUMBERS) if n in names],
         column_encoding={n: "DELTA_BINARY_PACKED" for n in NUMBERS if n in names},
     )
-
-
-def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Combine Arrow record batches into tables of about the size of a Parquet row group."""
-    held: list[pa.RecordBatch] = []
-    size = rows = 0
-    for batch in batches:
-        if held and (size + batch.nbytes > ROW_GROUP_BYTES or rows + batch.num_rows > ROW_GROUP_ROWS):
-            yield pa.Table.from_batches(held)
-            held, size, rows = [], 0, 0
-        held.append(batch)
-        size += batch.nbytes
-        rows += batch.num_rows
-    if held:
-        yield pa.Table.from_batches(held)
 
 
 def write_empty(sink: Any, format: FileFormat) -> None:

@@ -67,17 +67,22 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
     return replace(damage, first_offset=first, last_offset=last)
 
 
-def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> None:
+def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> int:
     """Write one row for each damaged range to the open file `sink`.
 
-    The rows are in order of topic, partition, file and position.
+    The rows are in order of topic, partition, file and position. Return the number of damaged bytes
+    in them.
     """
+    size = 0
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
     with open_writer(sink, SCHEMA, options.compression, options.compression_level) as writer:
         for directory, damage in ordered:
-            writer.write_table(pa.Table.from_pylist([_row(directory, damage)], SCHEMA))
+            row = _row(directory, damage)
+            size += len(row["bytes"] or b"")
+            writer.write_table(pa.Table.from_pylist([row], SCHEMA))
         if not ordered:
             writer.write_table(SCHEMA.empty_table())
+    return size
 
 
 def _row(directory: PartitionDir, damage: Damage) -> dict[str, Any]:

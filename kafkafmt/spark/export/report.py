@@ -185,6 +185,26 @@ class Seconds:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One step of an export: work of the driver, or one Spark job."""
+
+    step: str
+    """Name of the step. "planning" and "committing" are steps of the driver. "exporting" is a Spark
+    job. If it could not read some segments in one pass, the Spark job "planning segments" and
+    another "exporting" follow.
+    """
+    tasks: int
+    """Number of Spark tasks. Repeated tasks are counted once."""
+    bytes_read: int
+    """Number of bytes that were read from the logs and their indexes. If a task stopped at a segment
+    that must be planned first, the bytes of this segment are not counted.
+    """
+    records: int
+    """Number of records that were written to Parquet files."""
+    seconds: float
+
+
+@dataclass(frozen=True)
 class ExportReport:
     """The result of `kafkafmt.export`.
 
@@ -205,7 +225,9 @@ class ExportReport:
     codec : Codec
         Compression codec of the Parquet files.
     seconds : Seconds
-        Duration of each step.
+        Duration of planning, exporting and committing.
+    steps : tuple of Step
+        For each step in order, what it read and how long it took.
     worker_memory : int
         Peak resident memory of the Python worker that used most, in bytes.
     options : ExportOptions
@@ -228,6 +250,7 @@ class ExportReport:
     partitions: tuple[PartitionExport, ...]
     codec: Codec
     seconds: Seconds
+    steps: tuple[Step, ...]
     worker_memory: int
     options: ExportOptions
     versions: dict[str, str | None]

@@ -23,6 +23,7 @@ from .report import (
     PartitionSkipped,
     PartitionWritten,
     Seconds,
+    Step,
     TaskSeconds,
     TotalInDoubt,
     TotalQuarantined,
@@ -89,6 +90,7 @@ def make_report(
     results: Sequence[BundleResult],
     started: datetime,
     seconds: tuple[float, float, float],
+    steps: Sequence[Step],
 ) -> ExportReport:
     """Build the report of the whole export.
 
@@ -130,6 +132,7 @@ def make_report(
         partitions=tuple(partitions),
         codec=Codec(options.compression, options.compression_level),
         seconds=_seconds(*seconds, sum(w.records for w in writes), results),
+        steps=tuple(steps),
         worker_memory=max((r.worker_memory for r in results), default=0),
         options=options,
         versions={

@@ -23,6 +23,7 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 
 from ..shipped import say_slow, slow_core
+from ..worker_errors import cause_of, in_one_line
 from .errors import SparkError, TaskOSError
 
 if TYPE_CHECKING:
@@ -33,12 +34,9 @@ R = TypeVar("R")
 
 POLL_SECONDS = 0.1
 RETRY_SECONDS = 0.02
+GROUP = "kafkafmt export"
+"""Start of the name of each job group, and the name of the RDD."""
 MARK = "kafkafmt-input-error:"
-TRACEBACK = "Traceback (most recent call last):"
-MISSING_MODULE = (
-    ": the executors' Python needs this module too; install 'kafkafmt[spark]' for that Python (see PYSPARK_PYTHON), or ship an"
-    " environment with spark.archives"
-)
 
 
 class JobProgress:
@@ -77,7 +75,7 @@ def run_job(
     tasks: Sequence[Sequence[T]],
     function: Callable[[T], R],
     describe: Callable[[T, R], JobProgress],
-    name: str,
+    description: str,
     progress: Callable[[JobProgress], bool] | None = None,
 ) -> list[R]:
     """Call `function` with every item of `tasks` in a Spark job, and return the results in order.
@@ -90,9 +88,10 @@ def run_job(
     function : callable
         Function that a task calls with each item. It returns the result for the item.
     describe : callable
-        Function that a task calls with each item and its result. It returns the progress to add.
-    name : str
-        Name of the Spark job.
+        Function that a task calls with each item and its result. It returns the amount by which the
+        progress increases.
+    description : str
+        Description of the job and its stage in Spark's web UI.
     progress : callable, optional
         Function to call several times per second with the total progress. If it returns False, the
         job is cancelled and `run_job` returns an empty list.
@@ -114,22 +113,23 @@ def run_job(
                 try:
                     result = function(item)
                 except OSError as error:
-                    raise RuntimeError(MARK + json.dumps(_one_line(error))) from error
+                    raise RuntimeError(MARK + json.dumps(in_one_line(error))) from error
                 reported.add(describe(item, result))
                 yield result
 
-    group = f"{name} {uuid.uuid4()}"
+    group = f"{GROUP} {uuid.uuid4()}"
     results: list[R] = []
     errors: list[BaseException] = []
 
     def collect() -> None:
         try:
-            context.setJobGroup(group, name, interruptOnCancel=True)
-            results.extend(context.parallelize(tasks, len(tasks)).mapPartitions(run).collect())
+            context.setJobGroup(group, description, interruptOnCancel=True)
+            mapped = context.parallelize(tasks, len(tasks)).mapPartitions(run)
+            results.extend(mapped.setName(GROUP).collect())
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=collect, name=name, daemon=True)
+    thread = threading.Thread(target=collect, name=GROUP, daemon=True)
     thread.start()
     stopped = False
     try:
@@ -220,10 +220,6 @@ def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -
     return tasks
 
 
-def _one_line(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error).splitlines()[0]
-
-
 @contextlib.contextmanager
 def spark_errors() -> Iterator[None]:
     """Raise errors from Spark and py4j as SparkError or TaskOSError, without their stack traces."""
@@ -245,44 +241,4 @@ def _simplified(error: BaseException) -> BaseException:
         return TaskOSError(json.loads(found[1]))
     if not isinstance(error, Py4JError | PySparkException):
         return error
-    return SparkError(f"Spark: {_cause(text) or type(error).__name__}")
-
-
-def _cause(text: str) -> str:
-    """Extract the cause from the text of a Spark error.
-
-    If a Python worker raised an exception, the cause is that exception. Otherwise, the cause is the
-    first line of Java's text.
-    """
-    before, traceback, frames = text.rpartition(TRACEBACK)
-    if traceback:
-        cause = _raised(frames)
-        missing = re.search(r"No module named '(\w+)", cause)
-        return f"a Python worker raised {cause}{MISSING_MODULE if missing else ''}{_worker_host(before)}"
-    lines = [
-        line.strip()
-        for line in text.splitlines()
-        if line.strip() and not line.startswith("An error occurred while calling")
-    ]
-    return re.sub(r"^(: )?([a-z]+\.)+[A-Za-z]+(Exception|Error): ", "", lines[0]) if lines else ""
-
-
-def _raised(frames: str) -> str:
-    """Return the exception with which a Python traceback ends, as one line.
-
-    A Java stack trace that follows the exception in `frames` is ignored.
-    """
-    found: list[str] = []
-    for line in frames.splitlines():
-        if not line.strip() or line.startswith(("\tat ", "Caused by: ", "Driver stacktrace")):
-            if found:
-                break
-        elif found or not line[0].isspace():
-            found.append(line.strip())
-    return " ".join(found)
-
-
-def _worker_host(text: str) -> str:
-    """Return the host of the failed task as " (on host …)", or "" if `text` does not contain it."""
-    hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
-    return f" (on host {hosts[-1]})" if hosts else ""
+    return SparkError(f"Spark: {cause_of(text) or type(error).__name__}")

@@ -51,7 +51,13 @@ class AttemptFiles:
     directory: Path
 
     def create(self, name: str) -> pa.NativeFile:
-        """Create a file, and return it open for writing."""
+        """Create a file, and return it open for writing.
+
+        Raise FileNotFoundError if this host does not see the directory.
+        """
+        if not self.directory.is_dir():
+            problem = "the output directory is missing on this host; every executor must see it under the same path"
+            raise FileNotFoundError(errno.ENOENT, problem, str(self.directory))
         return pa.OSFile(str(self.directory / name), "wb")
 
     def remove(self, name: str) -> None:

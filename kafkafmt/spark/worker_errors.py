@@ -1,0 +1,112 @@
+"""Describe an error of a Spark task in one line: what was raised, its cause, the host, and a remedy.
+
+The data source and the export share this wording. The functions work on text, because the driver
+receives the error of a Python worker only as a traceback in the message of a Java exception.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .hosts import host_name
+
+TRACEBACK = "Traceback (most recent call last):"
+CHAINED = (
+    "The above exception was the direct cause of the following exception:",
+    "During handling of the above exception, another exception occurred:",
+)
+"""Lines with which Python joins the traceback of a cause to the traceback of the error."""
+JAVA_CLASS = re.compile(r"^(: )?([a-z]\w*\.)+[A-Z]\w*(Exception|Error): ")
+
+
+def missing_module(text: str) -> str:
+    """Return what to do if `text` says that the Python of the executors lacks a module.
+
+    Return "" if `text` does not say this.
+    """
+    if not re.search(r"No module named '(\w+)", text):
+        return ""
+    return (
+        ": the executors' Python needs it too; install 'kafkafmt[spark]' there (PYSPARK_PYTHON names that Python), or ship an"
+        " environment with spark.archives"
+    )
+
+
+def in_one_line(error: OSError) -> str:
+    """Return the first line of an error that a task raised, its deepest cause, and the name of this host."""
+    deepest: BaseException = error
+    while deepest.__cause__ is not None:
+        deepest = deepest.__cause__
+    line, cause = _line(error), _line(deepest)
+    if isinstance(deepest, OSError) and deepest.strerror and deepest.strerror in line:
+        cause = line
+    host = "" if "(on host " in line else f" (on host {host_name()})"
+    return f"{line}{_because(line, cause)}{host}"
+
+
+def cause_of(text: str) -> str:
+    """Extract the cause of a Spark error from the text of the error, as one line.
+
+    If a Python worker raised an exception, the line contains this exception, its deepest cause and
+    the host. Otherwise, it contains the first line of the text from Java, and the deepest cause.
+    """
+    before, traceback, _ = text.rpartition(TRACEBACK)
+    if traceback:
+        raised = _chain(text)
+        found = raised[-1] + _because(raised[-1], raised[0])
+        return f"a Python worker raised {found}{missing_module(found)}{_worker_host(before)}"
+    lines = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.startswith("An error occurred while calling")
+    ]
+    if not lines:
+        return ""
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    head = JAVA_CLASS.sub("", lines[0])
+    return head + (_because(head, causes[-1]) if causes else "")
+
+
+def _because(line: str, cause: str) -> str:
+    """Return the text that adds `cause` to `line`, or "" if `line` already contains it."""
+    return "" if not cause or cause in line or JAVA_CLASS.sub("", cause) in line else f"; the cause is {cause}"
+
+
+def _line(error: BaseException) -> str:
+    """Return an exception as one line."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    text = (str(error).splitlines() or [""])[0]
+    return text if isinstance(error, OSError) and text else f"{type(error).__name__}: {text}"
+
+
+def _chain(text: str) -> list[str]:
+    """Return the exceptions at the end of a text with Python tracebacks, from the deepest cause on."""
+    *earlier, last = text.split(TRACEBACK)[1:]
+    chain = [_raised(last)]
+    for frames in reversed(earlier):
+        if not frames.rstrip().endswith(CHAINED):
+            break
+        chain.insert(0, _raised(frames))
+    return chain
+
+
+def _raised(frames: str) -> str:
+    """Return the exception at the end of a Python traceback, as one line.
+
+    If a Java stack trace or another traceback follows the exception in `frames`, it is ignored.
+    """
+    found: list[str] = []
+    for line in frames.splitlines():
+        if not line.strip() or line.startswith(("\tat ", "Caused by: ", "Driver stacktrace", *CHAINED)):
+            if found:
+                break
+        elif found or not line[0].isspace():
+            found.append(line.strip())
+    return " ".join(found)
+
+
+def _worker_host(text: str) -> str:
+    """Return the host of the failed task as " (on host …)", or "" if `text` names no host."""
+    hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
+    return f" (on host {hosts[-1]})" if hosts else ""
