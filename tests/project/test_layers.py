@@ -62,6 +62,8 @@ THIRD_PARTY = {
     "pyspark": ("kafkafmt/spark/", "pyspark_kafkafmt/"),
     "py4j": ("kafkafmt/spark/",),
     "pandas": ("kafkafmt/spark/",),
+    "obstore": ("kafkafmt/log/format/stores.py",),
+    "fsspec": ("kafkafmt/log/format/stores.py",),
     "click": ("kafkafmt/cli/",),
     "rich": ("kafkafmt/cli/",),
 }

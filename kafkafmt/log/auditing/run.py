@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Event, RLock
 from typing import Protocol, TypeVar
 
 from ... import arguments
+from ...paths import Location
 from ..reading.choice import choose_partitions
 from ..reading.discovery import Discovery, discover
 from ..reading.partition_dir import PartitionDir
@@ -131,7 +131,7 @@ class Run:
         """
         return sorted(self._unreadable, key=lambda u: (u.topic or "", u.partition or 0, u.path))
 
-    def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
+    def note(self, directory: PartitionDir | None, path: Location, why: str) -> None:
         """Record that a file is not read, and the reason.
 
         `directory` is the partition that the file belongs to, or None if it belongs to a log

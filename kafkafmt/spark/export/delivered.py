@@ -7,10 +7,9 @@ driver decides whether retention removed a missing file.
 
 from __future__ import annotations
 
-import os
-
 from ...constants import MAX_OFFSET
 from ...log import PartitionDir, PartitionLog, SegmentFile
+from ...log.format import files
 from ...log.format.files import FileView
 from ...log.reading.index_lookup import batch_at
 from ...log.reading.missing import check_retention, unavailable
@@ -70,7 +69,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 
     Raise an OSError unless the driver also finds that retention removed the segment.
     """
-    if os.path.lexists(segment.path):
+    if files.exists(segment.path):
         raise unavailable(
             segment,
             f"the file is missing on host {host}, but exists on the driver, so the path refers to another directory on that host",

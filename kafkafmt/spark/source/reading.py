@@ -9,7 +9,6 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -125,7 +124,7 @@ def warn(directory: PartitionDir, damage: Damage) -> None:
         if damage.empty
         else f"offsets {_or_open(damage.first_offset)} to {_or_open(damage.last_offset)} are omitted"
     )
-    where = f"{Path(directory.path, damage.file)}, {damage.length} bytes at position {damage.position}"
+    where = f"{directory.path / damage.file}, {damage.length} bytes at position {damage.position}"
     say(f"{directory.topic}-{directory.partition}: {lost}: {where}: {damage.message}")
 
 
