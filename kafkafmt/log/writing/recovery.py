@@ -169,7 +169,9 @@ def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size:
     error = made.error or StructureError("the next batch's offset or position is too large for the segment", made.end)
     path = path_of(folder, bases[i])
     following = bases[i + 1] if i + 1 < len(bases) else None
-    plan = plan_segment(SegmentFile(path, bases[i], following, following is None, size), ReadLimits(MAX_SEGMENT_BYTES))
+    plan = plan_segment(
+        SegmentFile(folder, path.name, following, following is None, size), ReadLimits(MAX_SEGMENT_BYTES)
+    )
     later = [e.first_offset for e in plan.extents if e.first_offset >= made.next_offset]
     last = min(later) - 1 if later else following - 1 if following is not None else None
     return Damage(path.name, made.end, size - made.end, made.next_offset, last, error.code, error.message)
