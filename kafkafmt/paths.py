@@ -1,10 +1,12 @@
-"""Convert paths from users to local paths, and reject paths that are not local.
+"""Convert paths from users to local paths or URLs.
 
-Every input and output path in Python, on the command line and in Spark passes through `local_path`.
+Every input path in Python, on the command line and in Spark passes through `input_path`, and every
+output path through `local_path`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -81,3 +83,146 @@ def _path_of_url(url: str) -> str:
     if not rest.startswith("/") or literal == "/" or "\0" in decoded:
         raise ValueError(f"{url} is not the URL of a local file, such as file:///var/lib/kafka/data")
     return literal if os.path.lexists(literal) and not os.path.lexists(decoded) else decoded
+
+
+WITHOUT_HOST = frozenset("memory zip tar libarchive".split())
+"""Schemes whose URLs name no host or bucket. The path begins directly after `://`."""
+
+
+class UrlPath:
+    """The URL of a file or directory that is not local, with the part of pathlib's interface that readers need.
+
+    Parameters
+    ----------
+    url : str
+        A URL such as ``s3://bucket/backup/orders-0``. Its path is not percent-decoded. It can be a
+        chain, as fsspec defines it: ``zip://orders-0::s3://bucket/backup.zip``.
+
+    Attributes
+    ----------
+    scheme : str
+        Scheme, in lower case.
+    root : str
+        The URL up to the host or bucket, without a slash at its end.
+    key : str
+        The path below the root, without a slash at its start or end.
+    chain : str
+        The further URLs of a chain, beginning with ``::``, or an empty string.
+    """
+
+    __slots__ = ("chain", "key", "root")
+
+    root: str
+    key: str
+    chain: str
+
+    def __init__(self, url: str) -> None:
+        first, colons, chain = url.partition("::")
+        scheme, _, rest = first.partition("://")
+        scheme = scheme.lower()
+        host, _, key = ("", "", rest) if scheme in WITHOUT_HOST else rest.partition("/")
+        parts = [part for part in key.split("/") if part not in ("", ".")]
+        if ".." in parts:
+            raise ValueError(f"{url}: a URL must not contain '..'")
+        if not host and scheme not in WITHOUT_HOST:
+            raise ValueError(f"{url}: the URL names no host or bucket; write {scheme}://NAME/PATH")
+        self.root = f"{scheme}://{host}"
+        self.key = "/".join(parts)
+        self.chain = colons + chain
+
+    @property
+    def scheme(self) -> str:
+        """Scheme, in lower case."""
+        return self.root.partition(":")[0]
+
+    @property
+    def name(self) -> str:
+        """Last part of the path. If there is none, the host or bucket."""
+        return self.key.rpartition("/")[2] or self.root.rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str:
+        """Extension of the name, with its dot, or an empty string."""
+        return os.path.splitext(self.name)[1]
+
+    @property
+    def parent(self) -> UrlPath:
+        """The directory that contains the file or directory. The parent of the root is the root."""
+        return self._with(self.key.rpartition("/")[0])
+
+    def with_name(self, name: str) -> UrlPath:
+        """Return the URL of another file in the same directory."""
+        return self.parent / name
+
+    def with_suffix(self, suffix: str) -> UrlPath:
+        """Return the URL with another extension."""
+        return self._with(os.path.splitext(self.key)[0] + suffix)
+
+    def __truediv__(self, name: str) -> UrlPath:
+        return self._with(f"{self.key}/{name}" if self.key else name)
+
+    def _with(self, key: str) -> UrlPath:
+        made = UrlPath.__new__(UrlPath)
+        made.root, made.key, made.chain = self.root, key, self.chain
+        return made
+
+    def __str__(self) -> str:
+        slash = "" if self.root.endswith("://") or not self.key else "/"
+        return f"{self.root}{slash}{self.key}{self.chain}"
+
+    def __repr__(self) -> str:
+        return f"UrlPath({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UrlPath) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple[type[UrlPath], tuple[str]]:
+        return UrlPath, (str(self),)
+
+
+Location = Path | UrlPath
+"""Where a file or directory is."""
+
+
+def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
+    """Convert a path from a user to an absolute local path, or to a URL.
+
+    Parameters
+    ----------
+    path : str, os.PathLike or UrlPath
+        A local path, a ``file:`` URL (see `local_path`), or the URL of a file or directory in an
+        object store or on another host, such as ``s3://bucket/backup``.
+
+    Returns
+    -------
+    Path or UrlPath
+        Whether a package for the scheme of a URL is installed is checked when a file is opened.
+
+    Raises
+    ------
+    FileNotFoundError
+        The path is empty.
+    ValueError
+        The path is not a valid URL, or has a drive letter.
+    """
+    if isinstance(path, UrlPath):
+        return path
+    text = os.fspath(path)
+    if not text:  # abspath would return the working directory
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
+    scheme = _scheme(text)
+    if scheme and scheme != "file" and "://" in text and re.fullmatch(r"[a-z][a-z0-9+.-]+", scheme):
+        return UrlPath(text)
+    if scheme in REMOTE:
+        raise ValueError(f"{text}: a URL has two slashes after its scheme, as in {scheme}://NAME/PATH")
+    return Path(os.path.abspath(local_path(text)))
+
+
+def check_local(path: Location, what: str) -> Path:
+    """Return a local path. Raise ValueError if it is a URL. `what` is what only local files can be, such as "followed"."""
+    if isinstance(path, UrlPath):
+        raise ValueError(f"{path}: only local files can be {what}; copy the files first")
+    return path

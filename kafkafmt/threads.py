@@ -17,20 +17,22 @@ WAITING = 3
 """A call waits if it takes this many times its CPU time. Threads are started if most calls wait."""
 
 
-def map_waiting(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = False) -> Iterator[R]:
     """Yield `function(item)` for each item, in order, in threads if the function waits most of the time.
+
+    If `waits` is True, the first calls are not measured, and threads are started at once.
 
     Reading from a network or an idle disk is mostly waiting, which threads do at the same time.
     Python code is not: it holds the GIL, so threads would only slow it down.
     """
-    first, waiting = [], 0
-    for item in items[:TRIED]:
+    first, waiting, tried = [], 0, 0 if waits else TRIED
+    for item in items[:tried]:
         wall, cpu = perf_counter(), thread_time()
         first.append(function(item))
         waiting += perf_counter() - wall > WAITING * (thread_time() - cpu)
     yield from first
-    rest = items[TRIED:]
-    if not rest or 2 * waiting <= TRIED:
+    rest = items[tried:]
+    if len(rest) < 2 or (not waits and 2 * waiting <= TRIED):
         yield from map(function, rest)
         return
     pool = ThreadPoolExecutor(THREADS, "kafkafmt-list")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ..log.format.stores import store_of
 from ..log.reading.record_selection import OffsetRange
-from ..paths import local_path
+from ..paths import UrlPath, input_path, local_path
 from .offset_range import parse_offsets
 from .output import BYTES
 
@@ -121,7 +122,24 @@ class LocalPath(ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
-paths_argument: Decorator = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=LocalPath())
+class InputPath(ParamType[str]):
+    """A parameter type for the path or URL of an input."""
+
+    name = "PATH"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the path or URL. Check that a package that can read the URL is installed."""
+        try:
+            place = input_path(value) if value else value
+            if isinstance(place, UrlPath):
+                store_of(place)
+                return str(place)
+            return local_path(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+paths_argument: Decorator = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=InputPath())
 replicas_option: Decorator = click.option(
     "--replicas",
     type=click.Choice(["longest"]),

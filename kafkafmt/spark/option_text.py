@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..paths import local_path
+from ..paths import UrlPath, input_path, local_path
 
 NO_BROKER = "because no broker is contacted"
 """Reason for which options that configure a connection are ignored."""
@@ -51,6 +51,18 @@ def path_of(text: str) -> str:
     except ValueError as error:
         raise OptionError(str(error)) from None
     return os.path.abspath(path) if path else path
+
+
+def input_of(text: str) -> str:
+    """Return the value of an option as an absolute local path, or as the URL of an input.
+
+    Raise OptionError if it is neither.
+    """
+    try:
+        place = input_path(text) if text else None
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    return str(place) if isinstance(place, UrlPath) else path_of(text)
 
 
 def json_value(name: str, text: str) -> Any:

@@ -82,6 +82,25 @@ def runner(session: list[Any], tmp_path: Path) -> Runner:
     return Runner(tmp_path, make_example_data(tmp_path), spark)
 
 
+@pytest.fixture
+def _bucket(page: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Copy the example data into a bucket of an S3 server, if the page reads one."""
+    if "s3://backup/" not in page.read_text(encoding="utf-8"):
+        yield
+        return
+    from object_server import environment, s3_server, upload
+    from obstore.store import S3Store
+
+    with s3_server("backup") as port:
+        for name, value in environment(f"http://127.0.0.1:{port}").items():
+            monkeypatch.setenv(name, value)
+        upload(
+            S3Store("backup", client_options={"allow_http": True}), runner.folder / "kafka" / "data", "kafka/broker-1"
+        )
+        yield
+
+
+@pytest.mark.usefixtures("_bucket")
 @pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks_of(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_code_block_prints_the_output_on_the_page(page: Path, runner: Runner) -> None:

@@ -64,6 +64,8 @@ THIRD_PARTY = {
     "py4j": ("kafkafmt/spark/",),
     "pandas": ("kafkafmt/spark/",),
     "polars": ("kafkafmt/polars_source.py",),
+    "obstore": ("kafkafmt/log/format/stores.py",),
+    "fsspec": ("kafkafmt/log/format/stores.py",),
     "click": ("kafkafmt/cli/",),
     "rich": ("kafkafmt/cli/",),
 }

@@ -331,11 +331,15 @@ def test_wrong_paths_raise_option_error(paths: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/data", "dbfs:/mnt/x", "hdfs://nn/x", "C:\\logs", "file://host/x"])
-def test_remote_path_raises_option_error(path: str) -> None:
-    with pytest.raises(OptionError, match="only local files"):
-        source(path)
+def test_remote_path_of_an_output_raises_option_error(path: str) -> None:
     with pytest.raises(OptionError, match="only local files"):
         parse_write({"path": path, "topic": "t"})
+
+
+def test_wrong_url_of_an_input_raises_option_error() -> None:
+    for path, message in (("dbfs:/mnt/x", "two slashes"), ("C:\\logs", "drive letter"), ("file://host/x", "local")):
+        with pytest.raises(OptionError, match=message):
+            source(path)
 
 
 def test_relative_paths_and_file_urls_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Event, RLock
 from typing import Protocol, TypeVar
 
 from ... import arguments
+from ...paths import Location
 from ..reading.choice import choose_partitions
 from ..reading.discovery import Discovery, discover
 from ..reading.partition_dir import PartitionDir
@@ -128,7 +128,7 @@ class Run:
         """Unreadable partitions and files, ordered by topic, partition and path."""
         return sorted(self._unreadable, key=lambda u: (u.topic or "", u.partition or 0, u.path))
 
-    def note(self, directory: PartitionDir | None, path: Path, why: str) -> None:
+    def note(self, directory: PartitionDir | None, path: Location, why: str) -> None:
         """Report a file that is not read, with the reason.
 
         `directory` is the partition of the file. It is None for a file of the log directory itself.

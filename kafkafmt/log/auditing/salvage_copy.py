@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import KafkaFormatError, StructureError
+from ...paths import Location
 from ..format import files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
@@ -243,7 +244,7 @@ class _Copy:
             base = walker.first_offset_at(pieces[0].position) if pieces else 0
         items: Items = insert(walker, pieces, markers) if markers else [*pieces]
         highest = max([self.log.plan(source).next_offset or base, *(m.offset for m in markers)])
-        times = os.stat(source.path)
+        times = files.times_of(source.path)
         mode = files.narrowed(ALL_FILE_BITS | 0o111, source.path)
         for part_base, part in split(walker, items, base, highest):
             path = self._path(part_base, ".log")
@@ -260,9 +261,8 @@ class _Copy:
             finally:
                 os.close(target)
             self._index(path, part_base)
-            os.utime(
-                path, ns=(times.st_atime_ns, times.st_mtime_ns)
-            )  # if batches have no timestamps, Kafka applies retention by the modification time
+            if times is not None:  # Kafka applies retention by this time if batches have no timestamps
+                os.utime(path, ns=times)
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
@@ -428,7 +428,7 @@ class _Copy:
             copy_file(self.source / name, self.made.path / name, self.made.modes[name] | OWNER)
 
 
-def copy_file(source: Path, target: Path, mode: int) -> None:
+def copy_file(source: Location, target: Path, mode: int) -> None:
     """Copy the content of a file into a new file that is created with permissions `mode`."""
     with FileView(source) as view:
         handle = files.create(target, mode)

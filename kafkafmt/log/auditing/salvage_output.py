@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...errors import StructureError
+from ...paths import Location, UrlPath
 from ..format import files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -61,6 +62,8 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
     target = Path(os.path.abspath(given))
     real = Path(os.path.realpath(target))
     for source in sources:
+        if isinstance(source.path, UrlPath):
+            continue
         folder = Path(os.path.realpath(source.path.parent))
         if (
             real.is_relative_to(os.path.realpath(source.path))
@@ -76,7 +79,7 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
 
 
 def finish_directory(
-    output: Path, partitions: Iterable[Salvaged], roots: Iterable[Path], bounds: Bounds | None = None
+    output: Path, partitions: Iterable[Salvaged], roots: Iterable[Location], bounds: Bounds | None = None
 ) -> list[str]:
     """Write the files of a log directory after its partitions are complete, and return messages.
 
@@ -86,7 +89,7 @@ def finish_directory(
         The log directory to finish.
     partitions : iterable of Salvaged
         The partitions that were copied into it.
-    roots : iterable of Path
+    roots : iterable of Path or UrlPath
         The log directories that contain the source partitions. `meta.properties`, which identifies
         the broker, is copied from the first of them in which it is valid.
     bounds : Bounds, optional
@@ -131,7 +134,7 @@ def finish_directory(
     return messages
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Location, target: Path) -> None:
     copy_file(source, target, files.narrowed(ALL_FILE_BITS, source) | OWNER)
 
 

@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...paths import Location, UrlPath, input_path
 from ..format import files
 from ..format.checkpoints import CLEANER_OFFSETS, LOG_STARTS, META_PROPERTIES, OFFSET_CHECKPOINTS
 from ..format.names import can_be_checkpointed
 from ..reading.partition_dir import PartitionDir
+from ..reading.patterns import matching
 
 BOOTSTRAP = "bootstrap.checkpoint"
 ALL_FILE_BITS = 0o666
@@ -25,7 +27,7 @@ ALL_FILE_BITS = 0o666
 class LeftOut:
     """A file or directory of a source that salvage does not read, with the reason."""
 
-    path: Path
+    path: Location
     reason: str
 
 
@@ -38,18 +40,21 @@ class Bounds:
         Log directories, partition directories or `.log` files.
     """
 
-    def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
-        given = [Path(os.path.abspath(path)) for path in paths]
+    def __init__(self, paths: Iterable[str | os.PathLike[str] | UrlPath]) -> None:
+        places = [place for path in paths for place in matching(input_path(path))]
+        given = [place for place in places if not isinstance(place, UrlPath)]
         # The indexes and snapshots of a given `.log` file are in the directory of that file.
         given += [path.parent for path in given if path.suffix == ".log" and not path.is_dir()]
         self._roots = [Path(os.path.realpath(path)) for path in given]
 
-    def reason_to_leave_out(self, path: Path, *also: Path) -> str | None:
+    def reason_to_leave_out(self, path: Location, *also: Path) -> str | None:
         """Return why a link must not be followed, or None if `path` may be read.
 
         A link must not be followed if it is broken, or if it leads to a place outside the paths
         that the user gave and the directories `also`.
         """
+        if isinstance(path, UrlPath):  # it cannot be a link
+            return None
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(root) for root in [*self._roots, *(Path(os.path.realpath(a)) for a in also)]):
             return f"it is a symbolic link to {real}, outside the given path"
@@ -83,15 +88,19 @@ class Bounds:
             directory.cleaned = directory.cleaned and entry.path.name != CLEANER_OFFSETS
         return left_out
 
-    def foreign_files(self, folder: Path) -> list[LeftOut]:
+    def foreign_files(self, folder: Location) -> list[LeftOut]:
         """Return the files in a partition directory that link to places outside the given paths."""
+        if isinstance(folder, UrlPath):
+            return []
         paths = [folder / name for name in files.list_directory(folder)[1]]
         return [
             LeftOut(path, reason) for path in paths if path.is_symlink() and (reason := self.reason_to_leave_out(path))
         ]
 
-    def foreign_root_files(self, root: Path) -> list[LeftOut]:
+    def foreign_root_files(self, root: Location) -> list[LeftOut]:
         """Return the log directory's own files that are links to places outside the given paths."""
+        if isinstance(root, UrlPath):
+            return []
         paths = [root / name for name in (META_PROPERTIES, BOOTSTRAP, *OFFSET_CHECKPOINTS)]
         return [
             LeftOut(path, reason)

@@ -1,6 +1,9 @@
 """Read, write, sync and list files.
 
-Files are read with `pread` into reused buffers whose addresses are multiples of 64 bytes. A file is
+Paths of files that are read can be URLs, which remote.py and stores.py serve. Files that are written
+are local.
+
+Local files are read with `pread` into reused buffers whose addresses are multiples of 64 bytes. A file is
 memory-mapped only if the caller requests it: a live broker can truncate a file at any time, and
 reading a truncated mapping kills the process. A deleted file stays readable while it is open. If a
 file is truncated, reads return fewer bytes, which callers treat as the end of the input.
@@ -26,7 +29,11 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...errors import StructureError
+from ...paths import Location, UrlPath
 from ...types import Buffer, byte_view
+from . import remote
+from .remote import RemoteFile
+from .stores import store_of
 
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
@@ -75,10 +82,11 @@ class FileView:
 
     Parameters
     ----------
-    path : str or os.PathLike
-        A regular file.
+    path : str, os.PathLike or UrlPath
+        A regular file, or the URL of a file.
     mapped : bool, default False
         Also map the file into memory, as `data`. This is safe only if the file is never truncated.
+        A URL cannot be mapped; it raises ValueError.
 
     Attributes
     ----------
@@ -91,17 +99,32 @@ class FileView:
         The content of the mapped file. None if the file is not mapped or is empty.
     """
 
-    def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
-        self.path: Path = Path(path)
-        self._fd = _open(path)
-        self.size: int = os.fstat(self._fd).st_size
+    def __init__(self, path: str | os.PathLike[str] | UrlPath, mapped: bool = False) -> None:
         self.bytes_read: int = 0
         self.reads: int = 0
         self.seconds: float = 0.0
         """Time in seconds that was spent in `read_into`."""
         self.data: npt.NDArray[np.uint8] | None = None
+        self._fd = -1
+        self._remote: RemoteFile | None = None
+        self.path: Location
+        if isinstance(path, UrlPath):
+            if mapped:
+                raise ValueError(f"{path}: only local files can be memory-mapped; pass mapped=False")
+            self.path, self._remote = path, remote.open_file(path)
+            self.size: int = self._remote.size
+            self._count_requests(self._remote)
+            return
+        self.path = Path(path)
+        self._fd = _open(path)
+        self.size = os.fstat(self._fd).st_size
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
+
+    def expect(self, start: int, end: int) -> None:
+        """Prepare to read the bytes [start, end) in order. For a URL, several requests are then sent ahead."""
+        if self._remote is not None:
+            self._remote.expect(start, end)
 
     def read_into(self, view: Any, position: int) -> int:
         """Fill the buffer `view` with bytes of the file, starting at `position`.
@@ -110,6 +133,11 @@ class FileView:
         ends first.
         """
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
+        if self._remote is not None:
+            got = self._remote.read_into(target, position)
+            self._count_requests(self._remote)
+            self.seconds += perf_counter() - started
+            return got
         while got < len(target):
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
@@ -122,6 +150,10 @@ class FileView:
         self.bytes_read += got
         self.seconds += perf_counter() - started
         return got
+
+    def _count_requests(self, remote: RemoteFile) -> None:
+        """Set the counts to what was fetched, which can be more than was read."""
+        self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
 
     def read(self, position: int, size: int) -> bytes:
         """Return the `size` bytes that start at `position`, or fewer at the end of the file."""
@@ -159,6 +191,15 @@ class FileView:
 
         `target` is a blocking file descriptor. Raise OSError if the file ends before `end`.
         """
+        if self._remote is not None:
+            self.expect(start, end)
+            while start < end:
+                data = self.read(start, min(CRC_STEP, end - start))
+                if not data:
+                    raise OSError(errno.EIO, "the file was truncated while it was read", str(self.path))
+                write_all(target, data)
+                start += len(data)
+            return
         methods = [_copy_file_range, _send_file, _read_and_write]
         while start < end:
             try:
@@ -174,6 +215,8 @@ class FileView:
 
     def close(self) -> None:
         """Close the file. The mapped content in `data` stays readable. Closing twice does nothing."""
+        if self._remote is not None:
+            self._remote.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -185,6 +228,23 @@ class FileView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def open_ahead(path: Location, whole: bool) -> None:
+    """Prepare to read a segment soon. For a URL, begin to open it and its offset index.
+
+    If `whole` is True, it will be read from its start.
+    """
+    if isinstance(path, UrlPath):
+        remote.open_ahead(path.with_suffix(".index"), remote.WHOLE_BYTES)
+        remote.open_ahead(path, remote.NEXT_BYTES if whole else remote.FIRST_BYTES)
+
+
+def forget_ahead(path: Location) -> None:
+    """Forget what `open_ahead` has prepared, if it was not used."""
+    if isinstance(path, UrlPath):
+        remote.forget_ahead(path)
+        remote.forget_ahead(path.with_suffix(".index"))
 
 
 CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
@@ -223,18 +283,21 @@ def write_at(target: int, data: Buffer, position: int) -> None:
         rest, position = rest[written:], position + written
 
 
-def mode_of(path: Path) -> int | None:
+def mode_of(path: Location) -> int | None:
     """Return the permission bits of a file or directory, or None if it does not exist.
 
-    The set-user-id, set-group-id and sticky bits are not included.
+    The set-user-id, set-group-id and sticky bits are not included. The file or directory of a URL
+    counts as readable by its owner only, because its permissions are not known.
     """
+    if isinstance(path, UrlPath):
+        return 0o700
     try:
         return stat.S_IMODE(path.stat().st_mode) & 0o777
     except FileNotFoundError:
         return None
 
 
-def narrowed(mode: int, *sources: Path) -> int:
+def narrowed(mode: int, *sources: Location) -> int:
     """Return `mode` without the permissions that any of the sources lacks.
 
     Sources that do not exist are ignored.
@@ -245,16 +308,29 @@ def narrowed(mode: int, *sources: Path) -> int:
     return mode
 
 
-def stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return the inode, size and modification time (in ns) of a file, or None if it does not exist.
+def stamp(path: Location) -> tuple[int | str, int, int] | None:
+    """Return values that change if a file is changed, or None if it does not exist.
 
-    Every change of a file changes its inode, its size or its modification time.
+    They are the inode, the size and the modification time (in ns). For a URL, they are the version,
+    the size and 0.
     """
     try:
+        if isinstance(path, UrlPath):
+            known = store_of(path).status(path)
+            return known.version, known.size, 0
         status = path.stat()
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def times_of(path: Location) -> tuple[int, int] | None:
+    """Return the times of the last access and the last modification of a file, in ns. None if they are not known."""
+    if isinstance(path, UrlPath):
+        modified = store_of(path).status(path).modified
+        return None if modified is None else (modified, modified)
+    status = path.stat()
+    return status.st_atime_ns, status.st_mtime_ns
 
 
 def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
@@ -336,12 +412,24 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def list_directory(path: Path) -> tuple[list[str], list[str]]:
+def list_directory(path: Location) -> tuple[list[str], list[str]]:
     """Return the sorted names of the subdirectories of a directory, and the sorted names of its files.
 
     Broken links are returned as files. Pipes, sockets and devices are omitted. Kafka also omits
     everything that is not a regular file.
     """
+    directories, names, _ = list_with_sizes(path)
+    return directories, names
+
+
+def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
+    """Return what `list_directory` returns, and the sizes in bytes of those files whose size is listed.
+
+    The sizes of local files are not listed, since they need a system call each.
+    """
+    if isinstance(path, UrlPath):
+        directories, sizes = store_of(path).list(path)
+        return directories, sorted(sizes), sizes
     directories, names = [], []
     with os.scandir(path) as entries:
         for entry in entries:  # the kernel lists the type of an entry, so only links need more system calls
@@ -354,31 +442,61 @@ def list_directory(path: Path) -> tuple[list[str], list[str]]:
                     directories.append(entry.name)
                 elif entry.is_file() or not os.path.exists(entry.path):
                     names.append(entry.name)
-    return sorted(directories), sorted(names)
+    return sorted(directories), sorted(names), {}
 
 
-def file_size(path: Path) -> int | None:
+def file_size(path: Location) -> int | None:
     """Return the size of a file in bytes, or None if it does not exist.
 
     A broken or circular link is treated as a missing file.
     """
     try:
-        return path.stat().st_size
+        return store_of(path).status(path).size if isinstance(path, UrlPath) else path.stat().st_size
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP):
             return None
         raise
 
 
-def inode(path: Path) -> int | None:
-    """Return the inode number of a file or directory, or None if it cannot be read."""
+def is_file(path: Location) -> bool:
+    """Return whether a path refers to a file."""
+    if not isinstance(path, UrlPath):
+        return path.is_file()
+    try:
+        return bool(path.key) and store_of(path).status(path).size >= 0
+    except (FileNotFoundError, IsADirectoryError):
+        return False
+
+
+def exists(path: Location) -> bool:
+    """Return whether a path refers to a file, a directory or a link, even if the link is broken."""
+    if not isinstance(path, UrlPath):
+        return os.path.lexists(path)
+    if is_file(path):
+        return True
+    try:
+        store_of(path).list(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def real_path(path: Location) -> str:
+    """Return a path without symbolic links. A URL is returned unchanged."""
+    return str(path) if isinstance(path, UrlPath) else os.path.realpath(path)
+
+
+def inode(path: Location) -> int | None:
+    """Return the inode number of a file or directory, or None if it cannot be read or is a URL."""
+    if isinstance(path, UrlPath):
+        return None
     try:
         return path.stat().st_ino
     except OSError:
         return None
 
 
-def read_text(path: Path) -> str | None:
+def read_text(path: Location) -> str | None:
     """Return the content of a small text file, or None if it does not exist.
 
     Bytes that are not valid UTF-8 are replaced with U+FFFD.
@@ -387,9 +505,9 @@ def read_text(path: Path) -> str | None:
     MAX_TEXT_LINES.
     """
     try:
-        with os.fdopen(_open(path), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(size) if size <= MAX_TEXT_BYTES else b""
+        with FileView(path) as view:
+            size = view.size
+            data = view.read(0, size) if size <= MAX_TEXT_BYTES else b""
     except FileNotFoundError:
         return None
     except IsADirectoryError:
@@ -402,13 +520,13 @@ def read_text(path: Path) -> str | None:
     return data.decode(errors="replace")
 
 
-def read_bytes(path: Path) -> bytes | None:
+def read_bytes(path: Location) -> bytes | None:
     """Return the content of a file, but at most its first MAX_INDEX_BYTES bytes.
 
     Return None if the path does not exist or is a directory.
     """
     try:
-        with os.fdopen(_open(path), "rb") as file:
-            return file.read(min(os.fstat(file.fileno()).st_size, MAX_INDEX_BYTES))
+        with FileView(path) as view:
+            return view.read(0, min(view.size, MAX_INDEX_BYTES))
     except (FileNotFoundError, IsADirectoryError):
         return None

@@ -5,6 +5,9 @@ A path is one of these:
 - a `.log` file
 - a partition directory, which contains `.log` files
 - a log directory, which contains partition directories
+- a pattern with `*`, `?` or `[...]` for several of these
+
+Paths can be URLs.
 
 In a log directory, only live partitions are read. Partitions in the states "delete", "stray" and
 "future" are listed, but not read.
@@ -12,14 +15,12 @@ In a log directory, only live partitions are read. Partitions in the states "del
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from ...errors import StructureError
-from ...paths import local_path
+from ...paths import Location, UrlPath, input_path
 from ...threads import map_waiting
 from ..format import files
 from ..format.checkpoints import (
@@ -33,6 +34,7 @@ from ..format.checkpoints import (
 from ..format.names import base_offset_of, parse_partition_name
 from . import recognize
 from .partition_dir import PartitionDir, SegmentFile
+from .patterns import matching
 from .replicas import choose_replicas
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
@@ -68,12 +70,12 @@ class Discovery:
     messages: list[str]
 
 
-def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = None) -> Discovery:
+def discover(paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | None = None) -> Discovery:
     """Find every partition under the paths.
 
     Parameters
     ----------
-    paths : iterable of str or os.PathLike
+    paths : iterable of str, os.PathLike or UrlPath
         `.log` files, partition directories and log directories.
     replicas : "longest", optional
         If two directories contain the same partition, keep the copy with the higher end offset. By
@@ -88,22 +90,23 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
     OSError
         A path cannot be read. If it contains no log, the error is a `NoLogError`.
     ValueError
-        A path is not local (see `local_path`), or `replicas` is wrong. If two directories contain
+        A path is not valid (see `input_path`), or `replicas` is wrong. If two directories contain
         the same partition, the error is a `DuplicatePartitionError`.
     """
     if replicas not in (None, "longest"):
         raise ValueError(f"replicas is {replicas!r}; it must be 'longest' or None")
     found: list[PartitionDir] = []
     messages: list[str] = []
-    for path in dict.fromkeys(_absolute(p) for p in paths):
+    for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
         found += _discover_path(path, messages)
     return Discovery(choose_replicas(_merged(found), replicas, messages), list(dict.fromkeys(messages)))
 
 
-def _absolute(path: str | os.PathLike[str]) -> Path:
-    if not os.fspath(path):  # abspath("") returns the working directory
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
-    return Path(os.path.abspath(local_path(path)))
+def _is_file(path: Location) -> bool:
+    """Return whether a path refers to a file. For a URL without the name of a file, no request is sent."""
+    if isinstance(path, UrlPath) and not path.suffix:
+        return False
+    return files.is_file(path)
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
@@ -119,7 +122,7 @@ def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
     for group in same_name.values():
         by_place: dict[str, PartitionDir] = {}
         for p in group:
-            place = os.path.realpath(p.path) if len(group) > 1 else ""  # resolving a link takes many system calls
+            place = files.real_path(p.path) if len(group) > 1 else ""  # resolving a link takes many system calls
             other = by_place.setdefault(place, p)
             if other is not p:
                 names = {s.name for s in other.segments}
@@ -135,21 +138,21 @@ def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
     return segment.base_offset is None, segment.base_offset or 0, segment.name
 
 
-def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
-    if path.is_file():
+def _discover_path(path: Location, messages: list[str]) -> list[PartitionDir]:
+    if _is_file(path):
         _check_log_file(path)
-        _, names = files.list_directory(path.parent)
-        return [_partition(path.parent, [path.name], names, messages, named=True)]
-    directories, names = files.list_directory(path)
+        _, names, sizes = files.list_with_sizes(path.parent)
+        return [_partition(path.parent, [path.name], names, sizes, messages, named=True)]
+    directories, names, sizes = files.list_with_sizes(path)
     if INCOMPLETE in directories:
         raise NoLogError(
             f"{path} is incomplete, because a salvage was interrupted or is still running; if the salvage was interrupted, delete the directory and salvage again"
         )
     logs = [n for n in names if n.endswith(".log")]
     if any(base_offset_of(n) is not None for n in logs):
-        return [_partition(path, logs, names, messages, named=True)]
+        return [_partition(path, logs, names, sizes, messages, named=True)]
     packed = recognize.packed_logs(names)
-    links = [n for n in names if parse_partition_name(n).parsed and (path / n).is_symlink() and not (path / n).exists()]
+    links = [n for n in names if parse_partition_name(n).parsed and not files.is_file(path / n)]
     messages += [f"{path / link}: the target of the link does not exist" for link in links]
     found = _partitions_in(path, directories, messages)
     if found:
@@ -157,9 +160,9 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
         return found
     valid = [n for n in logs if recognize.has_valid_batch(path / n)]
     if valid:
-        return [_partition(path, valid, names, messages, named=True)]
+        return [_partition(path, valid, names, sizes, messages, named=True)]
     if parse_partition_name(path.name).parsed and PARTITION_METADATA in names:
-        return [_partition(path, [], names, messages, named=True)]
+        return [_partition(path, [], names, sizes, messages, named=True)]
     why = "no .log file and no partition directory"
     if logs:
         why = f"no file name is a base offset of 20 digits, and {_few(logs)}"
@@ -167,7 +170,7 @@ def _discover_path(path: Path, messages: list[str]) -> list[PartitionDir]:
     raise NoLogError(f"{path}: no Kafka log found ({why}){hint}")
 
 
-def _check_log_file(path: Path) -> None:
+def _check_log_file(path: Location) -> None:
     """Raise `NoLogError` if a file is not a Kafka log.
 
     A `.log` file whose name is 20 digits counts as a Kafka log, even if it is badly damaged.
@@ -184,7 +187,7 @@ def _check_log_file(path: Path) -> None:
     raise NoLogError(f"{path}: {packing or what}")
 
 
-def _packed_message(path: Path) -> str:
+def _packed_message(path: Location) -> str:
     return f"{path}: not read; {recognize.packing(path) or 'unpack it first'}"
 
 
@@ -194,15 +197,17 @@ def _few(names: list[str]) -> str:
     return f"none of its {len(names)} .log files contains a valid batch"
 
 
-def _nearby(path: Path) -> str:
+def _nearby(path: Location) -> str:
     """Return a hint that names log directories at most two levels below a path, or an empty string.
 
     At most LOOKED_INTO directories are searched.
     """
     found: list[str] = []
+    if isinstance(path, UrlPath):  # each look takes a request
+        return ""
     level, left = [path], LOOKED_INTO
     for _ in range(2):
-        following: list[Path] = []
+        following: list[Location] = []
         for parent in level:
             for child in _directories(parent)[:left]:
                 left -= 1
@@ -219,21 +224,21 @@ def _nearby(path: Path) -> str:
     return f"; there {'is a log' if len(found) == 1 else 'are logs'} in {', '.join(found[:3])}{more}" if found else ""
 
 
-def _directories(path: Path) -> list[str]:
+def _directories(path: Location) -> list[str]:
     try:
         return files.list_directory(path)[0]
     except OSError:
         return []
 
 
-def _has_log(path: Path) -> bool:
+def _has_log(path: Location) -> bool:
     try:
         return any(base_offset_of(name) is not None for name in files.list_directory(path)[1])
     except OSError:
         return False
 
 
-def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> list[PartitionDir]:
+def _partitions_in(path: Location, directories: list[str], messages: list[str]) -> list[PartitionDir]:
     """Return the partition directories of a log directory.
 
     If a partition directory cannot be read, the `error` attribute of its `PartitionDir` is the
@@ -252,7 +257,8 @@ def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> l
             return None, [*told, f"{path / directory}: cannot be read: {error.strerror}"]
 
     found = []
-    for partition, told in map_waiting(read, [d for d in directories if d != LOST_AND_FOUND]):
+    wanted = [d for d in directories if d != LOST_AND_FOUND]
+    for partition, told in map_waiting(read, wanted, waits=isinstance(path, UrlPath)):
         messages += told
         if partition is not None:
             found.append(partition)
@@ -260,14 +266,14 @@ def _partitions_in(path: Path, directories: list[str], messages: list[str]) -> l
 
 
 def _partition_in(
-    path: Path, parsed: bool, messages: list[str], checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]]
+    path: Location, parsed: bool, messages: list[str], checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]]
 ) -> PartitionDir | None:
     """Return the partition directory at `path`, or None if `path` is not a partition directory.
 
     `parsed` is True if the name of the directory has the form `topic-partition`.
     """
     try:
-        _, inner = files.list_directory(path)
+        _, inner, sizes = files.list_with_sizes(path)
     except FileNotFoundError:
         messages.append(f"{path}: deleted before it was read, by retention or with its topic")
         return None
@@ -276,10 +282,10 @@ def _partition_in(
         return None
     if not logs and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
         return None
-    return _partition(path, logs, inner, messages, checkpoints=checkpoints)
+    return _partition(path, logs, inner, sizes, messages, checkpoints=checkpoints)
 
 
-def _segments_among(path: Path, names: list[str]) -> list[str]:
+def _segments_among(path: Location, names: list[str]) -> list[str]:
     """Return the names of the `.log` files in a directory.
 
     If no file name is a base offset, only `.log` files that contain a valid batch are returned.
@@ -289,22 +295,31 @@ def _segments_among(path: Path, names: list[str]) -> list[str]:
     return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
 
 
-def _read_checkpoints(root: Path) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
+def _read_checkpoints(root: Location) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
     values: Checkpoints = {}
     problems = []
-    for name in OFFSET_CHECKPOINTS:
+
+    def read(name: str) -> dict[tuple[str, int], int] | StructureError:
         try:
-            text = files.read_text(root / name)
-            values[name] = read_offset_checkpoint(text or "", name)
+            return read_offset_checkpoint(files.read_text(root / name) or "", name)
         except StructureError as error:
-            problems.append((name, "unreadable_checkpoint", error.message))
+            return error
+
+    for name, found in zip(
+        OFFSET_CHECKPOINTS, map_waiting(read, OFFSET_CHECKPOINTS, isinstance(root, UrlPath)), strict=True
+    ):
+        if isinstance(found, StructureError):
+            problems.append((name, "unreadable_checkpoint", found.message))
+        else:
+            values[name] = found
     return values, problems
 
 
 def _partition(
-    path: Path,
+    path: Location,
     logs: list[str],
     names: list[str],
+    sizes: dict[str, int],
     messages: list[str],
     named: bool = False,
     checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]] | None = None,
@@ -328,7 +343,7 @@ def _partition(
             f"{path.parent / LOG_STARTS}: ignored, because it is damaged; each log starts with its first segment"
         )
     key = name.topic, name.partition
-    segments = _segments(path, logs, names, problems)
+    segments = _segments(path, logs, names, sizes, problems)
     messages += [_packed_message(path / n) for n in recognize.packed_segments(names)]
     live = name.state == "live"
     return PartitionDir(
@@ -346,7 +361,9 @@ def _partition(
     )
 
 
-def _segments(path: Path, logs: list[str], names: list[str], problems: list[tuple[str, str, str]]) -> list[SegmentFile]:
+def _segments(
+    path: Location, logs: list[str], names: list[str], sizes: dict[str, int], problems: list[tuple[str, str, str]]
+) -> list[SegmentFile]:
     """Return the segments of a directory, in ascending order.
 
     `logs` contains the `.log` files to read, and `names` all files of the directory. A problem is
@@ -356,9 +373,13 @@ def _segments(path: Path, logs: list[str], names: list[str], problems: list[tupl
     based.sort()
     wanted = set(logs)
     ends = [*(base for base, _ in based[1:]), None]
-    segments = [SegmentFile(path, n, end, end is None) for (_, n), end in zip(based, ends, strict=False) if n in wanted]
+    segments = [
+        SegmentFile(path, n, end, end is None, sizes.get(n))
+        for (_, n), end in zip(based, ends, strict=False)
+        if n in wanted
+    ]
     others = sorted(wanted.difference(n for _, n in based))
     if based and len(logs) > 1:  # Kafka names segments by 20 digits
         problems += [(n, "not_a_segment", f"{n}: not read, because its name is not a base offset") for n in others]
         return segments
-    return segments + [SegmentFile(path, n) for n in others]
+    return segments + [SegmentFile(path, n, size=sizes.get(n)) for n in others]

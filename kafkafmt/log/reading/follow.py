@@ -15,14 +15,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ...errors import KafkaFormatError
+from ...paths import Location, check_local
 from ...types import BatchTable, Buffer, last_offset, last_offsets
+from ..format import files
 from ..format.files import FileView
 from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
@@ -42,7 +43,7 @@ class Follower:
     ----------
     directory : PartitionDir
         The partition.
-    paths : collection of Path
+    paths : collection of Path or UrlPath
         The paths that are passed to `discover` to find the partition again.
     selection : Selection, optional
         Which records to deliver. By default, all data records from the log start offset onwards.
@@ -64,12 +65,13 @@ class Follower:
     def __init__(
         self,
         directory: PartitionDir,
-        paths: Collection[Path],
+        paths: Collection[Location],
         selection: Selection = EVERYTHING,
         limits: ReadLimits = DEFAULT_LIMITS,
         *,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
+        check_local(directory.path, "followed")
         self.name: str = f"{directory.topic}-{directory.partition}"
         self.gone: bool = False
         self._paths = paths
@@ -158,11 +160,11 @@ class Follower:
         The values are the modification times of the directory and of the last segment, and the size
         of the last segment.
         """
-        folder = os.stat(self.log.directory.path)
+        folder = os.stat(str(self.log.directory.path))
         if self._segment is None:
             return (folder.st_mtime_ns,)
         try:
-            last = os.stat(self._segment.path)
+            last = os.stat(str(self._segment.path))
         except FileNotFoundError:
             return (folder.st_mtime_ns, -1)
         return folder.st_mtime_ns, last.st_mtime_ns, last.st_size
@@ -201,7 +203,7 @@ class Follower:
                 if error is not None and (not segment.last or self._is_damage(view, error)):
                     self._judge(segment)
         except FileNotFoundError:
-            if self.log.directory.path.exists():  # if the directory is missing, the next check reports it
+            if files.exists(self.log.directory.path):  # if the directory is missing, the next check reports it
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
+from ...paths import Location, input_path
+from ..format import files
 from .follow import Follower
 from .partition import OnDamage
 from .partition_dir import PartitionDir
+from .patterns import matching
 
 POLL = 0.2
 """Seconds between two checks of the last segment of each partition."""
@@ -107,11 +110,13 @@ class Followers:
             time.sleep(poll)
 
 
-def paths_to_follow(directory: PartitionDir, paths: Iterable[str | Path]) -> list[Path]:
+def paths_to_follow(directory: PartitionDir, paths: Iterable[str | os.PathLike[str]]) -> list[Location]:
     """Return the paths with which a partition can be found again.
 
     If `paths` contains `.log` files of the partition, return these files. If not, return the
     directory of the partition.
     """
-    named = [p for p in map(Path, paths) if p.is_file() and p.parent.resolve() == directory.path.resolve()]
+    given = [place for path in paths for place in matching(input_path(path))]
+    folder = files.real_path(directory.path)
+    named = [p for p in given if files.is_file(p) and files.real_path(p.parent) == folder]
     return named or [directory.path]

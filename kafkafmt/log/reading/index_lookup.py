@@ -7,13 +7,13 @@ only if the batch that it names is found in the log.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._backend import core
 from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
+from ...paths import Location
 from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
@@ -122,7 +122,7 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     return largest if found else None
 
 
-def _around(path: Path, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
+def _around(path: Location, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
     """Return the last index entry whose first field is at most `value`, and the entry after it.
 
     The bisection reads single entries until one block of entries is left. The bytes read are added

@@ -14,7 +14,6 @@ these conditions are true:
 from __future__ import annotations
 
 import errno
-import os
 
 from ...errors import StructureError
 from ..format import files
@@ -46,7 +45,7 @@ def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> 
 def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
     """Raise `UnavailableSegmentError` unless retention has removed `segment` since `directory` was listed."""
     try:
-        inode = os.stat(directory.path).st_ino
+        inode = files.inode(directory.path)
         _, names = files.list_directory(directory.path)
     except OSError as error:
         why = error.strerror or type(error).__name__
@@ -58,7 +57,7 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
             segment,
             "the file is missing, and its directory is not the one that was listed: it was replaced or unmounted",
         )
-    if os.path.lexists(segment.path):
+    if files.exists(segment.path):
         raise unavailable(
             segment,
             "the file is listed but cannot be opened (a link whose target does not exist, or not a regular file)",

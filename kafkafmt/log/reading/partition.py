@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator
 from functools import cached_property
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from ..._backend import core
 from ...constants import CONTROL_BIT, NO_END
 from ...errors import KafkaFormatError
+from ...paths import UrlPath
 from ...records import Chunk, RecordReader
 from ...types import COLUMNS, RecordColumns
+from ..format import files
 from ..format.files import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from .events import Events
@@ -133,7 +136,7 @@ class PartitionLog(PlannedLog):
         If `grouped` is True, one part can contain several extents, and also batches below `start`.
         Damage between the extents of a part is reported after the part.
         """
-        for segment in self.segments_in(start, end):
+        for segment in self._opened_ahead(start, end):
             rest: Remainder | None = None
             if segment.name not in self._plans:
                 rest = yield from self._in_one_pass(segment, start, end)
@@ -144,6 +147,26 @@ class PartitionLog(PlannedLog):
                 yield from self._segment_parts(events, start, end, on_damage, grouped)
             else:
                 yield from self._remaining_parts(segment, rest, start, end, on_damage, grouped)
+
+    def _opened_ahead(self, start: int, end: int) -> Iterator[SegmentFile]:
+        """Yield the segments to read. If they are not local, begin to open each of them before its turn."""
+        segments = self.segments_in(start, end)
+        if not isinstance(self.directory.path, UrlPath):
+            yield from segments
+            return
+        ahead: deque[SegmentFile] = deque()
+        try:
+            for segment in segments:
+                whole = segment.name not in self._stretches and start <= (segment.base_offset or 0)
+                files.open_ahead(segment.path, whole)
+                ahead.append(segment)
+                if len(ahead) > 1:
+                    yield ahead.popleft()
+            if ahead:
+                yield ahead.popleft()
+        finally:
+            for segment in ahead:
+                files.forget_ahead(segment.path)
 
     def _in_one_pass(self, segment: SegmentFile, start: int, end: int) -> Generator[Part, None, Remainder | None]:
         """Yield the batches of an unplanned segment, up to the first range that cannot be confirmed.

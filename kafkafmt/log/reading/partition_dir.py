@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from ...paths import Location
 from ..format import files
 from ..format.names import base_offset_of, file_name
 
@@ -21,7 +21,7 @@ class SegmentFile:
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or UrlPath
         Path of the directory. All segments of a partition share the object.
     name : str
         Name of the file.
@@ -40,13 +40,13 @@ class SegmentFile:
 
     __slots__ = ("_name", "_size", "base_offset", "folder", "last", "next_base")
 
-    folder: Path
+    folder: Location
     base_offset: int | None
     next_base: int | None
     last: bool
 
     def __init__(
-        self, folder: Path, name: str, next_base: int | None = None, last: bool = True, size: int | None = None
+        self, folder: Location, name: str, next_base: int | None = None, last: bool = True, size: int | None = None
     ) -> None:
         self.folder = folder
         self.base_offset = base_offset_of(name)
@@ -64,7 +64,7 @@ class SegmentFile:
         return file_name(self.base_offset)
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Location:
         """Path of the file."""
         return self.folder / self.name
 
@@ -105,7 +105,7 @@ class PartitionDir:
     ----------
     topic, partition : str and int
         Name of the topic and number of the partition, from the directory's name.
-    path : Path
+    path : Path or UrlPath
         Path of the directory.
     state : str
         "live", "delete", "stray" or "future", from the directory's name.
@@ -129,12 +129,12 @@ class PartitionDir:
     ignored : frozenset of str
         Names of files in the directory that salvage must not use.
     inode : int or None
-        Inode of the directory when it was listed.
+        Inode of the directory when it was listed. None for a URL.
     """
 
     topic: str
     partition: int
-    path: Path
+    path: Location
     state: str
     segments: list[SegmentFile]
     log_start: int = 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from ...constants import ENTRY_OVERHEAD, LENGTH_AT, MAGIC_AT, MAGIC_END, MAGIC_V2, MIN_LENGTHS
+from ...paths import Location
 from ..format.files import FileView
 from ..format.names import base_offset_of, parse_partition_name
 from .search import Search
@@ -55,7 +55,7 @@ def packing_of_content(head: bytes) -> str | None:
     return "bzip2" if _BZIP2.match(head) else None
 
 
-def packing(path: Path) -> str | None:
+def packing(path: Location) -> str | None:
     """Return a phrase for messages that names the format of a compressed or packed file, or None for other files."""
     with FileView(path) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
@@ -89,7 +89,7 @@ def _stems(names: list[str]) -> list[tuple[str, str]]:
     ]
 
 
-def has_valid_batch(path: Path) -> bool:
+def has_valid_batch(path: Location) -> bool:
     """Return whether a file has a valid batch in its first 16 MiB.
 
     The result is False for a file that is missing, unreadable or packed.
@@ -125,7 +125,7 @@ def _by_length(view: FileView) -> Iterator[int]:
         position += ENTRY_OVERHEAD + length
 
 
-def starts_with_batch(path: Path) -> bool:
+def starts_with_batch(path: Location) -> bool:
     """Return whether a file starts with a valid batch."""
     with FileView(path) as view:
         return Search(view).valid(0)

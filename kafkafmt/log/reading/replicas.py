@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+from ...paths import Location
 from .partition import PartitionLog
 from .partition_dir import PartitionDir
 
@@ -18,15 +18,15 @@ class DuplicatePartitionError(ValueError):
         Name of the topic.
     partition : int
         Number of the partition.
-    paths : tuple of Path
+    paths : tuple of Path or UrlPath
         The directories that contain the partition.
     """
 
     topic: str
     partition: int
-    paths: tuple[Path, ...]
+    paths: tuple[Location, ...]
 
-    def __init__(self, topic: str, partition: int, paths: tuple[Path, ...]) -> None:
+    def __init__(self, topic: str, partition: int, paths: tuple[Location, ...]) -> None:
         self.topic, self.partition, self.paths = topic, partition, paths
         super().__init__(f'{self.problem}; open only one of the two directories, or pass replicas="longest"')
 

@@ -117,6 +117,8 @@ class Walker:
             yield from self._mapped_tables(self.view.data, position, end)
             return
         step = self.first_read
+        if step >= len(self._buffer):  # otherwise the reader may stop soon
+            self.view.expect(position, end)
         while position < end:
             at = position - self._buffer_at
             read = not 0 <= at < self._buffered

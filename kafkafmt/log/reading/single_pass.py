@@ -130,6 +130,7 @@ class SinglePass:
         if self._view.data is None:
             self._buffer = aligned_buffer(largest)
         self._table = np.empty(min(largest, MAX_RANGE_BYTES) // SMALLEST_BATCH + 1, BATCH_DTYPE)
+        self._view.expect(ranges[0].start.position, ranges[-1].end.position)
         expected = base
         for i, found in enumerate(ranges):
             part = self._confirmed(found, expected, dense=bounded and not self._compacted)

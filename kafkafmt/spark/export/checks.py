@@ -9,16 +9,17 @@ from pathlib import Path
 
 from ...log import PartitionDir
 from ...log.auditing.salvage_output import OutputPlaceError
-from ...paths import local_path
+from ...paths import UrlPath, input_path
 
 
-def check_place(output: Path, inputs: Iterable[str | PathLike[str]]) -> None:
+def check_place(output: Path, inputs: Iterable[str | PathLike[str] | UrlPath]) -> None:
     """Raise OutputPlaceError if writing `output` would affect an input or an important directory.
 
     `output` must not be inside an input or contain an input. It must not contain the current
     directory or the home directory.
     """
-    for path in dict.fromkeys(Path(local_path(p)).resolve() for p in inputs):
+    places = [input_path(p) for p in inputs]
+    for path in dict.fromkeys(p.resolve() for p in places if not isinstance(p, UrlPath)):
         if output == path or output.is_relative_to(path):
             raise OutputPlaceError(str(output), f"is inside {path}, which is an input; choose another directory")
         if path.is_relative_to(output):

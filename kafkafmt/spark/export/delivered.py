@@ -7,10 +7,9 @@ driver decides whether retention has removed a missing file.
 
 from __future__ import annotations
 
-import os
-
 from ...constants import MAX_OFFSET
 from ...log import PartitionDir, PartitionLog, SegmentFile
+from ...log.format import files
 from ...log.format.files import FileView
 from ...log.reading.index_lookup import batch_at
 from ...log.reading.missing import check_retention, unavailable
@@ -85,7 +84,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 
     Raise an OSError if the driver does not confirm that retention removed the segment.
     """
-    if os.path.lexists(segment.path):
+    if files.exists(segment.path):
         raise unavailable(
             segment,
             f"the file exists on the driver, but not on host {host}: the path refers to another directory on that host",

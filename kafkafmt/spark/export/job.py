@@ -227,16 +227,19 @@ class Export:
     def _find_transactions(self, context: Any, works: Iterable[Work]) -> None:
         """Find the transactions of whole partitions in a Spark job, and report those in doubt."""
         wanted = [work for work in works if not work.log.knows_transactions]
-        limits = self._limits
+        if not wanted:
+            return
+        limits, started = self._limits, perf_counter()
 
         def find(item: tuple[int, PartitionDir]) -> tuple[int, Transactions]:
             return item[0], transactions_in_task(item[1], limits)
 
         tasks = [[(i, work.log.directory)] for i, work in enumerate(wanted)]
-        for i, found in run_job(
-            context, tasks, find, lambda item, _: JobProgress(_size(item[1])), "kafkafmt: transactions", lambda _: True
-        ):
+        description = f"kafkafmt export: find the transactions of {len(wanted)} partitions"
+        for i, found in run_job(context, tasks, find, lambda item, _: JobProgress(_size(item[1])), description):
             wanted[i].log.transactions = found
+        read = sum(_size(work.log.directory) for work in wanted)
+        self._note_step("finding transactions", len(tasks), read, 0, started)
         self._check_transactions(wanted)
 
     def _plan(self, context: Any, wanted: list[tuple[Work, SegmentFile]], show: Progress) -> None:

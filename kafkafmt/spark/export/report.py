@@ -14,6 +14,7 @@ from ...log import Damage, Finding
 from ...log.auditing.reports import damage_dict
 from ...log.reading.transactions import Doubt
 from ...notebook import html_table
+from ...paths import Location, UrlPath
 from .options import ExportOptions
 
 
@@ -82,7 +83,7 @@ class PartitionExport:
 
     topic: str
     partition: int
-    path: Path
+    path: Location
     log_start_offset: int
     read: PartitionRead
     written: PartitionWritten
@@ -129,7 +130,7 @@ class LeftOutPartition:
 
     topic: str
     partition: int
-    path: Path
+    path: Location
     reason: str
 
 
@@ -293,4 +294,4 @@ def _json_value(value: Any) -> Any:
         return [_json_value(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds")
-    return str(value) if isinstance(value, Path) else value
+    return str(value) if isinstance(value, Path | UrlPath) else value

@@ -23,8 +23,8 @@ from ..option_text import (
     OptionError,
     check_names,
     flag_of,
+    input_of,
     json_value,
-    path_of,
     seconds_of,
     size_of,
     whole_number,
@@ -249,7 +249,7 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
         paths = [options["path"], *paths]
     if not paths:
         raise OptionError("no path was given; pass log directories, partition directories or .log files to .load()")
-    return tuple(dict.fromkeys(path_of(p) for p in paths))
+    return tuple(dict.fromkeys(input_of(p) for p in paths))
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:

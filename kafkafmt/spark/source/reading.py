@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -131,7 +130,7 @@ def warn(directory: PartitionDir, damage: Damage) -> None:
         if damage.empty
         else f"offsets {_or_open(damage.first_offset)} to {_or_open(damage.last_offset)} are omitted"
     )
-    where = f"{Path(directory.path, damage.file)}, {damage.length} damaged bytes at position {damage.position}"
+    where = f"{directory.path / damage.file}, {damage.length} damaged bytes at position {damage.position}"
     say(f"{directory.topic}-{directory.partition}: {lost}: {where}: {damage.message}")
 
 

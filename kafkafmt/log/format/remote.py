@@ -1,0 +1,217 @@
+"""Read byte ranges of a file that is not local, some of them ahead and in parallel.
+
+A request takes 10 to 100 ms before the first byte arrives, whatever its size. Therefore small reads
+fetch more than was asked for, and a reader that goes through a file has several large requests open
+at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_right
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from ...paths import UrlPath
+from ...types import Buffer
+from .stores import store_of
+
+FIRST_BYTES = 64 << 10
+"""Number of bytes that opening a file fetches. Most index files of small segments are not larger."""
+LEAST_BYTES = 256 << 10
+"""Smallest range that a read fetches."""
+WHOLE_BYTES = 4 << 20
+"""A file up to this size is fetched completely when more than its first bytes are read."""
+REQUEST_BYTES = 8 << 20
+"""Largest range of one request."""
+AHEAD_BYTES = 64 << 20
+"""Number of bytes that are fetched ahead of a sequential reader. At 50 ms a request, this allows 1 GB/s."""
+KEPT_BYTES = 4 << 20
+"""Number of bytes before the position of a sequential reader that are kept."""
+KEPT_BLOCKS = 64
+"""Largest number of blocks that are kept, if they are not read in order."""
+THREADS = 32
+
+NEXT_BYTES = 32 << 20
+"""Number of bytes of the next segment that are fetched before its turn."""
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+_opened: dict[tuple[int, UrlPath], Future[RemoteFile]] = {}
+_lock = threading.Lock()
+
+
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads of this process that send requests."""
+    with _lock:
+        process = os.getpid()  # threads do not survive a fork
+        if process not in _pools:
+            _pools.clear()
+            _pools[process] = ThreadPoolExecutor(THREADS, "kafkafmt-read")
+        return _pools[process]
+
+
+def open_ahead(path: UrlPath, size: int) -> None:
+    """Begin to open a file and to fetch its first `size` bytes. `open_file` then returns it without delay."""
+    key = os.getpid(), path
+    pool = _pool()
+    with _lock:
+        if key not in _opened:
+            _opened[key] = pool.submit(_opened_with, path, size)
+
+
+def forget_ahead(path: UrlPath) -> None:
+    """Close a file that was opened ahead, but was not read."""
+    with _lock:
+        found = _opened.pop((os.getpid(), path), None)
+    if found is not None and not found.cancel():
+        found.add_done_callback(_close)
+
+
+def open_file(path: UrlPath) -> RemoteFile:
+    """Open a file, or return the file that was opened ahead. A missing file raises FileNotFoundError."""
+    with _lock:
+        found = _opened.pop((os.getpid(), path), None)
+    return RemoteFile(path) if found is None else found.result()
+
+
+def _opened_with(path: UrlPath, size: int) -> RemoteFile:
+    file = RemoteFile(path)
+    file.fetch(0, min(size, file.size))
+    return file
+
+
+def _close(file: Future[RemoteFile]) -> None:
+    if file.exception() is None:
+        file.result().close()
+
+
+class _Block:
+    """A range of a file that was fetched or is being fetched."""
+
+    __slots__ = ("data", "end", "start")
+
+    def __init__(self, start: int, end: int, data: Future[Buffer] | Buffer) -> None:
+        self.start, self.end, self.data = start, end, data
+
+    def bytes(self) -> memoryview:
+        if isinstance(self.data, Future):
+            self.data = self.data.result()
+        return memoryview(self.data).cast("B")
+
+
+class RemoteFile:
+    """An open file that is not local.
+
+    Parameters
+    ----------
+    path : UrlPath
+        URL of the file. A missing file raises FileNotFoundError.
+
+    Attributes
+    ----------
+    size : int
+        Size of the file in bytes when it was opened.
+    bytes_fetched, requests : int
+        Number of bytes that were requested, and number of requests.
+    """
+
+    def __init__(self, path: UrlPath) -> None:
+        self._path = path
+        self._store = store_of(path)
+        status, data = self._store.begin(path, FIRST_BYTES)
+        self.size: int = status.size
+        self._version = status.version
+        self.requests: int = 1
+        self.bytes_fetched: int = len(data)
+        self._blocks: list[_Block] = [_Block(0, len(data), data)] if len(data) else []
+        self._expected = (0, 0)
+        self._read_to = -1
+        self._ahead = 0
+
+    def expect(self, start: int, end: int) -> None:
+        """Begin to fetch the bytes [start, end), which will be read in order."""
+        self._expected = start, min(end, self.size)
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """Fill `target` with bytes of the file, starting at `position`. Return their number.
+
+        Fewer bytes than `target` has are read only at the end of the file.
+        """
+        end = min(position + len(target), self.size)
+        if position >= end:
+            return 0
+        self._request(position, end)
+        at = position
+        while at < end:
+            block = self._block_at(at)
+            if block is None:  # it was dropped, because the range has more blocks than are kept
+                self.fetch(at, end)
+                continue
+            data = block.bytes()[at - block.start : end - block.start]
+            if not len(data):  # the file became shorter
+                break
+            target[at - position : at - position + len(data)] = data
+            at += len(data)
+        self._read_to = at
+        return at - position
+
+    def close(self) -> None:
+        """Cancel the requests that have not begun."""
+        for block in self._blocks:
+            if isinstance(block.data, Future):
+                block.data.cancel()
+        self._blocks = []
+
+    def _request(self, start: int, end: int) -> None:
+        """Request what is missing of the bytes [start, end), and what will be read after them."""
+        low, high = self._expected
+        if low <= start < high:
+            self._forget(start - KEPT_BYTES)
+            self._extend(start, max(end, min(high, end + AHEAD_BYTES)), min(REQUEST_BYTES, high - end))
+        elif self.size <= WHOLE_BYTES:
+            self.fetch(0, self.size)
+        elif self._read_to - LEAST_BYTES <= start <= self._read_to + LEAST_BYTES:
+            self._ahead = min(max(2 * self._ahead, LEAST_BYTES), AHEAD_BYTES)
+            self._forget(start - KEPT_BYTES)
+            self._extend(start, min(self.size, end + self._ahead), self._ahead // 2)
+        else:
+            self._ahead = 0
+            del self._blocks[:-KEPT_BLOCKS]
+            self.fetch(start, max(end, min(start + LEAST_BYTES, self.size)))
+
+    def _extend(self, start: int, end: int, least: int) -> None:
+        """Request the bytes [start, end), but wait until `least` of them are missing, to save requests.
+
+        At the end of what will be read, do not wait.
+        """
+        reached = start
+        while (block := self._block_at(reached)) is not None:
+            reached = block.end
+        if reached < end and (end - reached >= least or end in (self.size, self._expected[1])):
+            self.fetch(reached, end)
+
+    def fetch(self, start: int, end: int) -> None:
+        """Request the missing parts of the bytes [start, end)."""
+        while start < end:
+            block = self._block_at(start)
+            if block is not None:
+                start = block.end
+                continue
+            i = bisect_right(self._blocks, start, key=lambda b: b.start)
+            stop = min(end, start + REQUEST_BYTES, *(b.start for b in self._blocks[i : i + 1]))
+            self._blocks.insert(i, _Block(start, stop, _pool().submit(self._read, start, stop)))
+            self.requests += 1
+            self.bytes_fetched += stop - start
+            start = stop
+
+    def _read(self, start: int, end: int) -> Buffer:
+        return self._store.read(self._path, start, end, self._version)
+
+    def _block_at(self, position: int) -> _Block | None:
+        i = bisect_right(self._blocks, position, key=lambda b: b.start) - 1
+        return self._blocks[i] if i >= 0 and position < self._blocks[i].end else None
+
+    def _forget(self, position: int) -> None:
+        """Drop the blocks before a position."""
+        while self._blocks and self._blocks[0].end <= position:
+            self._blocks.pop(0)

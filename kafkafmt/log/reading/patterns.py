@@ -1,0 +1,54 @@
+"""Expand paths that contain wildcards."""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import glob
+
+from ...paths import Location, UrlPath
+from ..format import files
+
+
+def matching(path: Location) -> list[Location]:
+    """Return the paths that a path with wildcards matches, in ascending order.
+
+    A path without wildcards is returned unchanged, and so is a path that exists as it is written.
+    `*`, `?` and `[...]` are the wildcards; they do not match slashes. Raise FileNotFoundError if
+    nothing matches.
+    """
+    if not glob.has_magic(str(path)) or files.exists(path):
+        return [path]
+    if isinstance(path, UrlPath):
+        found: list[Location] = list(_matching_urls(path))
+    else:
+        found = [type(path)(name) for name in sorted(glob.glob(str(path)))]
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "nothing matches the pattern", str(path))
+    return found
+
+
+def _matching_urls(path: UrlPath) -> list[UrlPath]:
+    """Return the URLs of files and directories that match a pattern, in ascending order."""
+    root = path
+    while root.key:
+        root = root.parent
+    found, unchecked = [root], False
+    for part in path.key.split("/"):
+        if not glob.has_magic(part):
+            found, unchecked = [folder / part for folder in found], True
+            continue
+        children = []
+        for folder in found:
+            try:
+                directories, names = files.list_directory(folder)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            hidden = part.startswith(".")
+            children += [
+                folder / name
+                for name in sorted([*directories, *names])
+                if fnmatch.fnmatchcase(name, part) and (hidden or not name.startswith("."))
+            ]
+        found, unchecked = children, False
+    return [place for place in found if not unchecked or files.exists(place)]
