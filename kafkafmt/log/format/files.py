@@ -97,7 +97,11 @@ class FileView:
         counted.
     data : numpy.ndarray of uint8, or None
         The content of the mapped file. None if the file is not mapped or is empty.
+    least_read : int
+        Number of bytes that even the smallest read fetches. 0 for a local file.
     """
+
+    least_read: int = 0
 
     def __init__(self, path: str | os.PathLike[str] | UrlPath, mapped: bool = False) -> None:
         self.bytes_read: int = 0
@@ -113,6 +117,7 @@ class FileView:
                 raise ValueError(f"{path}: only local files can be memory-mapped; pass mapped=False")
             self.path, self._remote = path, remote.open_file(path)
             self.size: int = self._remote.size
+            self.least_read = remote.LEAST_BYTES
             self._count_requests(self._remote)
             return
         self.path = Path(path)

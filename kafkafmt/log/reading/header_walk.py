@@ -8,6 +8,7 @@ last batch of the file are checked too: their offsets show whether a segment is 
 from __future__ import annotations
 
 import struct
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from ...constants import (
     MIN_LENGTHS,
     TRANSACTIONAL_BIT,
 )
-from ...types import BATCH_DTYPE, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, last_offsets
 from ..format.files import FileView, aligned_buffer
 from .part_builder import TABLE_ROWS
 
@@ -35,6 +36,8 @@ MARKER_SIZE = 78
 """Size of a batch that ends a transaction, in bytes. A longer batch is not a marker."""
 BLOCK = 256 << 10
 """Size of a block, in bytes."""
+REMOTE_BLOCK = 4 << 20
+"""Size of a block of a file that is not local, in bytes. Each block is a request."""
 _HEADER = struct.Struct(">qiibIhiqqq")
 
 
@@ -88,9 +91,15 @@ class HeaderWalk:
         self.truncated: bool = False
         self._end = end
         self._limit = limit
-        self._small = 0
+        self._small_batch = max(SMALL_BATCH, view.least_read)
+        self._block = BLOCK if not view.least_read else REMOTE_BLOCK
+        self._small = FEW_BATCHES if view.least_read else 0
         self._buffer = aligned_buffer(0)
-        self._table = np.empty(0, BATCH_DTYPE)
+
+    @cached_property
+    def _headers(self) -> BatchTable:
+        """The table that the headers of a block are read into."""
+        return np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def read(self) -> list[TransactionalBatch] | None:
         """Read the next header, or the headers of the next block.
@@ -101,8 +110,8 @@ class HeaderWalk:
         Raises
         ------
         UnclearHeadersError
-            A header is impossible, offsets do not increase, or a batch that may be a marker is damaged. Also raised
-        for a wrapper message, whose offset is not protected by a CRC.
+                A header is impossible, offsets do not increase, a batch that may be a marker is
+            damaged, or there is a wrapper message, whose offset is not protected by a CRC.
         """
         if self.position >= self._end:
             return None
@@ -133,7 +142,7 @@ class HeaderWalk:
         if delta < 0 or last > self._limit:
             raise UnclearHeadersError
         position = self.position
-        self._small = self._small + 1 if size <= SMALL_BATCH else 0
+        self._small = self._small + 1 if size <= self._small_batch else 0
         if size <= MARKER_SIZE or position == 0 or size == left:
             self._check(position, size)
         self.position, self.last = position + size, last
@@ -144,9 +153,7 @@ class HeaderWalk:
 
     def _check(self, position: int, size: int) -> None:
         """Check the CRC of one batch."""
-        if not len(self._table):
-            self._table = np.empty(TABLE_ROWS, BATCH_DTYPE)
-        scan = core.scan_batches(self.view.read(position, size), self._table[:1])
+        scan = core.scan_batches(self.view.read(position, size), self._headers[:1])
         if scan.error is not None or scan.count != 1 or scan.position != size:
             raise UnclearHeadersError
 
@@ -156,16 +163,16 @@ class HeaderWalk:
         Return None if there are none, because the next batch is larger than a block.
         """
         if not len(self._buffer):
-            self._buffer = aligned_buffer(BLOCK)
-        block = self._buffer[: min(BLOCK, self._end - self.position)]
+            self._buffer = aligned_buffer(self._block)
+        block = self._buffer[: min(self._block, self._end - self.position)]
         got = self.view.read_into(block, self.position)
-        scan = core.scan_batches(block, self._table, 0, got)
+        scan = core.scan_batches(block, self._headers, 0, got)
         if scan.error is not None:
             raise UnclearHeadersError
         if not scan.count:
             self._small = 0
             return None
-        rows = self._table[: scan.count]
+        rows = self._headers[: scan.count]
         lasts = last_offsets(rows)
         before = np.concatenate(([self.last], lasts[:-1]))
         wrong = (rows["base_offset"] <= before) | (rows["last_offset_delta"] < 0)
@@ -179,6 +186,6 @@ class HeaderWalk:
         ]
         self.position, self.last = self.position + scan.position, int(lasts[-1])
         self.first = int(rows["base_offset"][0]) if self.first is None else self.first
-        if scan.position // scan.count > SMALL_BATCH:
+        if scan.position // scan.count > self._small_batch:
             self._small = 0
         return found
