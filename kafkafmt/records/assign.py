@@ -110,9 +110,9 @@ def assign_offsets(
         Offsets cannot be assigned to a batch. `InvalidError.code` is "record_count" if a last
         offset delta is negative, "format_0_wrapper" if a wrapper message has magic 0 (its inner
         messages contain absolute offsets), or "inner_offsets" if the last inner offset of a wrapper
-        message is outside the range from 0 to 2**31 - 1.
+        message is outside the range from 0 to ``2**31 - 1``.
     OverflowError
-        An offset would exceed 2**63 - 2 (`OffsetOverflowError`), or `leader_epoch` does not fit
+        An offset would exceed ``2**63 - 2`` (`OffsetOverflowError`), or `leader_epoch` does not fit
         into an int32.
     TypeError, ValueError
         Another argument is wrong, or the buffer is read-only.

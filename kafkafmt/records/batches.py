@@ -220,7 +220,7 @@ class Batch:
         """Sequence number of the last offset; -1 if the base sequence is -1.
 
         It is computed as in Kafka's ``DefaultRecordBatch.lastSequence``, from the base sequence and
-        the last offset delta. Sequence numbers wrap from 2**31 - 1 to 0. As in Java, the arithmetic
+        the last offset delta. Sequence numbers wrap from ``2**31 - 1`` to 0. As in Java, the arithmetic
         uses int32, even if a field of a corrupted batch is negative.
         """
         base, delta = self.base_sequence, self._int("last_offset_delta")
@@ -327,6 +327,7 @@ class Batch:
         Returns
         -------
         iterator of Record
+            The records in the order of the batch.
 
         Raises
         ------

@@ -125,6 +125,7 @@ def convert(
     Returns
     -------
     Converted
+        The batches in the target format.
 
     Raises
     ------
@@ -297,6 +298,7 @@ def recompress(
     Returns
     -------
     Recompressed
+        The batches with the target codec.
 
     Raises
     ------

@@ -66,6 +66,7 @@ def read(
     Returns
     -------
     pyspark.sql.DataFrame
+        One row per record.
 
     Raises
     ------

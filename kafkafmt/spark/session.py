@@ -122,6 +122,7 @@ def make_session(
     Returns
     -------
     pyspark.sql.SparkSession
+        The session.
 
     Raises
     ------

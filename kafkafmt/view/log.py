@@ -92,6 +92,7 @@ class Log:
         Returns
         -------
         Groups
+            The groups, their members and their committed offsets.
 
         Raises
         ------
@@ -133,9 +134,22 @@ class Log:
         ----------
         topics : str or iterable of str, optional
             Topic globs. By default all topics except Kafka's internal topics (``__…``).
-        start, start_time, on_error, control, below_log_start, isolation
-            Which records are selected in the partitions that exist now. `Partition.records`
-            describes these parameters. Partitions that are created later are read from their start.
+        start : int, optional
+            Offset of the first record. A negative value counts back from the end of the log. By
+            default the log start offset. Partitions that are created later are read from their
+            start.
+        start_time : int or timezone-aware datetime, optional
+            Replace `start` with the first offset whose record has this timestamp or a later one. An
+            int is a number of milliseconds since 1970-01-01 UTC.
+        on_error : {"fail", "skip"}, default "fail"
+            "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
+            `Partition.damaged`.
+        control : bool, default False
+            Include control records (transaction markers).
+        below_log_start : bool, default False
+            Include records below the log start offset.
+        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+            "read_committed" omits aborted records.
         poll : float, default 0.2
             Seconds between two checks of the files. New partitions are found within about 3
             seconds.

@@ -82,6 +82,7 @@ def discover(paths: Iterable[str | os.PathLike[str]], replicas: str | None = Non
     Returns
     -------
     Discovery
+        The partitions, and messages about files that are not read.
 
     Raises
     ------
