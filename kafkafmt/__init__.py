@@ -47,6 +47,7 @@ from .log import (
     WrongProcessError,
 )
 from .log.reading.choice import PartitionNotFoundError
+from .log.reading.group_choice import GroupNotFoundError
 from .log.reading.seek import Position
 from .records import (
     BatchBuilder,
@@ -118,6 +119,7 @@ __all__ = [
     "DuplicatePartitionError",
     "ExportReport",
     "Finding",
+    "GroupNotFoundError",
     "Groups",
     "InvalidError",
     "KafkaFormatError",

@@ -83,9 +83,9 @@ class TooLargeError(KafkaFormatError):
 
 
 class OffsetOverflowError(OverflowError, ValueError):
-    """Raised when offsets to be assigned would exceed 2**63 - 2.
+    """Raised when offsets to be assigned would exceed ``2**63 - 2``.
 
-    An offset of 2**63 - 1 would not leave an offset for the next record.
+    An offset of ``2**63 - 1`` would not leave an offset for the next record.
 
     Attributes
     ----------

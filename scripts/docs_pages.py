@@ -5,6 +5,7 @@ Some are Markdown files outside of docs/, whose links are adapted. The reference
 
 from __future__ import annotations
 
+import inspect
 import posixpath
 import re
 from pathlib import Path
@@ -77,7 +78,8 @@ def command_help(command: click.Command, context: click.Context) -> list[str]:
     for parameter in command.params:
         names, meaning = parameter.get_help_record(context) or ("", "")
         if meaning:
-            lines.append(f"| `{names}` | {escaped(' '.join(meaning.split()))} |")
+            codes = ", ".join(f"`{name}`" for name in names.split(", "))
+            lines.append(f"| {codes} | {escaped(' '.join(meaning.split()))} |")
     example = getattr(command, "epilog", None)
     if example:
         label, _, text = example.removeprefix("\b\n").partition(": ")
@@ -88,7 +90,7 @@ def command_help(command: click.Command, context: click.Context) -> list[str]:
 def help_text(command: click.Command) -> list[str]:
     """Return a command's help as Markdown paragraphs."""
     lines = []
-    for paragraph in re.split(r"\n\s*\n", (command.help or "").strip()):
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
         if paragraph.startswith("\b"):  # click prints such a paragraph line by line
             lines += ["```text", paragraph.removeprefix("\b").strip("\n"), "```\n"]
         else:
@@ -102,6 +104,6 @@ def escaped(text: str) -> str:
     return "".join(part if part.startswith("`") else re.sub(r"([*_<\[|])", r"\\\1", part) for part in parts)
 
 
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Repair types such as "bytes-like", which mkdocstrings formats as a subtraction."""
-    return re.sub(r"((?:<span[^>]*>)?(?:bytes|array|path)(?:</span>)?) - (?=like)", r"\1-", html)
+    return re.sub(r"((?:<span[^>]*>)?(?:bytes|array|path)(?:</span>)?) - (?=like)", r"\1-", output)

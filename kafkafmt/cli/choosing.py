@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import click
 
-from ..log import Damage, DamagedLogError, Discovery, NoLogError, PartitionDir, PartitionLog, discover
+from ..log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, discover
 from ..log.reading.choice import PartitionNotFoundError, choose_partitions
-from ..log.reading.groups import GROUPS_TOPIC, GroupState, read_group_state
-from ..log.reading.record_selection import OffsetBound, Selection
-from ..log.reading.selection import like
+from ..log.reading.group_choice import GroupNotFoundError, choose_from_group, read_groups
+from ..log.reading.groups import GroupState
+from ..log.reading.record_selection import Selection
 from .output import tell
 
 ONLY_OTHERS = (
@@ -104,53 +104,28 @@ def choose_range(
     if group is None:
         return Choice(chosen, selection)
     if selection.start is not None:
-        raise click.UsageError("--group sets the start of the range; with --group, -o must have the form :TO")
-    state, damaged = read_groups(found)
-    committed = state.committed(group)
-    if not committed:
-        known = like(group, {c.group for c in state.offsets})
-        raise NotThereError(f"group {group!r} has not committed any offsets: {known}")
-    group_topics = {topic for topic, _ in committed}
-    kept = [d for d in chosen if d.topic in group_topics]
-    if not kept:
-        names = ", ".join(sorted(group_topics))
-        raise NotThereError(f"group {group!r} has not committed any offsets for the selected topics, only for {names}")
-    for d in kept:
-        _tell_start(d, group, committed.get(d.key))
-    return Choice(kept, replace(selection, start=OffsetBound("group", committed=committed)), damaged)
+        raise click.UsageError("--group sets the start; with --group, -o must have the form :TO")
+    report = _DamageReport()
+    try:
+        partitions, selection = choose_from_group(found, chosen, group, selection, report, tell)
+    except GroupNotFoundError as error:
+        raise NotThereError(str(error)) from None
+    return Choice(partitions, selection, report.damaged)
 
 
-def _tell_start(directory: PartitionDir, group: str, offset: int | None) -> None:
-    """If a partition is not read from a committed offset of the group, print the reason."""
-    name = f"{directory.topic}-{directory.partition}"
-    if offset is None:
-        tell(f"{name}: group {group} has not committed an offset; reading starts at the log start offset")
-    elif offset < directory.log_start_offset:
-        start = directory.log_start_offset
-        tell(
-            f"{name}: the committed offset {offset} of group {group} is below the log start offset; reading starts at {start}"
-        )
+class _DamageReport:
+    """Callback that prints damage of `__consumer_offsets`, and notes that there was damage."""
 
+    def __init__(self) -> None:
+        self.damaged = False
 
-def read_groups(found: Discovery) -> tuple[GroupState, bool]:
-    """Return the state of all consumer groups, and True if damage may have hidden a part of it.
-
-    Damage is reported on stderr.
-    """
-    directories = [d for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
-    if not directories:
-        raise NoLogError(
-            f"PATH does not contain a partition of {GROUPS_TOPIC}, the topic that stores the offsets of consumer groups"
-        )
-    damaged: list[Damage] = []
-
-    def skip(log: PartitionLog, damage: Damage) -> None:
-        damaged.append(damage)
+    def __call__(self, log: PartitionLog, damage: Damage) -> None:
+        self.damaged = True
         error = DamagedLogError(damage, str(log.directory.path))
         tell(f"skipped: {error.message}; newer committed offsets may be missing")
 
-    logs = (PartitionLog(d, tell=tell) for d in directories)
-    state = read_group_state(logs, skip)
-    if state.unreadable:
-        tell(f"{state.unreadable} records of {GROUPS_TOPIC} have an unknown format and were skipped")
-    return state, bool(damaged)
+
+def read_all_groups(found: Discovery) -> tuple[GroupState, bool]:
+    """Return the state of all consumer groups, and whether damage may make it incomplete."""
+    report = _DamageReport()
+    return read_groups(found.partitions, report, tell), report.damaged

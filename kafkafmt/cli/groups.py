@@ -10,7 +10,7 @@ from ..constants import NO_TIMESTAMP
 from ..log.reading.groups import CommittedOffset, Group, GroupState, Member, groups_dict
 from ..log.reading.selection import like
 from ..text import encode_json
-from .choosing import NotThereError, find, read_groups
+from .choosing import NotThereError, find, read_all_groups
 from .options import format_option, paths_argument, replicas_option
 from .output import EXIT_DAMAGE, moment, show_table, tell
 
@@ -38,7 +38,7 @@ def groups(
     specify the log directories of all brokers, and --replicas longest. Offsets that were committed
     in a transaction are included if the transaction was committed.
     """
-    state, damaged = read_groups(find(paths, replicas))
+    state, damaged = read_all_groups(find(paths, replicas))
     if names:
         _keep(state, names)
     if output_format == "json":

@@ -95,6 +95,7 @@ def read_coordinator_record(topic: str, key: bytes, value: bytes | None) -> Coor
     Returns
     -------
     CoordinatorRecord
+        The type, key and value of the record.
 
     Raises
     ------

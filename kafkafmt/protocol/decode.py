@@ -132,7 +132,7 @@ def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedF
 
     Parameters
     ----------
-    stream : binary stream with a method ``read1``
+    stream : binary stream with the method read1
         Frames, each of which starts with its size.
     waiting : Correlation
         Object to which the requests are added, so that `decode_responses` can match responses to
@@ -171,7 +171,7 @@ def decode_responses(
 
     Parameters
     ----------
-    stream : binary stream with a method ``read1``
+    stream : binary stream with the method read1
         Frames, each of which starts with its size.
     waiting : Correlation
         Requests to which the responses are matched by correlation id.

@@ -114,9 +114,9 @@ def assign_offsets(
         - "format_0_wrapper": a wrapper message has magic 0, so its inner messages contain absolute
           offsets.
         - "inner_offsets": the last inner offset of a wrapper message is not between 0 and
-          2**31 - 1.
+          ``2**31 - 1``.
     OverflowError
-        An offset would exceed 2**63 - 2 (`OffsetOverflowError`), or `leader_epoch` does not fit
+        An offset would exceed ``2**63 - 2`` (`OffsetOverflowError`), or `leader_epoch` does not fit
         into an int32.
     TypeError, ValueError
         Another argument is wrong, or the buffer is read-only.

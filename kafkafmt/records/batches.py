@@ -221,7 +221,7 @@ class Batch:
         """Sequence number of the last offset; -1 if the base sequence is -1.
 
         The sequence number is computed from the base sequence and the last offset delta, as in
-        Kafka's ``DefaultRecordBatch.lastSequence``. Sequence numbers wrap from 2**31 - 1 to 0. As
+        Kafka's ``DefaultRecordBatch.lastSequence``. Sequence numbers wrap from ``2**31 - 1`` to 0. As
         in Java, the arithmetic uses int32, even if a field of a corrupted batch is negative.
         """
         base, delta = self.base_sequence, self._int("last_offset_delta")
@@ -328,6 +328,7 @@ class Batch:
         Returns
         -------
         iterator of Record
+            The records in the order of the batch.
 
         Raises
         ------

@@ -94,13 +94,13 @@ class BatchBuilder:
 
     Attributes
     ----------
-    append : ``append(key, value, timestamp=-1, headers=(), offset=None) -> bool``
+    append : append(key, value, timestamp=-1, headers=(), offset=None) -> bool
         Append a record and return True. If the record does not fit into the current batch, return
         False and append nothing.
-    extend : ``extend(records, start=0) -> int``
+    extend : extend(records, start=0) -> int
         Append the records of a list or tuple, beginning at index `start`. Return the index of the
         first record that does not fit, or the number of records if all of them fit.
-    has_room_for : ``has_room_for(key, value, timestamp=-1, headers=(), offset=None) -> bool``
+    has_room_for : has_room_for(key, value, timestamp=-1, headers=(), offset=None) -> bool
         Check a record without appending it: return what `append` would return, or raise the error
         that `append` would raise.
     magic : int

@@ -95,6 +95,7 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
     Returns
     -------
     ControlRecord
+        The type of the record, and its fields.
 
     Raises
     ------

@@ -124,6 +124,7 @@ def convert(
     Returns
     -------
     Converted
+        The batches in the target format.
 
     Raises
     ------
@@ -296,6 +297,7 @@ def recompress(
     Returns
     -------
     Recompressed
+        The batches with the target codec.
 
     Raises
     ------

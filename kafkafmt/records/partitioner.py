@@ -23,7 +23,7 @@ class Partitioner:
     Parameters
     ----------
     partitions : int
-        Number of partitions of the topic, 1 to 2**31 - 1.
+        Number of partitions of the topic, 1 to ``2**31 - 1``.
     first : int, default 0
         Partition of the first null key. It is taken modulo `partitions`.
 

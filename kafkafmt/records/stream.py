@@ -91,6 +91,7 @@ def read_records(
     Returns
     -------
     iterator of Record
+        The records in the order of the buffer.
 
     Raises
     ------

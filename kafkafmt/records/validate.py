@@ -112,7 +112,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
         The data is damaged or incomplete.
     TypeError, ValueError, OverflowError
         An argument is wrong or does not fit into its field, or an assigned offset would exceed
-        2**63 - 2.
+        ``2**63 - 2``.
 
     Notes
     -----
@@ -260,7 +260,7 @@ class LogValidator:
             The data is damaged or incomplete. ``records.KAFKA_ERRORS[error.code]`` is the broker's
             error.
         TypeError, ValueError, OverflowError
-            An argument is wrong, or an assigned offset would exceed 2**63 - 2.
+            An argument is wrong, or an assigned offset would exceed ``2**63 - 2``.
         """
         next_offset = next_offset_of(next_offset)
         now = now_millis() if self._now is None else self._now

@@ -77,6 +77,7 @@ def read(
     Returns
     -------
     pyspark.sql.DataFrame
+        One row per record.
 
     Raises
     ------

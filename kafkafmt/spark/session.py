@@ -124,6 +124,7 @@ def make_session(
     Returns
     -------
     pyspark.sql.SparkSession
+        The session.
 
     Raises
     ------

@@ -93,6 +93,7 @@ class Log:
         Returns
         -------
         Groups
+            The groups, their members and their committed offsets.
 
         Raises
         ------
@@ -134,10 +135,22 @@ class Log:
         topics : str or iterable of str, optional
             Glob patterns for topic names. By default, all topics except Kafka's internal topics
             (``__…``) are followed.
-        start, start_time, on_error, control, below_log_start, isolation
-            Arguments that select records, which `Partition.records` describes. `start` and
-            `start_time` apply only to partitions that exist now. Partitions that are created later
-            are read from their start.
+        start : int, optional
+            Offset of the first record. A negative value counts back from the end of the log. By
+            default, reading starts at the log start offset. Partitions that are created later are read from their
+            start.
+        start_time : int or timezone-aware datetime, optional
+            Replace `start` with the first offset whose record has this timestamp or a later one. An
+            int is a number of milliseconds since 1970-01-01 UTC.
+        on_error : {"fail", "skip"}, default "fail"
+            "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
+            `Partition.damaged`.
+        control : bool, default False
+            Include control records (transaction markers).
+        below_log_start : bool, default False
+            Include records below the log start offset.
+        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+            "read_committed" omits aborted records.
         poll : float, default 0.2
             Time between two checks of the files, in seconds. New partitions are found within about
             3 seconds.

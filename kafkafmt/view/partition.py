@@ -74,8 +74,21 @@ class Partition(PartitionOffsets):
 
         Parameters
         ----------
-        start, start_time, on_error, control, below_log_start, isolation
-            Arguments that select records. `Partition.records` describes them.
+        start : int, optional
+            Offset of the first record. A negative value counts back from the end of the log. By
+            default, reading starts at the log start offset.
+        start_time : int or timezone-aware datetime, optional
+            Replace `start` with the first offset whose record has this timestamp or a later one. An
+            int is a number of milliseconds since 1970-01-01 UTC.
+        on_error : {"fail", "skip"}, default "fail"
+            "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
+            `damaged`.
+        control : bool, default False
+            Include control records (transaction markers).
+        below_log_start : bool, default False
+            Include records below the log start offset.
+        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+            "read_committed" omits aborted records.
         poll : float, default 0.2
             Time between two checks of the files, in seconds.
         idle_timeout : float, optional
@@ -136,8 +149,8 @@ class Partition(PartitionOffsets):
 
         Parameters
         ----------
-        target : int, or an object with ``fileno()``
-            Where to send the batches: a file descriptor, a file or a socket.
+        target : int, file or socket
+            Where to send the batches: a file descriptor, or an object with the method ``fileno``.
         start : int, optional
             Offset at which to start. The first batch sent is the one that contains this offset. A
             negative value counts back from the end of the log. By default, sending starts at the
@@ -219,6 +232,7 @@ class Partition(PartitionOffsets):
         Returns
         -------
         iterator of Record
+            The records in offset order.
 
         Raises
         ------

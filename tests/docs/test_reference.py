@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
@@ -81,13 +82,21 @@ def test_keys_of_the_verify_report_are_listed(tmp_path: Path) -> None:
 
 
 def test_public_names_have_an_entry_in_the_reference() -> None:
-    entries = {
-        name for page in REFERENCE.glob("*.md") for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.M)
-    }
+    listed = [name for page in REFERENCE.glob("*.md") for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.M)]
+    entries = set(listed)
+    assert len(listed) == len(entries), "an entry is repeated"
     entries |= {f"kafkafmt.spark.{name.rpartition('.')[2]}" for name in entries if name.startswith("kafkafmt.spark.")}
     modules = {"kafkafmt": k, "kafkafmt.protocol": k.protocol, "kafkafmt.spark": kafkafmt_spark}
     names = {f"{module}.{name}" for module, content in modules.items() for name in content.__all__}
     assert names - {"kafkafmt.Record", "kafkafmt.backend"} <= entries
+
+
+def test_page_of_the_command_shows_preformatted_help_line_by_line() -> None:
+    pytest.importorskip("mkdocs")
+    page = importlib.import_module("docs_pages").command_page()
+    assert "\b" not in page
+    assert "```text\nExit codes:\n  0  no damage\n" in page
+    assert "| `-t`, `--topic GLOB` | " in page
 
 
 def test_modules_in_the_design_exist() -> None:

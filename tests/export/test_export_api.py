@@ -145,7 +145,7 @@ def test_export_starts_at_the_committed_offsets_of_a_group(spark: SparkSession, 
 @pytest.mark.parametrize(
     ("paths", "arguments", "error"),
     [
-        ("groups", {"group": "nobody"}, LookupError),
+        ("groups", {"group": "nobody"}, kafkafmt.GroupNotFoundError),
         ("groups", {"group": "group-a", "start": 1}, ValueError),
         ("segments", {"group": "group-a"}, NoLogError),
     ],

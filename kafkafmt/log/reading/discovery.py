@@ -84,6 +84,7 @@ def discover(paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | 
     Returns
     -------
     Discovery
+        The partitions, and messages about files that are not read.
 
     Raises
     ------

@@ -194,26 +194,27 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stret
             before = _border(view, base, _last_entry(view, lambda at, _: at <= start - base))
             after = _border(view, base, _last_entry(view, lambda at, _: at < end - 1 - base) + 2)
         with FileView(segment.path) as log:
-            if before is None or not _begins(log, before, lambda first: first <= start):
+            first = None if before is None else first_offset_at(log, before)
+            if before is None or first is None or first > start:
                 before = whole.start
-            if (
-                after is None
-                or after.position <= before.position
-                or not _begins(log, after, lambda first: first >= end)
-            ):
+            following = None if after is None or after.position <= before.position else first_offset_at(log, after)
+            if after is None or following is None or following < end:
                 after = whole.end
     except OSError:
         return whole
     return Stretch(before, after)
 
 
-def _begins(log: FileView, border: Border, wanted: Callable[[int], bool]) -> bool:
-    """Return whether a plausible batch header is at the position of `border`, and `wanted` accepts its first offset."""
+def first_offset_at(log: FileView, border: Border) -> int | None:
+    """Return the first offset in the header at a border, or None if the index contradicts the header.
+
+    `border` is a border that the index names. Only the header is read.
+    """
     try:
         first, last, _ = read_head(log, border.position)
     except KafkaFormatError:
-        return False
-    return last <= border.upto and wanted(first)
+        return None
+    return first if last <= border.upto else None
 
 
 def border_near(segment: SegmentFile, position: int) -> Border | None:

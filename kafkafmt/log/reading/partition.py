@@ -28,8 +28,9 @@ from .parts import Run
 from .plan import SegmentPlan
 from .planned_log import PlannedLog
 from .ranges import MAX_HEADERS_READ, reach
+from .remainder import Remainder, StretchRemainder
 from .segment_walker import Walker
-from .single_pass import Remainder, SinglePass, UnconfirmedError, add_run
+from .single_pass import SinglePass, UnconfirmedError, add_run
 from .transactions import Transactions, find_transactions
 
 OnDamage = Callable[[Damage], None]
@@ -142,11 +143,16 @@ class PartitionLog(PlannedLog):
                 rest = yield from self._in_one_pass(segment, start, end)
                 if rest is None:
                     continue
-            if rest is None or not rest.begun:
+            if isinstance(rest, StretchRemainder):
+                plan = self.plan(segment)
+                yield from self._remaining_parts(plan, rest, start, start, end, on_damage, grouped=False)
+            elif rest is not None and rest.reached:
+                first = max(start, rest.reached)
+                plan = self._plan_of_range(segment, first, end) or self.plan(segment)
+                yield from self._remaining_parts(plan, rest, start, first, end, on_damage, grouped)
+            else:
                 events = self.events_of(segment, start, end)
                 yield from self._segment_parts(events, start, end, on_damage, grouped)
-            else:
-                yield from self._remaining_parts(segment, rest, start, end, on_damage, grouped)
 
     def _opened_ahead(self, start: int, end: int) -> Iterator[SegmentFile]:
         """Yield the segments to read. If they are not local, begin to open each of them before its turn."""
@@ -194,13 +200,21 @@ class PartitionLog(PlannedLog):
         return reading.remainder
 
     def _remaining_parts(
-        self, segment: SegmentFile, rest: Remainder, start: int, end: int, on_damage: OnDamage | None, grouped: bool
+        self,
+        plan: SegmentPlan,
+        rest: Remainder,
+        start: int,
+        first: int,
+        end: int,
+        on_damage: OnDamage | None,
+        grouped: bool,
     ) -> Iterator[Part]:
-        """Yield the batches of a segment that `_in_one_pass` has not delivered."""
-        plan = None if rest.stretch else self._plan_of_range(segment, max(start, rest.reached), end)
-        events = Events(rest.of(plan or self.plan(segment)), start, end)
-        first = start if rest.stretch else max(start, rest.reached)
-        for part in self._segment_parts(events, first, end, on_damage, grouped and rest.stretch is None):
+        """Yield the batches of a segment that `_in_one_pass` has not delivered.
+
+        Damage from the offset `start` on is reported. Batches are read from the offset `first` on.
+        """
+        events = Events(rest.of(plan), start, end)
+        for part in self._segment_parts(events, first, end, on_damage, grouped):
             trimmed, lost = rest.trimmed(part)
             self._damage_of(lost, on_damage)
             if trimmed is not None:

@@ -20,24 +20,22 @@ delivered.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..._backend import core
 from ...constants import MAGIC_V2, NO_END
-from ...errors import KafkaFormatError
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
 from ..format.files import FileView, aligned_buffer
-from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Range, Stretch, divide, whole_segment
+from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Range, Stretch, divide, first_offset_at, whole_segment
 from .missing import changed
-from .models import Damage
 from .part import Part
 from .part_builder import runs_of
 from .partition_dir import SegmentFile
 from .parts import Run
 from .plan import SegmentPlan
-from .ranges import read_head
+from .remainder import Remainder, SegmentRemainder, StretchRemainder
 from .segment_stats import total
 from .segment_walker import Walker
 
@@ -79,8 +77,8 @@ class SinglePass:
     ----------
     complete : bool
         Whether every range was confirmed.
-    remainder : Remainder
-        The part of the segment that is not confirmed.
+    remainder : SegmentRemainder or StretchRemainder
+        What is not confirmed. It is a StretchRemainder if `stretch` was given.
 
     Raises
     ------
@@ -94,9 +92,9 @@ class SinglePass:
         if stretch is not None and view.size < stretch.end.position:
             raise changed(segment, f"it has {view.size} bytes now, but had at least {stretch.end.position}")
         self.complete: bool = False
-        self.remainder: Remainder = Remainder(stretch, begun=stretch is not None)
-        if stretch is not None:
-            self.remainder = replace(self.remainder, position=stretch.start.position)
+        self.remainder: Remainder = (
+            SegmentRemainder() if stretch is None else StretchRemainder(stretch, stretch.start.position)
+        )
         self._view = view
         self._segment = segment
         self._stretch = stretch or whole_segment(segment, view.size)
@@ -120,7 +118,7 @@ class SinglePass:
         ranges = divide(self._segment, self._view, self._stretch, start, end, RANGE_BYTES)
         if ranges is None:
             return
-        if self.remainder.stretch is not None:
+        if isinstance(self.remainder, StretchRemainder):
             first, last = ranges[0], ranges[-1]
             low = self._confirmed_border(first.start, first.after_start, first.before_start)
             high = self._confirmed_border(last.end, last.after_end, last.before_end)
@@ -138,7 +136,7 @@ class SinglePass:
                 return
             yield part
             expected = part.extent.last_offset + 1
-            self.remainder = replace(self.remainder, position=found.end.position, reached=expected, begun=True)
+            self.remainder = self.remainder.after(found.end.position, expected)
             following = part.plan.extents[-1].first_offset
         self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
@@ -232,13 +230,8 @@ class SinglePass:
         `after` is the offset in the index entry before `border`. At the start and the end of a
         segment, return None.
         """
-        if not border.indexed:
-            return None
-        try:
-            first, last, _ = read_head(self._view, border.position)
-        except KafkaFormatError:
-            return None
-        return first if after < first and last <= border.upto else None
+        first = first_offset_at(self._view, border) if border.indexed else None
+        return first if first is not None and after < first else None
 
 
 def add_run(runs: list[Run], run: Run) -> None:
@@ -251,88 +244,3 @@ def add_run(runs: list[Run], run: Run) -> None:
     last.end, last.last_offset = run.end, run.last_offset
     last.batches += run.batches
     last.records = total(last.records, run.records)
-
-
-@dataclass(frozen=True)
-class Remainder:
-    """The part of a segment that was not confirmed in one pass.
-
-    Attributes
-    ----------
-    stretch : Stretch or None
-        The part of the segment that this task reads. None if it reads the whole segment.
-    position : int
-        Position after the batches that were delivered, in bytes.
-    reached : int
-        The offset after the last batch that was delivered.
-    begun : bool
-        Whether the plan of the segment contains batches that must be skipped, because they were
-        already delivered or belong to other tasks.
-    low, high : int
-        The offsets that this task delivers; `high` is exclusive. Other tasks deliver the offsets
-        before and after this range.
-    """
-
-    stretch: Stretch | None
-    position: int = 0
-    reached: int = 0
-    begun: bool = False
-    low: int = 0
-    high: int = NO_END
-
-    def of(self, plan: SegmentPlan) -> SegmentPlan:
-        """Return a plan with the batches and damaged spans that remain to be delivered.
-
-        The extents of the plan may begin before the remaining batches, or end after them.
-        """
-        if self.stretch is not None:
-            low, high = self.position, self.stretch.end.position
-            extents = [e for e in plan.extents if e.end > low and e.position < high]
-            return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
-        extents = []
-        for extent in plan.extents:
-            if extent.first_offset < self.reached and extent.position < self.position < extent.end:
-                extent = replace(extent, position=self.position, first_offset=self.reached, records=None)
-            if extent.last_offset >= self.reached:
-                extents.append(extent)
-        return replace(plan, extents=extents)
-
-    def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
-        """Return the batches of a part that remain to be delivered, and the damage in the part.
-
-        The first value is None if no batch remains. The damage consists of batches whose offsets
-        contradict delivered batches.
-        """
-        table, name = part.table, part.plan.segment.name
-        lost: list[Damage] = []
-        if self.stretch is None:
-            keep = table["base_offset"] >= self.reached
-            overlaps = ~keep & (last_offsets(table) >= self.reached)
-            lost = [contradiction(name, row, part.position, self.reached) for row in table[overlaps]]
-        else:
-            position = table["position"] + part.position
-            keep = (position >= self.position) & (position < self.stretch.end.position)
-            foreign = keep & ((table["base_offset"] < self.low) | (last_offsets(table) > self.high - 1))
-            lost = [contradiction(name, row, part.position, self.low) for row in table[foreign]]
-            keep &= ~foreign
-        if keep.all():
-            return part, lost
-        kept = np.flatnonzero(keep)
-        if not len(kept):
-            return None, lost
-        first = int(kept[0])
-        rows = [max(row - first, 0) for row in part.group_rows]
-        before = part.last_offset(first - 1) if first else part.before
-        return replace(part, table=table[kept], before=before, group_rows=rows), lost
-
-
-def contradiction(file: str, row: np.void, start: int, lowest: int) -> Damage:
-    """Return the damage for a batch whose offsets contradict batches that are delivered.
-
-    `lowest` is the lowest offset that may be missing. `start` is the file position of the buffer in
-    which the batch `row` was found.
-    """
-    first, last = int(row["base_offset"]), last_offset(row)
-    message = f"offsets {first} to {last} contradict the batches before or after them"
-    position, size = start + int(row["position"]), int(row["size"])
-    return Damage(file, position, size, lowest, last, "contradicting_offsets", message, max(int(row["count"]), 0))

@@ -191,7 +191,7 @@ class LogDirectory:
         topic : str
             Name of the topic: up to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'.
         partition : int, default 0
-            Number of the partition, 0 to 2**31 - 1.
+            Number of the partition, 0 to ``2**31 - 1``.
         leader_epoch : int, optional
             Leader epoch of the batches to which the writer assigns offsets. By default the latest
             leader epoch of the log, or 0 if the log has none.

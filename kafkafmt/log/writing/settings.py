@@ -35,7 +35,7 @@ class LogSettings:
     Parameters
     ----------
     segment_bytes : int, default 1073741824 (1 GiB)
-        ``segment.bytes``: largest size of a segment's `.log` file, 1 to 2**31 - 1. A batch that
+        ``segment.bytes``: largest size of a segment's `.log` file, 1 to ``2**31 - 1``. A batch that
         does not fit starts a new segment.
     segment_ms : int, default 604800000 (7 days)
         ``segment.ms``: start a new segment if a batch's timestamp is more than this many

@@ -311,7 +311,7 @@ class LogWriter:
             The batches could not be written. Batches that were written before the error stay.
         ValueError
             The writer is closed. `OffsetOverflowError`, a subclass, if an offset would exceed
-            2**63 - 2.
+            ``2**63 - 2``.
         WrongProcessError
             Another process opened the writer.
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...extras import install_line
-from ...log import Damage, Discovery, NoLogError, PartitionDir, PartitionLog, discover
+from ...log import Damage, Discovery, PartitionDir, PartitionLog, discover
 from ...log.auditing.run import paths_of
 from ...log.reading.choice import choose_partitions
-from ...log.reading.groups import GROUPS_TOPIC, read_group_state
-from ...log.reading.record_selection import OffsetBound, Selection, offset_bound
+from ...log.reading.group_choice import choose_from_group
+from ...log.reading.record_selection import Selection, offset_bound
 from .errors import SparkError
 from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
@@ -161,8 +161,8 @@ def export(
         outcome of a transaction is not known.
     PartitionNotFoundError
         `topics` or `partitions` is given, but no partition matches. The error is a LookupError.
-    LookupError
-        The group has not committed an offset for any of the selected topics.
+    GroupNotFoundError
+        The group has not committed an offset for any selected topic. The error is a LookupError.
     OutputExistsError
         The output exists and `overwrite` is False.
     OutputPlaceError
@@ -249,24 +249,15 @@ def _from_group(
     """
     if options.selection.start is not None:
         raise ValueError("group cannot be given together with start or start_time")
-    logs = [PartitionLog(d) for d in found.partitions if d.topic == GROUPS_TOPIC and d.readable]
-    if not logs:
-        raise NoLogError(
-            f"paths do not contain a partition of {GROUPS_TOPIC}, the topic in which Kafka stores the offsets of groups"
-        )
 
     def skip(log: PartitionLog, damage: Damage) -> None:
         path = log.directory.path / damage.file
         found.messages.append(f"{path}: {damage.message}; a committed offset may not be the latest one")
 
-    state = read_group_state(logs, None if options.on_error == "fail" else skip)
-    committed = state.committed(group)
-    topics = {topic for topic, _ in committed}
-    kept = [directory for directory in chosen if directory.topic in topics]
-    if not kept:
-        raise LookupError(f"group {group!r} has not committed an offset for any of the selected topics")
-    selection = replace(options.selection, start=OffsetBound("group", committed=committed))
-    return replace(options, selection=selection, group=group), kept
+    partitions, selection = choose_from_group(
+        found, chosen, group, options.selection, None if options.on_error == "fail" else skip, found.messages.append
+    )
+    return replace(options, selection=selection, group=group), partitions
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import struct
 from pathlib import Path
@@ -13,7 +14,10 @@ from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch
 from golden_cases import GOLDEN, decoded
 
 import kafkafmt
+from kafkafmt.log import discover
+from kafkafmt.log.reading.group_choice import choose_from_group
 from kafkafmt.log.reading.groups import Group, Member
+from kafkafmt.log.reading.record_selection import Selection
 
 
 def last_commits(version: str) -> dict[tuple[str, str, int], dict[str, Any]]:
@@ -197,3 +201,33 @@ def test_groups_become_an_arrow_table(tmp_path: Path) -> None:
         pa.table(kafkafmt.open(log_of(tmp_path, record_batch(0, b"\0\2" + text("g"), None))).groups()).schema
         == table.schema
     )
+
+
+def choose_source_range(group: str, topic: str) -> tuple[list[str], list[str]]:
+    """Return the partitions of `topic` that the group would read, and the messages."""
+    found = discover([GOLDEN / "kafka-4.3.1" / "internal" / "log"])
+    chosen = [d for d in found.partitions if d.topic == topic]
+    messages: list[str] = []
+    partitions, selection = choose_from_group(found, chosen, group, Selection(), None, messages.append)
+    assert selection.start is not None
+    assert selection.start.committed == {("source", p): 20 for p in range(3)}
+    return [f"{d.topic}-{d.partition}" for d in partitions], messages
+
+
+def test_choose_from_group_starts_at_the_committed_offsets() -> None:
+    assert choose_source_range("classic-static", "source") == (["source-0", "source-1", "source-2"], [])
+
+
+def test_choose_from_group_reports_which_topics_the_group_has() -> None:
+    with pytest.raises(kafkafmt.GroupNotFoundError, match="for the selected topics, only for source") as raised:
+        choose_source_range("classic-static", "sink")
+    copied = pickle.loads(pickle.dumps(raised.value))
+    assert (copied.group, copied.topics) == ("classic-static", ("source",))
+    assert "classic-static" in copied.known
+    assert str(copied) == str(raised.value)
+
+
+def test_choose_from_group_suggests_another_group() -> None:
+    with pytest.raises(kafkafmt.GroupNotFoundError, match="the nearest is classic-static") as raised:
+        choose_source_range("clasic-static", "source")
+    assert raised.value.topics == ()

@@ -1,0 +1,132 @@
+"""Choose the partitions and offsets at which a consumer group would resume reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+from .discovery import Discovery, NoLogError
+from .groups import GROUPS_TOPIC, GroupState, read_group_state
+from .models import Damage
+from .partition import PartitionLog
+from .partition_dir import PartitionDir
+from .record_selection import OffsetBound, Selection
+from .selection import like
+
+
+class GroupNotFoundError(LookupError):
+    """Raised if a consumer group has not committed an offset for any selected topic.
+
+    Attributes
+    ----------
+    group : str
+        Name of the group.
+    topics : tuple of str
+        Names of the topics for which the group has committed offsets. None of them is selected. The
+        tuple is empty if the group has committed no offsets.
+    known : tuple of str
+        Names of all groups that have committed offsets.
+    """
+
+    def __init__(self, group: str, topics: Collection[str] = (), known: Collection[str] = ()) -> None:
+        self.group = group
+        self.topics: tuple[str, ...] = tuple(sorted(topics))
+        self.known: tuple[str, ...] = tuple(sorted(known))
+        if self.topics:
+            reason = f" for the selected topics, only for {', '.join(self.topics)}"
+        else:
+            reason = f": {like(group, self.known)}"
+        super().__init__(f"group {group!r} has committed no offsets{reason}")
+
+    def __reduce__(self) -> tuple[type[GroupNotFoundError], tuple[str, tuple[str, ...], tuple[str, ...]]]:
+        return type(self), (self.group, self.topics, self.known)
+
+
+def read_groups(
+    directories: Iterable[PartitionDir],
+    on_damage: Callable[[PartitionLog, Damage], None] | None,
+    on_message: Callable[[str], None],
+) -> GroupState:
+    """Return the state of all consumer groups.
+
+    Parameters
+    ----------
+    directories : iterable of PartitionDir
+        All partitions that were found. Only those of ``__consumer_offsets`` are read.
+    on_damage : callable or None
+        Called with the log and the damage. If it is None, damage raises DamagedLogError.
+    on_message : callable
+        Called with messages for people, for example about records of an unknown format.
+
+    Raises
+    ------
+    NoLogError
+        There is no partition of ``__consumer_offsets``.
+    """
+    logs = [PartitionLog(d, tell=on_message) for d in directories if d.topic == GROUPS_TOPIC and d.readable]
+    if not logs:
+        raise NoLogError(f"found no partition of {GROUPS_TOPIC}, which stores the offsets of consumer groups")
+    state = read_group_state(logs, on_damage)
+    if state.unreadable:
+        on_message(f"{state.unreadable} records of {GROUPS_TOPIC} have an unknown format and were omitted")
+    return state
+
+
+def choose_from_group(
+    found: Discovery,
+    chosen: Iterable[PartitionDir],
+    group: str,
+    selection: Selection,
+    on_damage: Callable[[PartitionLog, Damage], None] | None,
+    on_message: Callable[[str], None],
+) -> tuple[list[PartitionDir], Selection]:
+    """Return the partitions and records that a consumer group would read next.
+
+    Parameters
+    ----------
+    found : Discovery
+        All partitions, including those of ``__consumer_offsets``.
+    chosen : iterable of PartitionDir
+        The partitions to choose from.
+    group : str
+        Name of the consumer group.
+    selection : Selection
+        The records to read. It has no start.
+    on_damage, on_message : callable
+        As in `read_groups`.
+
+    Returns
+    -------
+    partitions : list of PartitionDir
+        The partitions of topics for which the group has committed offsets.
+    selection : Selection
+        The same selection, which now starts at the committed offset of each partition.
+
+    Raises
+    ------
+    GroupNotFoundError
+        The group has not committed an offset for any topic in `chosen`.
+    NoLogError
+        There is no partition of ``__consumer_offsets``.
+    """
+    state = read_groups(found.partitions, on_damage, on_message)
+    committed = state.committed(group)
+    topics = {topic for topic, _ in committed}
+    kept = [directory for directory in chosen if directory.topic in topics]
+    if not kept:
+        raise GroupNotFoundError(group, topics, {c.group for c in state.offsets})
+    for directory in kept:
+        if reason := _other_start(directory, group, committed.get(directory.key)):
+            on_message(f"{directory.topic}-{directory.partition}: {reason}")
+    return kept, replace(selection, start=OffsetBound("group", committed=committed))
+
+
+def _other_start(directory: PartitionDir, group: str, offset: int | None) -> str | None:
+    """Return why reading does not start at a committed offset, or None if it does."""
+    if offset is None:
+        return f"group {group} has committed no offset; read from the log start offset"
+    if offset < directory.log_start_offset:
+        return (
+            f"group {group} is at offset {offset}, below the log start offset; read from {directory.log_start_offset}"
+        )
+    return None
