@@ -49,9 +49,7 @@ class KafkaFormatError(Exception):
 
 
 class TruncatedError(KafkaFormatError):
-    """Raised when the input ends inside a batch or field. The input may be complete when more bytes
-    are available.
-    """
+    """Raised when the input ends inside a batch or field. More bytes may complete the input."""
 
     code: str = "truncated"
 
