@@ -1,4 +1,4 @@
-"""Check that both cores have the names and parameters in `_core.pyi`, and that the right core is chosen."""
+"""Check that both cores match `_core.pyi`, and that the right core is chosen."""
 
 from __future__ import annotations
 

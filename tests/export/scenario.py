@@ -1,4 +1,4 @@
-"""Run an export in a separate process, with an accident.
+"""Run an export with an injected failure in a separate process.
 
     scenario.py '{"paths": …, "output": …, "accident": …}'
 
@@ -12,7 +12,7 @@ Accidents of the driver:
   SIGKILL.
 - "hang": it waits for a signal in the middle of the export.
 
-The report is printed to stdout.
+The report is printed on stdout.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from kafkafmt.spark.source.splits import Split
 
 
 def writer(accident: str, notes: str) -> WriteSplit:
-    """Return the function of the tasks, with an accident.
+    """Return a function for the tasks that contains the failure.
 
-    It is pickled by value, because executors do not find this file.
+    The function is pickled by value, because executors cannot import this file.
     """
 
     def write(number: int, split: Split, settings: TaskSettings) -> Manifest:
