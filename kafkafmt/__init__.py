@@ -8,8 +8,8 @@
 - Logs on disk: `open` returns a `Log`, which contains `Partition` objects. `LogDirectory` writes
   logs.
 - Record batches in a buffer: `read_records`, `to_arrow`, `iter_batches` and `check_batches` read
-  them. `build_batch`, `build_batches`, `build_columns` and `BatchBuilder` build them.
-  `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change them.
+  record batches. `build_batch`, `build_batches`, `build_columns` and `BatchBuilder` build batches.
+  `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change batches.
 - `Partitioner` assigns records to partitions by their keys.
 - The wire protocol: `kafkafmt.protocol`.
 - Spark: `spark.read.format("kafkafmt")`.
@@ -19,7 +19,7 @@ Damaged data raises a `KafkaFormatError`.
 
 from __future__ import annotations
 
-from . import _interrupt as _interrupt  # isort: skip  # first, for Ctrl-C while the rest loads
+from . import _interrupt as _interrupt  # isort: skip  # imported first, so that Ctrl-C works while other modules load
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
@@ -100,8 +100,8 @@ _LOADED_ON_DEMAND = {
     "salvage": "salvage",
     "verify": "verify",
 }
-"""The module in `kafkafmt.log.auditing` that contains each name. Modules are imported at first use,
-to keep `import kafkafmt` fast.
+"""Names of public functions and classes, and the module in `kafkafmt.log.auditing` that defines
+each. To keep `import kafkafmt` fast, these modules are imported on first use.
 """
 _OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
 """Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
@@ -188,11 +188,11 @@ def to_arrow(
     Parameters
     ----------
     buffer : bytes-like or None
-        Batches back to back, such as the record data of a fetch response or the bytes of a ``.log``
-        file. None stands for an empty buffer.
+        Consecutive batches, such as the record data of a fetch response or the bytes of a ``.log``
+        file. None means an empty buffer.
     columns : sequence of str, optional
-        Names of the columns, in the order of the result. By default, the eight columns that `Partition.to_arrow`
-        lists.
+        Names of the columns, in the order of the result. By default, all columns that
+        `Partition.to_arrow` lists except `timestampMillis`.
     topic : str, default ""
         Value of the column `topic`.
     partition : int, default 0
@@ -204,8 +204,8 @@ def to_arrow(
     Returns
     -------
     pyarrow.Table
-        One row per record, in the order of the buffer. Columns and types are those of
-        `Partition.to_arrow`.
+        One row per record, in the order of the buffer. `Partition.to_arrow` lists the columns and
+        their types.
 
     Raises
     ------
@@ -246,11 +246,12 @@ def __getattr__(name: str) -> Any:
         from .polars_source import scan_polars
 
         return scan_polars
-    if name == "__version__":  # looked up on first use, because it takes a third as long as the import
+    # the version is read on first use, because reading it takes a third as long as the import
+    if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 
         try:
             return version("kafkafmt")
-        except PackageNotFoundError:  # the package is used from a source tree and was never installed
+        except PackageNotFoundError:  # the package is used from a source tree, without an installation
             return "0"
     raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")

@@ -4,8 +4,8 @@ The environment variable KAFKAFMT_BACKEND selects the core:
 
 - native: the native core. If it cannot be imported, an ImportError is raised.
 - pure: the pure-Python core.
-- auto, empty or not set: the native core, or the pure-Python core if the native one cannot be
-  imported. In that case, a RuntimeWarning gives the reason.
+- auto, empty or not set: the native core. If it cannot be imported, the pure-Python core is used,
+  and a RuntimeWarning gives the reason.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .text import plain
 __all__ = ["backend", "backend_reason", "core"]
 
 backend: str
-""""native" or "pure"."""
+"""Name of the core in use: "native" or "pure"."""
 
 backend_reason: str
-"""Short phrase that says why this core is in use."""
+"""Short text that explains why this core is in use."""
 
 
 def _end_the_command(error: Exception) -> None:
-    """If this process is the `kafkafmt` command, print `error` to stderr and exit with status 2.
+    """Print `error` to stderr and exit with code 2 if this process is the command `kafkafmt`.
 
-    The error handling of the command is imported after this module, so it cannot catch `error`. In
+    The command cannot catch `error`, because its error handling is imported after this module. In
     other programs, this function does nothing, and the caller raises `error`.
     """
     if is_command():
@@ -42,9 +42,9 @@ def _end_the_command(error: Exception) -> None:
 
 
 def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -> str:
-    """Return a sentence that says why the native core cannot be used, and what to do about it.
+    """Return a text that explains why the native core cannot be used, and what to do.
 
-    If the package was built without the native core, the build has recorded the reason in a file.
+    If the package was built without the native core, the build has stored the reason in a file.
     """
     recorded = package / RECORD
     if recorded.exists():
@@ -54,12 +54,12 @@ def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -
         return f"the native core cannot be imported: {error}"
     if built:
         version = ".".join(map(str, sys.version_info[:2]))
-        return f"the native core was compiled for another Python ({', '.join(sorted(built))}), this is {version}; reinstall for this one"
-    return "the native core was not compiled; install a C compiler and Python's headers, and reinstall"
+        return f"the native core was compiled for another Python ({', '.join(sorted(built))}), but this is Python {version}; reinstall kafkafmt"
+    return "the native core was not compiled; install a C compiler and the headers of Python, and reinstall kafkafmt"
 
 
 RECORD = "native_core.txt"
-"""Name of the file in which setup.py records the reason if it does not build the native core."""
+"""Name of the file in which setup.py stores the reason why the native core was not built."""
 
 
 choice = os.environ.get("KAFKAFMT_BACKEND") or "auto"
@@ -89,7 +89,7 @@ if choice != "pure":
         _chosen = _pure
         backend, backend_reason = "pure", reason
         warnings.warn(
-            f"kafkafmt runs on its pure Python core, many times slower: {reason}", RuntimeWarning, stacklevel=2
+            f"kafkafmt uses its pure-Python core, which is many times slower: {reason}", RuntimeWarning, stacklevel=2
         )
 else:
     from . import _pure
@@ -101,4 +101,4 @@ if TYPE_CHECKING:
     from . import _core as core
 else:
     core = _chosen
-"""The core in use: a module with the names of `_core.pyi`."""
+"""The core in use, which is a module. `_core.pyi` describes its contents."""

@@ -24,7 +24,7 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
     value : int or NumPy integer
         The argument.
     low : int, optional
-        Lowest value allowed. By default there is no limit.
+        Lowest valid value. By default, there is no limit.
     kind : str, default "a whole number"
         Description of valid values, for the error message.
 
@@ -47,14 +47,14 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
 
 
 def optional_integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int | None:
-    """Return None if `value` is None. Otherwise, check and return it as `integer` does."""
+    """Check an optional argument as `integer` does. Return None if `value` is None."""
     return None if value is None else integer(name, value, low, kind)
 
 
 def fitting(name: str, value: Any, bits: int) -> int:
     """Return `value` as an int.
 
-    Raise OverflowError if it does not fit into a signed field of `bits` bits.
+    Raise OverflowError if a number does not fit into a signed field of `bits` bits.
     """
     number = integer(name, value)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
@@ -63,17 +63,17 @@ def fitting(name: str, value: Any, bits: int) -> int:
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return `value`. Raise ValueError if it is not one of the strings in `allowed`."""
+    """Return `value`, or raise ValueError if it is not one of the strings in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} is {value!r}; it must be {' or '.join(map(repr, allowed))}")
     return value
 
 
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:
-    """Return the names in `value`, any iterable except a string, as a list.
+    """Return the names in `value` as a list. `value` can be any iterable except a string.
 
-    If `value` is None, which stands for the default columns, return None. Raise ValueError if a
-    name is not in `allowed`.
+    None means the default columns and is returned unchanged. Raise ValueError if a name is not in
+    `allowed`.
     """
     if value is None:
         return None
@@ -87,17 +87,17 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
 
 
 def millis(name: str, time: Any) -> int:
-    """Return a point in time in milliseconds since 1970-01-01 UTC.
+    """Convert a time to milliseconds since 1970-01-01 UTC.
 
-    `time` is already a number of milliseconds, or it is a timezone-aware datetime.
+    `time` is a number of milliseconds, which is returned unchanged, or a timezone-aware datetime.
     """
     if isinstance(time, datetime):
         if time.utcoffset() is None:
             raise ValueError(
-                f"{name} is {time!r}, which has no time zone; add one, such as .replace(tzinfo=timezone.utc)"
+                f"{name} is {time!r}, which has no time zone; add a time zone, for example with .replace(tzinfo=timezone.utc)"
             )
         return to_millis(time)
-    return integer(name, time, kind="a time: milliseconds since 1970 (UTC), or a datetime with a zone")
+    return integer(name, time, kind="a time: milliseconds since 1970-01-01 UTC, or a datetime with a time zone")
 
 
 def now_millis() -> int:

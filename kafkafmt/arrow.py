@@ -4,11 +4,12 @@
     timestamp timestamp(us, UTC), timestampType int32,
     headers list<struct<key: string, value: binary>>; on request timestampMillis int64
 
-Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batches. With smaller
-Arrow record batches, their overhead of about 10 µs each would matter. Larger ones would not fit
-into the CPU caches, and would block Spark's channel. The core decodes directly into Arrow buffers,
-which the Arrow record batch then takes over. Only headers are copied afterwards. The columns topic
-and partition are slices of one array.
+Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batches. In smaller ones,
+the overhead of about 10 µs per Arrow record batch would matter. Larger ones would not fit into the
+CPU caches, and would block Spark's channel.
+
+The core decodes directly into Arrow buffers, which the Arrow record batch then takes over. Only
+headers are copied in another step. The columns topic and partition are slices of one array.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ SCHEMA = pa.schema(
 """Schema of the default columns."""
 
 OPTIONAL = pa.schema([("timestampMillis", pa.int64())])
-"""Schema of the columns that are returned only if they are requested by name. `timestampMillis` is
-the timestamp as stored, which may not be representable in microseconds.
+"""Schema of the columns that are included only if they are requested by name. `timestampMillis` is
+the stored timestamp, which int64 microseconds may not be able to represent.
 """
 
 _DECODED = {
@@ -68,21 +69,20 @@ _DECODED = {
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
 ROW_BYTES, HEADER_BYTES = 16, 8
-"""Size that is assumed for each row and for each header, in bytes, in addition to keys and values.
-"""
+"""Assumed size of each row and of each header, in bytes, without keys and values."""
 COPY_SLACK = 160
-"""Free space after the data, in bytes. It allows the core to copy short spans in steps of fixed
-size.
+"""Free space after the data, in bytes. Because of this space, the core can copy short spans in
+steps of a fixed size.
 """
 _COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
-"""Columns that are copied unchanged from decoded columns."""
+"""Columns that are copied unchanged from the decoded columns."""
 _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
 
 
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
-    """Return the schema of the named columns, in that order.
+    """Return the schema of the named columns, in the given order.
 
-    None selects the eight default columns.
+    None means the eight default columns.
     """
     given = arguments.names("columns", names, SCHEMA.names + OPTIONAL.names)
     if given is None:
@@ -91,16 +91,16 @@ def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
 
 
 def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
-    """Return the columns that the core must decode for a schema.
+    """Return the names of the columns that the core must decode for a schema.
 
-    If only topic and partition are requested, the offsets are decoded, in order to count the rows.
+    If a schema contains only topic and partition, the offsets are decoded to count the rows.
     """
     wanted = {n for name in schema.names for n in _DECODED.get(name, ())}
     return tuple(sorted(wanted)) or ("offset",)
 
 
 class _Numbers:
-    """A growing array in an Arrow buffer, which Arrow takes over without a copy."""
+    """A growing array in an Arrow buffer, which Arrow can use without a copy."""
 
     def __init__(self, dtype: Any, room: int) -> None:
         self.dtype: Any = np.dtype(dtype)
@@ -113,7 +113,7 @@ class _Numbers:
             self.array = np.frombuffer(self.buffer, self.dtype)
 
     def finish(self, n: int) -> pa.Buffer:
-        """Return a buffer with the first `n` items. Nothing can be added afterwards."""
+        """Return a buffer with the first `n` items. No more items can be added afterwards."""
         self._resize(n, n < len(self.array) // 2)
         return self.buffer
 
@@ -123,7 +123,7 @@ class _Numbers:
 
 
 class _Binary:
-    """A binary or string column under construction, which copies spans into Arrow buffers."""
+    """A binary or string column that is being built. It copies spans into Arrow buffers."""
 
     def __init__(self, rows: int, room: int) -> None:
         self.offsets = _Numbers(np.int32, rows + 1)
@@ -154,9 +154,9 @@ class _Binary:
 
 
 class _Columns(CopiedColumns):
-    """Columns whose arrays are stored in Arrow buffers.
+    """Columns whose arrays are in Arrow buffers.
 
-    The buffers can grow, and Arrow takes them over without a copy.
+    The buffers can grow, and Arrow can use them without a copy.
     """
 
     capacity: int
@@ -172,19 +172,19 @@ class _Columns(CopiedColumns):
         return numbers.array
 
     def filled(self, name: str) -> int:
-        """Return the total size of the keys or of the values, in bytes."""
+        """Return the total size of all keys or of all values, in bytes."""
         return int(getattr(self, f"{name}_offsets")[self.rows])
 
     def begin(self, capacity: int, rooms: dict[str, int]) -> None:
-        """Create new arrays of the given sizes, to replace the arrays that were taken."""
+        """Create new arrays of the given sizes, which replace the arrays that Arrow took over."""
         self.capacity, self.rooms = capacity, rooms
         self.rows = self.headers = 0
         self._make_arrays()
 
     def enlarge(self, target_bytes: int) -> bool:
-        """Double the capacity of every array and keep the rows.
+        """Double the capacity of every array, and keep the rows.
 
-        Return False if the arrays already have the size of one Arrow record batch.
+        Return False if the arrays can already hold a full Arrow record batch.
         """
         grown = False
         if self.capacity < MAX_ROWS:
@@ -211,9 +211,9 @@ class _Columns(CopiedColumns):
         setattr(self, attribute, self._arrays[attribute].array)
 
     def take(self, attribute: str, items: int) -> pa.Buffer:
-        """Return the buffer of an array, truncated after its first `items` items.
+        """Return the buffer of an array with only its first `items` items.
 
-        `begin` must be called afterwards.
+        The array cannot be used again until `begin` is called.
         """
         setattr(self, attribute, None)
         return self._arrays[attribute].finish(items)
@@ -226,26 +226,27 @@ class _Columns(CopiedColumns):
 
 
 def _topic_bytes(topic: str) -> bytes:
-    """Return the name of a topic in UTF-8, which Arrow and Spark require.
+    """Return a topic name as UTF-8, which Arrow and Spark require.
 
-    Raise ValueError if the name, which comes from a directory, is not UTF-8.
+    Raise ValueError if the name is not valid UTF-8. It comes from a directory name, which can
+    contain any bytes.
     """
     try:
         return topic.encode()
     except UnicodeEncodeError:
-        message = f"the name of topic {topic!a}, taken from its directory, is not UTF-8, so Arrow cannot hold it; omit the column topic"
+        message = f"the topic name {topic!a}, which comes from a directory name, is not valid UTF-8 and cannot be an Arrow string; omit the column topic"
         raise ValueError(message) from None
 
 
 class ArrowBuilder:
-    """Builds Arrow record batches of about `target_bytes` from the rows that are decoded into `columns`.
+    """Builds Arrow record batches of about `target_bytes` from rows that are decoded into `columns`.
 
-    At any time, a builder contains rows of one partition only.
+    A builder never contains rows of different partitions at the same time.
 
     Attributes
     ----------
     columns : _Columns
-        The columns that a RecordReader fills, one chunk after the other.
+        The columns into which a RecordReader decodes one chunk after another.
     timestamps_out_of_range : int
         Number of timestamps that int64 microseconds cannot represent. They are null in the column
         timestamp.
@@ -266,7 +267,7 @@ class ArrowBuilder:
         self.move_to(topic, partition)
 
     def move_to(self, topic: str, partition: int) -> None:
-        """Continue with another partition. There must be no pending rows."""
+        """Continue with another partition. The builder must not contain rows."""
         if self.rows:
             raise ValueError("rows of the previous partition are pending; call flush() first")
         self._home = topic, partition
@@ -274,15 +275,15 @@ class ArrowBuilder:
 
     @property
     def bytes(self) -> int:
-        """Estimated size of the rows collected so far, in bytes."""
+        """Estimated size of the collected rows, in bytes."""
         return (
             ROW_BYTES * self.rows + sum(self.columns.filled(name) for name in self.columns.rooms) + self._header_bytes
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Register the new rows in `columns`, which belong to `chunk`.
+        """Add the rows that were decoded from `chunk` into `columns`.
 
-        If the Arrow record batch is full, yield it.
+        If the Arrow record batch is then full, yield it.
         """
         columns = self.columns
         if self._with_headers and columns.headers:
@@ -297,7 +298,7 @@ class ArrowBuilder:
     def flush(self) -> pa.RecordBatch:
         """Return the collected rows as an Arrow record batch.
 
-        It is empty if no rows were collected.
+        The Arrow record batch is empty if no rows were collected.
         """
         columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
@@ -313,7 +314,7 @@ class ArrowBuilder:
         return batch
 
     def _put_headers(self, source: Buffer) -> None:
-        """Copy the headers of the new rows, which are spans of `source`."""
+        """Copy the headers of the new rows. They are spans of `source`."""
         columns, start = self.columns, self.rows
         stop, count = columns.rows, columns.headers
         sizes = {name: core.total_length(getattr(columns, lengths), count) for name, _, lengths in _HEADER_SPANS}
@@ -352,7 +353,8 @@ class ArrowBuilder:
     def _times(self, type_: pa.DataType) -> pa.Array:
         """Return the timestamps in microseconds.
 
-        A timestamp is null if the record has none, or if int64 cannot represent it.
+        A timestamp is null if the record has no timestamp, or if int64 cannot represent it in
+        microseconds.
         """
         columns, rows, nulls, validity = self.columns, self.rows, 0, None
         if columns.odd_times:
@@ -367,7 +369,7 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, rows, [validity, columns.take("timestamp_micros", rows)], nulls)
 
     def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
-        """Return a slice of an array that repeats the topic or partition."""
+        """Return `rows` items of an array in which the topic or the partition is repeated."""
         known = self._constants.get(name)
         if known is None or len(known) < self.rows:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)
@@ -402,7 +404,7 @@ class ArrowBuilder:
 
 
 def _as_text(keys: pa.StringArray) -> pa.StringArray:
-    """Return header keys unchanged if all of them are UTF-8. Otherwise, decode them as Java does."""
+    """Return header keys unchanged if all are valid UTF-8. Otherwise, decode them as Java does."""
     try:
         keys.validate(full=True)
         return keys
@@ -413,10 +415,10 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 
 @shared
 def record_batches(chunks: Iterable[Chunk], builder: ArrowBuilder) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow record batches from chunks that are decoded into the builder's columns.
+    """Yield Arrow record batches from chunks whose rows are decoded into the builder's columns.
 
-    The last Arrow record batch may be small, but none is empty. If a chunk raises an error, the
-    rows before it are yielded first.
+    The last Arrow record batch may be small, but no Arrow record batch is empty. If a chunk raises
+    an error, the rows before the error are yielded first.
     """
     try:
         for chunk in chunks:
@@ -451,16 +453,16 @@ def committed_offsets(offsets: Sequence[CommittedOffset]) -> pa.Table:
 
 
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """Return Arrow record batches as a RecordBatchReader, which the Arrow stream interface needs."""
+    """Return Arrow record batches as a RecordBatchReader, as the Arrow C stream interface requires."""
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def read_table(
     buffer: Buffer | None, columns: Sequence[str] | None, topic: str, partition: int, selection: BufferSelection
 ) -> pa.Table:
-    """Return the records of a buffer of batches as a pyarrow Table.
+    """Read the records of consecutive batches in a buffer into a pyarrow Table.
 
-    `topic` and `partition` are the values of the columns of that name. `selection` is passed to
+    `topic` and `partition` are the values of the columns with these names. `selection` is passed to
     `read_chunks`.
     """
     builder = ArrowBuilder(topic, partition, schema_of(columns))

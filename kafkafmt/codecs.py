@@ -2,24 +2,24 @@
 
 Kafka's codec ids are 1 gzip, 2 snappy, 3 lz4 and 4 zstd.
 
-Only this module imports the compression packages. Decompressed data is appended to an `Arena`, a
-growing buffer that many batches share. The core can therefore decode all of them in one call.
-Contexts and buffers are reused. No output exceeds the caller's limit. If the data states its size,
-the size is checked before anything is decompressed; otherwise it is checked during decompression.
+No other module imports the compression packages. Decompressed data is appended to an `Arena`, a
+growing buffer for many batches. Therefore, the core can decode all of them in one call. Contexts
+and buffers are reused.
 
-Data is read as Kafka's Java client reads it:
+The caller sets a limit for the decompressed size. If the data states its size, the limit is checked
+before anything is decompressed. Otherwise, it is checked during decompression.
 
-- gzip: concatenated members. Data after a member is ignored if it does not begin with a gzip
-  header.
+Data is decompressed as in Kafka's Java client:
+
+- gzip: consecutive members. Data after a member is ignored if it does not begin with a gzip header.
 - zstd: consecutive frames and skippable frames.
 - snappy: consecutive streams in the framing of xerial's snappy-java, or one raw block.
 - lz4: one frame.
 
-If isal is installed, it is used for gzip decompression, because it is about 1.3 times as fast as
-zlib.
+If isal is installed, it decompresses gzip data, about 1.3 times as fast as zlib.
 
-Data is written as Kafka's Java client writes it: one gzip member, one xerial stream of 32 KiB
-blocks, one lz4 frame of independent 64 KiB blocks, or one zstd frame. gzip is always written by
+Data is compressed as in Kafka's Java client: one gzip member, one xerial stream of 32 KiB blocks,
+one lz4 frame of independent 64 KiB blocks, or one zstd frame. gzip data is always compressed by
 zlib, because the compression levels of isal differ.
 """
 
@@ -47,7 +47,8 @@ except ImportError:
 
 _raw_snappy: Any
 try:
-    from cramjam import snappy as _raw_snappy  # python-snappy wraps cramjam, which can write directly into the arena
+    # python-snappy is a wrapper of cramjam, which can write directly into the arena
+    from cramjam import snappy as _raw_snappy
 except ImportError:
     import snappy as _snappy
 
@@ -60,12 +61,12 @@ LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
-"""Number of bytes of a gzip member that are passed to zlib first. This applies to the second and
-every later member.
+"""Size of the first window in which a gzip member is passed to zlib, in bytes. It applies to the
+second and all later members.
 """
 ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
 ZSTD_SMALLEST = 8
-"""Size of the smallest possible frame, in bytes: a skippable frame without content."""
+"""Size of the smallest zstd frame, in bytes: a skippable frame without content."""
 ZSTD_RLE_BLOCK = 2
 _ZSTD_START = struct.Struct("<IB")
 _ZSTD_AT_ONCE = 256 * 1024
@@ -81,9 +82,9 @@ For gzip, the level -1 selects the default of zlib.
 
 
 class Arena:
-    """A growing buffer for decompressed batches, which are in `data[:filled]`.
+    """A growing buffer for decompressed batches. Its used part is `data[:filled]`.
 
-    If the buffer grows, it moves. Callers must therefore keep positions, not views.
+    When the buffer grows, its memory moves. Therefore, callers must keep positions, not views.
     """
 
     data: npt.NDArray[np.uint8]
@@ -97,7 +98,7 @@ class Arena:
         self.data, self.view = data, view_of(data)
 
     def room(self, n: int) -> memoryview:
-        """Return a writable view of the `n` bytes after the filled part."""
+        """Return a writable view of the `n` bytes after the used part of the buffer."""
         end = self.filled + n
         if end > len(self.view):
             grown = np.empty(max(end, len(self.data) * 2), np.uint8)
@@ -115,18 +116,18 @@ class Arena:
 
 
 class Compressor:
-    """Compresses batches with one codec and level.
+    """Compresses batches with one codec and one level.
 
-    Contexts are reused. Therefore `compress` raises RuntimeError if another thread is already using
-    this object.
+    Contexts are reused. Therefore, `compress` raises RuntimeError if another thread is using the
+    same Compressor.
 
     Parameters
     ----------
     codec : int
         Codec id: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
     level : int, optional
-        Compression level; see LEVELS. By default, the level that Kafka uses by default. snappy has
-        no levels.
+        Compression level, in the range that LEVELS contains. By default, Kafka's default level.
+        snappy has no levels.
     """
 
     def __init__(self, codec: int, level: int | None = None) -> None:
@@ -138,13 +139,13 @@ class Compressor:
                 levels = f"the levels are {lowest} to {highest}" if codec in LEVELS else "it has no levels"
                 raise ValueError(f"{CODEC_NAMES[codec]} has no level {level}; {levels}")
         self.codec = codec
-        self._busy = Lock()  # zstandard crashes if two threads use one context
+        self._busy = Lock()  # zstandard crashes if two threads use the same context
         self._level = LEVELS[codec][2] if level is None and codec in LEVELS else level or 0
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
         elif codec == CODEC_LZ4:
-            # The default level selects the fast mode of lz4. Other levels select its
-            # high-compression mode, which has levels 3 to 12.
+            # lz4 uses its fast mode at the default level, and its high-compression mode at levels 3
+            # to 12.
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
@@ -153,7 +154,7 @@ class Compressor:
         Raise RuntimeError if another thread is compressing with this object.
         """
         if not self._busy.acquire(blocking=False):
-            raise RuntimeError("another thread is compressing with this Compressor")
+            raise RuntimeError("another thread is using this Compressor")
         try:
             return self._compress(data)
         finally:
@@ -174,7 +175,7 @@ class Compressor:
         return self._zstd.compress(raw)
 
     def max_size(self, n: int) -> int:
-        """Return the largest possible size of `n` bytes of data after compression, in bytes."""
+        """Return the largest size, in bytes, that `n` bytes of data can have after compression."""
         if self.codec == CODEC_GZIP:
             return n + (n >> 12) + (n >> 14) + (n >> 25) + 64
         if self.codec == CODEC_SNAPPY:
@@ -198,8 +199,8 @@ class Decompressor:
 
     A batch may have at most `max_batch_bytes` after decompression.
 
-    Contexts are reused. Therefore `decompress` raises RuntimeError if another thread is already
-    using this object.
+    Contexts are reused. Therefore, `decompress` raises RuntimeError if another thread is using the
+    same Decompressor.
     """
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:
@@ -207,14 +208,14 @@ class Decompressor:
             raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.limit = max_batch_bytes
         self.seconds: float = 0.0
-        """Time in seconds that was spent in `decompress`."""
-        self._busy = Lock()  # zstandard crashes if two threads use one context
+        """Time that `decompress` has taken in total, in seconds."""
+        self._busy = Lock()  # zstandard crashes if two threads use the same context
         self._zstd = zstandard.ZstdDecompressor()
-        self._zstd_ratio = 4.0  # expected compression ratio, updated after each batch of unknown size
+        self._zstd_ratio = 4.0  # expected compression ratio; each batch of unknown size updates it
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
-        """Append the decompressed payload to the arena. Return its size in bytes.
+        """Append the decompressed payload to the arena, and return its size in bytes.
 
         If an error is raised, the contents of the arena do not change.
 
@@ -230,7 +231,7 @@ class Decompressor:
             Another thread is decompressing with this object.
         """
         if not self._busy.acquire(blocking=False):
-            raise RuntimeError("another thread is decompressing with this Decompressor or RecordReader")
+            raise RuntimeError("another thread is using this Decompressor or RecordReader")
         started = perf_counter()
         try:
             return self._decompress(codec, payload, arena)
@@ -259,13 +260,13 @@ class Decompressor:
         except MemoryError:
             arena.filled = start
             raise TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available") from None
-        except Exception as error:  # each package defines its own errors, and some raise plain Exception
+        except Exception as error:  # each package defines its own errors, and some packages raise plain Exception
             arena.filled = start
             raise StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
         return arena.filled - start
 
     def _room(self, done: int, expected: int) -> int:
-        """Return the number of bytes to request next, which is never more than one byte beyond the limit."""
+        """Return the number of bytes to decompress next, up to one byte more than the limit."""
         room = self.limit + 1 - done
         if expected < _ROOM:
             expected = _ROOM
@@ -276,11 +277,11 @@ class Decompressor:
             raise TooLargeError(f"{CODEC_NAMES[codec]} data decompresses to more than the limit of {self.limit} bytes")
 
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
-        """Decompress the members of gzip data one after the other.
+        """Decompress one gzip member after another.
 
-        zlib copies the input that it does not consume. Therefore the second and later members are
-        passed in windows, which start small and double in size. As a result, decompressing a member
-        of n bytes costs O(n), no matter how many members follow.
+        zlib copies the input that it does not consume. Therefore, the second and all later members
+        are passed in windows, which start small and double in size. As a result, the cost of
+        decompressing a member of n bytes is O(n), whatever the number of members after it.
         """
         position, window = 0, len(data)
         while True:
@@ -313,7 +314,7 @@ class Decompressor:
         p = XERIAL_HEADER_SIZE
         if len(data) < p:
             raise StructureError("snappy data ends inside xerial's header")
-        while len(data) - p >= 4:  # Java ignores up to 3 bytes after the last block
+        while len(data) - p >= 4:  # like Java, ignore up to 3 bytes after the last block
             if data[p : p + 8] == XERIAL_MAGIC:
                 p += XERIAL_HEADER_SIZE
                 continue
@@ -367,7 +368,7 @@ class Decompressor:
         if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB, this is 10 % faster than the stream reader
             try:
                 part = self._zstd.decompress(data, min(room, self.limit))
-            except zstandard.ZstdError:  # the error does not say whether the data is corrupted or too large
+            except zstandard.ZstdError:  # the error does not indicate whether the data is corrupted or too large
                 pass
             else:
                 arena.append(part)
@@ -385,11 +386,12 @@ class Decompressor:
 
 
 def _check_zstd_frames(data: memoryview) -> bool:
-    """Raise StructureError if the data is not a sequence of complete frames.
+    """Check the frames of zstd data, and return whether it consists of exactly one normal frame.
 
-    The decompressor does not check this.
+    Raise StructureError if the data is not a sequence of complete frames, which the decompressor
+    does not check.
 
-    Return whether the data consists of exactly one frame that is not skippable.
+    A skippable frame is not a normal frame.
     """
     p, n, frames = 0, len(data), 0
     while n - p >= ZSTD_SMALLEST:
@@ -416,13 +418,13 @@ def _check_zstd_frames(data: memoryview) -> bool:
 
 
 def _zstd_header_size(descriptor: int) -> int:
-    """Return the size of a frame header in bytes, given the descriptor in its fifth byte.
+    """Return the size of a zstd frame header in bytes, given the descriptor in its fifth byte.
 
-    The header consists of the magic, the descriptor, the window, the dictionary id and the content
-    size.
+    The header consists of magic, descriptor, window, dictionary id and content size.
     """
     size = 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
-    if descriptor & 0x20:  # a single segment has no window byte, and a content size of at least one byte
+    # a frame with a single segment has no window byte, and its content size has at least one byte
+    if descriptor & 0x20:
         size -= descriptor >= 0x40
     return size
 

@@ -1,4 +1,4 @@
-"""Define constants of Kafka's formats: positions of fields, meanings of bits, and values for "none".
+"""Define constants of Kafka's formats: positions of fields, bits, and values that mean "none".
 
 Layout of a record batch (magic 2; all integers big-endian; Kafka: DefaultRecordBatch):
 
@@ -44,8 +44,8 @@ from __future__ import annotations
 OFFSET_AT = 0
 LENGTH_AT = 8
 ENTRY_OVERHEAD = 12
-"""Size of the offset and the length field before every batch and message, in bytes. The length
-field does not count them.
+"""Size of the fields offset and length at the start of each batch and message, in bytes. The length
+field does not include this size.
 """
 MAGIC_AT = 16
 MAGIC_END = 17
@@ -67,20 +67,20 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 distance as an int32.
 """
 MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
-"""Largest value of the length field of a batch or message. As in Kafka, the total size, which
-includes the first 12 bytes, must fit into an int32.
+"""Largest value of the length field of a batch or message. As in Kafka, the total size must fit
+into an int32. It includes the 12 bytes of the fields offset and length.
 """
 MIN_LEGACY_LENGTH = 14
-"""Smallest value of any length field. A message of magic 0 with a null key and a null value has
-this length.
+"""Smallest value of the length field of any batch or message. A message of magic 0 with a null key
+and a null value has this length.
 """
 MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
 """Smallest value of the length field of a message or batch, by magic."""
 LEGACY_CRC_AT = 12
 LEGACY_ATTRIBUTES_AT = 17
 LEGACY_ATTRIBUTES = 0x0F
-"""The bits that Kafka uses in the attributes of a message (formats 0 and 1). The flags of format 2
-have no meaning in messages.
+"""The attribute bits that Kafka uses in a message of format 0 or 1. The flags of format 2 have no
+meaning in messages.
 """
 LEGACY_TIMESTAMP_AT = 18
 LEGACY_KEY_AT = (18, 26)
@@ -101,20 +101,20 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 NO_TIMESTAMP = -1
 MICROS_BEYOND, MICROS_NONE = -(2**63), -(2**63) + 1
-"""Values in a column of microseconds: MICROS_BEYOND for a timestamp that int64 cannot represent,
-and MICROS_NONE for no timestamp.
+"""Special values in a column of timestamps in microseconds. MICROS_BEYOND is a timestamp that int64
+cannot represent. MICROS_NONE means no timestamp.
 """
 MAX_MILLIS = (2**63 - 1) // 1000
-"""The largest timestamp in milliseconds that int64 can represent in microseconds."""
+"""Largest timestamp, in milliseconds, that int64 can represent in microseconds."""
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 MAX_SEQUENCE = 2**31 - 1
-"""Largest sequence number. The next sequence number after it is 0."""
+"""Largest sequence number of a producer. The next sequence number is 0."""
 
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
-"""Values of the consumer setting isolation.level, starting with the default."""
+"""Values of the consumer setting isolation.level. The first is the default."""
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
@@ -122,14 +122,15 @@ MAX_VARLONG_BYTES = 10
 MIN_OFFSET = -(2**63)
 MAX_OFFSET = 2**63 - 1
 NO_END = MAX_OFFSET + 1
-"""Exclusive end of an unlimited range of offsets. MAX_OFFSET would exclude a record with the
+"""End (exclusive) of a range of offsets without a limit. MAX_OFFSET would exclude a record with the
 largest offset.
 """
 
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
 """Default limit for the size of one batch, in bytes after decompression."""
 
-# Error messages for problems inside the records of a batch. Both cores use these indexes.
+# Error messages for problems inside the records of a batch. Both cores refer to a message by its
+# index.
 FAULTS = (
     "",
     "record count does not fit the bytes of the batch",
@@ -177,15 +178,15 @@ FAULTS = (
 ) = range(1, len(FAULTS))
 
 MANY_HEADERS = 1 << 17
-"""Number of headers that a record may always have, regardless of `max_batch_bytes`."""
+"""Number of headers that a record may have, whatever the value of `max_batch_bytes`."""
 HEADER_MEMORY = 128
-"""Memory that is assumed for a header, in bytes: its row in the columns, a tuple, and its place in
-the tuple of the record.
+"""Assumed memory for one header, in bytes. It includes the row in the columns, a tuple, and an item
+in the tuple of the record.
 """
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
-# The rules that a record to be appended can break, each with its name and message. Both cores use
-# these indexes.
+# The rules that records must follow to be appended, each with its name and its error message. Both
+# cores refer to a rule by its index.
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),
@@ -250,9 +251,9 @@ WIRE_TYPES = (
     WIRE_STRUCT,
 ) = range(len(WIRE_TYPES))
 MAX_OBJECTS = 1 << 23
-"""Largest number of objects in a protocol message: its arrays, their elements except numbers, and
-its unknown tagged fields. Each of these objects needs about 100 bytes of memory.
+"""Largest number of objects in a protocol message. Arrays, unknown tagged fields and array elements
+that are not numbers are counted. Each of these objects needs about 100 bytes of memory.
 """
 TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array elements and unknown tagged fields"
 MAX_STRING = 32767
-"""Largest size of a string in bytes, even if its length is encoded as a varint."""
+"""Largest size of a string in a protocol message, in bytes, even if its length is encoded as a varint."""

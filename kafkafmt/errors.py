@@ -1,9 +1,9 @@
-"""Define the errors that this package raises for damaged data.
+"""Define the errors for damaged data.
 
-`KafkaFormatError` is the base class. Its six subclasses differ in how a caller would handle them.
-Each error has the position of the problem (`position`), the base offset of the batch
-(`base_offset`) and the position at which reading may resume (`resume`). Wrong arguments raise
-TypeError or ValueError. Errors of the operating system remain OSError.
+`KafkaFormatError` is the base class. Each of its six subclasses stands for a different reaction of
+the caller. An error has three positions: `position` of the problem, `base_offset` of the batch, and
+`resume`, at which reading may continue. Wrong arguments raise TypeError or ValueError. Errors of
+the operating system remain OSError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class KafkaFormatError(Exception):
     Attributes
     ----------
     message : str
-        What is wrong, without the position.
+        Description of the problem, without its position.
     position : int
         Position of the problem, in bytes from the start of the buffer or file.
     base_offset : int or None
@@ -25,8 +25,8 @@ class KafkaFormatError(Exception):
     resume : int or None
         The next position at which reading may succeed. None if it is not known.
     code : str
-        Stable identifier of the problem, for use in programs. It does not change between releases.
-        For an `InvalidError`, it is the name of the rule that the data breaks.
+        Identifier of the problem, for use in programs. It does not change between releases. In an
+        `InvalidError`, it is the name of the rule that the data breaks.
     """
 
     code: str = "format"
@@ -49,7 +49,7 @@ class KafkaFormatError(Exception):
 
 
 class TruncatedError(KafkaFormatError):
-    """Raised when the input ends inside a batch or field. More bytes may complete it."""
+    """Raised when the input ends inside a batch or field. More bytes may complete the input."""
 
     code: str = "truncated"
 
@@ -63,15 +63,15 @@ class ChecksumError(KafkaFormatError):
 class StructureError(KafkaFormatError):
     """Raised when fields contradict each other or the surrounding bytes.
 
-    Such fields are lengths, counts and deltas. This error is also raised for data that cannot be
-    decompressed.
+    Examples of such fields are lengths, counts and deltas. This error is also raised for data that
+    cannot be decompressed.
     """
 
     code: str = "corrupt_structure"
 
 
 class UnsupportedError(KafkaFormatError):
-    """Raised for a magic value, codec or version that this release does not read."""
+    """Raised for a magic value, codec or version that this release cannot read."""
 
     code: str = "unsupported"
 
@@ -85,12 +85,12 @@ class TooLargeError(KafkaFormatError):
 class OffsetOverflowError(OverflowError, ValueError):
     """Raised when offsets to be assigned would exceed ``2**63 - 2``.
 
-    An offset of ``2**63 - 1`` would not leave an offset for the next record.
+    After the offset ``2**63 - 1``, there would be no offset for the next record.
 
     Attributes
     ----------
     next_offset : int
-        The first of the offsets that were to be assigned.
+        First offset that could not be assigned.
     """
 
     def __init__(self, next_offset: int) -> None:
@@ -102,17 +102,17 @@ class OffsetOverflowError(OverflowError, ValueError):
 
 
 class RecordError(NamedTuple):
-    """A record that breaks a rule of validation.
+    """Describes a record that breaks a validation rule.
 
     Attributes
     ----------
     batch_index : int
-        Index of the record among all records that were passed in the call, starting at 0. Kafka
-        uses the same name for this index.
+        Index of the record among all records of the call, starting at 0. Kafka uses the same name
+        for this index.
     code : str
         Name of the rule that the record breaks.
     message : str
-        What is wrong.
+        Description of the problem.
     """
 
     batch_index: int
@@ -121,15 +121,14 @@ class RecordError(NamedTuple):
 
 
 class InvalidError(KafkaFormatError):
-    """Raised when data is well-formed but breaks one of Kafka's validation rules.
+    """Raised when valid data breaks one of Kafka's validation rules.
 
     Attributes
     ----------
     code : str
         Name of the rule. It does not change between releases. The default is "invalid".
     records : tuple of RecordError
-        The records that break the rule, but at most the first 65,536. Empty if the rule is not
-        about records.
+        The first 65,536 records that break the rule. Empty if the rule is not about single records.
     """
 
     code: str = "invalid"

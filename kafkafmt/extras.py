@@ -1,7 +1,7 @@
-"""List the packages that the optional parts of this package need, and the commands that install them.
+"""List the packages of each extra, and the commands that install them.
 
-This package is not on PyPI, so `pip install kafkafmt[cli]` would fail. Error messages therefore
-name the missing packages.
+kafkafmt is not on PyPI, so `pip install kafkafmt[cli]` would fail. Therefore, error messages name
+the missing packages.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ EXTRAS = {
     "polars": {"polars": "polars>=1.34", "pyarrow": "pyarrow>=14"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
-"""The requirements of each extra, by the name of the module that the requirement provides.
-
-The key "" contains the requirements of every installation. pyproject.toml has the same list.
+"""The requirements of each extra, by the name of the module that a requirement provides. The key ""
+contains the requirements of every installation. pyproject.toml contains the same list.
 """
 
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy", "isal")
-"""Distributions whose versions are listed in reports and by `kafkafmt --version`."""
+"""Distributions whose versions are in reports and in the output of `kafkafmt --version`."""
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str | None]:
-    """Return the installed version of each distribution, or None if it is not installed."""
-    from importlib.metadata import PackageNotFoundError, version  # imported here because it is slow to import
+    """Return the installed version of each distribution. The version is None if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # imported only here, because the import is slow
 
     versions: dict[str, str | None] = {}
     for name in names:
@@ -43,7 +42,7 @@ def library_versions(names: Iterable[str]) -> dict[str, str | None]:
 def install_line(extra: str) -> str:
     """Return the pip command that installs the missing packages of an extra.
 
-    If none is missing, the command installs all of them.
+    If no package is missing, the command installs all packages of the extra.
     """
     wanted = EXTRAS[extra]
     missing = [requirement for module, requirement in wanted.items() if not _installed(module)] or list(wanted.values())
@@ -51,9 +50,9 @@ def install_line(extra: str) -> str:
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that installs a module, or None if no extra does.
+    """Return the extra that provides a module, or None if no extra does.
 
-    `module` is the name in a ModuleNotFoundError.
+    `module` is the name in a ModuleNotFoundError. It can be None.
     """
     root = (module or "").partition(".")[0]
     return next((extra for extra in ("cli", "arrow", "spark", "polars", "") if root in EXTRAS[extra]), None)

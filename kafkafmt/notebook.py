@@ -1,4 +1,4 @@
-"""Format tables as HTML for notebooks."""
+"""Build HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from html import escape
 from .text import plain
 
 MOST_ROWS = 20
-"""Largest number of rows of a table. If there are more, a line after the table says how many are
-not shown.
+"""Largest number of rows in an HTML table. If there are more rows, a line after the table contains
+the number of the omitted rows.
 """
 
 
 def html_table(caption: str, header: Sequence[str], rows: Sequence[Iterable[object]]) -> str:
     """Return an HTML table with a caption and at most MOST_ROWS rows.
 
-    All text is escaped, because names of files and topics may contain markup or control characters.
+    All text is escaped, because names of files and topics can contain markup or control characters.
     """
     head = _row("th", header)
     body = "".join(_row("td", row) for row in rows[:MOST_ROWS])

@@ -13,10 +13,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
-"""URL schemes that are rejected even if no slash follows.
-
-Any other text before a colon, such as a drive letter, counts as a scheme only if a slash or
-backslash follows the colon.
+"""URL schemes that are rejected even if no slash follows the colon. Other text before a colon, such
+as a drive letter, is a scheme only if a slash or backslash follows the colon.
 """
 _URL = re.compile(r"[^/\\]*://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -34,9 +32,8 @@ def local_path(path: str | os.PathLike[str]) -> str:
     -------
     str
         A path without a scheme is returned unchanged. The path of a ``file:`` URL is absolute and
-        percent-decoded. If no file has the decoded name, but a file has the name with the percent
-        signs, that name is returned. The reason is that Hadoop's ``Path``, which Spark uses, does
-        not decode URLs.
+        percent-decoded. If only a file with the undecoded name exists, the path is not decoded,
+        because Hadoop's ``Path`` in Spark does not decode URLs either.
 
     Raises
     ------
@@ -46,8 +43,8 @@ def local_path(path: str | os.PathLike[str]) -> str:
 
     Notes
     -----
-    If the name of a local file begins like a URL scheme, give its absolute path, or a path such as
-    ``./s3:/x``.
+    To use a local file whose name begins like a URL scheme, pass its absolute path, or a path such
+    as ``./s3:/x``.
     """
     text = os.fspath(path)
     scheme = _scheme(text)
@@ -56,13 +53,13 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if scheme is not None:
         what = f"a path with the scheme {scheme!r}" if len(scheme) != 1 else "a path with a drive letter"
         raise ValueError(
-            f"{text}: only local files can be used, not {what}; for a local file of that name, pass its absolute path"
+            f"{text}: only local files can be used, not {what}; to use a local file with this name, pass its absolute path"
         )
     return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib drops a leading "./"
 
 
 def _scheme(text: str) -> str | None:
-    """Return the scheme of a path in lower case, or None if it has none."""
+    """Return the scheme of a path in lower case, or None if it has no scheme."""
     found = _SCHEME.match(text)
     if found and (found[1].lower() in REMOTE or found[1].lower() == "file" or found[2][:1] in ("/", "\\")):
         return found[1].lower()
@@ -81,7 +78,7 @@ def _path_of_url(url: str) -> str:
     literal = f"/{rest.lstrip('/')}"
     decoded = unquote(literal, errors="surrogateescape")
     if not rest.startswith("/") or literal == "/" or "\0" in decoded:
-        raise ValueError(f"{url} is not the URL of a local file, such as file:///var/lib/kafka/data")
+        raise ValueError(f"{url} is not a URL of a local file; an example is file:///var/lib/kafka/data")
     return literal if os.path.lexists(literal) and not os.path.lexists(decoded) else decoded
 
 

@@ -1,19 +1,21 @@
-"""Read several sources at once in threads, and deliver their items through one iterator.
+"""Read several sources in threads, and deliver their items through one iterator.
 
 Each source is a function that returns an iterator. Worker threads start the sources in order, and
-each of them reads one source at a time. Items wait in lanes until they are delivered:
+each thread reads one source at a time. Items wait in queues, called lanes, until they are
+delivered:
 
 - Ordered: each source has its own lane. The items of a source are delivered after all items of the
   sources before it.
-- Unordered: all sources share one lane. Items are delivered as they arrive. The items of one source
-  keep their order.
+- Unordered: all sources share one lane. Items are delivered as they arrive. The items of each
+  source stay in order.
 
-At most `limit` items wait. There is one exception: if the current source has no waiting item, it
-may add one. Otherwise, items of later sources could block the source that the consumer is waiting
-for. In addition, each worker holds the item that it has read last. Memory use therefore depends
-only on the number of threads.
+At most `limit` items wait, with one exception: if no item of the current source waits, this source
+may add one. Otherwise, items of later sources could block the source that the consumer needs next.
+In addition, each worker holds the last item that it has read. Therefore, memory use depends only on
+the number of threads.
 
-Workers are daemon threads: a program that ends while it holds an unfinished iterator does not hang.
+Workers are daemon threads. Therefore, a program that ends while an iterator is unfinished does not
+hang.
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 WAITING_PER_THREAD = 2
-"""Number of items per thread that may wait for delivery."""
+"""Number of items per thread that can wait for delivery."""
 
 
 def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
-    """Yield the items of all sources, read by at most `threads` threads.
+    """Yield the items of all sources, which at most `threads` threads read at the same time.
 
     If a source raises an error, the error is raised after the items that the source has already
-    produced. If `ordered` is True, all items of the previous sources are also yielded before the
-    error is raised. After an error, or if the generator is closed, the workers end at their next
-    item, and the generator waits for them.
+    produced. If `ordered` is True, all items of previous sources are also yielded first. After an
+    error, or when the generator is closed, the workers end at their next item. The generator waits
+    for them.
     """
     workers = min(threads, len(sources))
     lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)
@@ -53,7 +55,7 @@ def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bo
 
 
 class _Failure(NamedTuple):
-    """An error that a source has raised. It is put into the lane after the items of the source."""
+    """An error that a source has raised. It is put into the lane after the items of this source."""
 
     error: BaseException
 
@@ -72,14 +74,14 @@ class _Lanes(Generic[T]):
         lanes = len(sources) if ordered else min(len(sources), 1)
         self._lanes: list[deque[T | _Failure]] = [deque() for _ in range(lanes)]
         self._unfinished = [1] * len(sources) if ordered else [len(sources)]
-        """The number of sources that can still add items to each lane."""
+        """For each lane, the number of sources that can still add items."""
         self._next_source = 0
         self._current_lane = 0
         self._waiting = 0
         self._stopped = False
 
     def work(self) -> None:
-        """Read one source after the other. Each worker thread runs this method."""
+        """Read one source after another. Each worker thread runs this method."""
         while (index := self._take_source()) is not None:
             lane = index if self._ordered else 0
             failure: _Failure | None = None
@@ -115,7 +117,7 @@ class _Lanes(Generic[T]):
     def _put(self, lane: int, item: T) -> bool:
         """Wait until a lane can take an item, and add the item.
 
-        Return False if the scan has been stopped.
+        Return False if the scan was stopped meanwhile.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._fits(lane))
@@ -132,7 +134,7 @@ class _Lanes(Generic[T]):
     def items(self) -> Iterator[T]:
         """Yield the items, lane by lane.
 
-        If a source failed, raise its error in place of its next item.
+        Yield the items in the order of delivery. If a source failed, raise its error.
         """
         for number, lane in enumerate(self._lanes):
             while True:
@@ -152,7 +154,7 @@ class _Lanes(Generic[T]):
                 del item
 
     def stop(self) -> None:
-        """Make the workers end at their next item."""
+        """Make each worker thread end at its next item."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

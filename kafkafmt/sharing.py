@@ -1,8 +1,8 @@
-"""Make iterators safe to share between threads.
+"""Make iterators safe for use by several threads.
 
-If two threads resume one generator, Python raises ``ValueError: generator already executing``. With
-the iterators of the public API, a thread waits instead, and each item is returned to one thread
-only. Iterators of records are `RecordIterator` objects of the core, because a Python call per
+If two threads resume one generator, Python raises ``ValueError: generator already executing``. The
+iterators of the public API make the second thread wait instead, and return each item to only one
+thread. Iterators of records are `RecordIterator` objects of the core, because a Python call per
 record would be too slow.
 """
 
@@ -18,9 +18,9 @@ P = ParamSpec("P")
 
 
 class SharedIterator(Generic[T]):
-    """Iterator that several threads may share. Each item is returned to one thread only.
+    """Iterator that several threads may share. Each item is returned to only one thread.
 
-    While one thread gets the next item, all other threads that request an item wait.
+    While one thread gets the next item, other threads that request an item wait.
     """
 
     def __init__(self, items: Iterable[T]) -> None:
@@ -56,7 +56,7 @@ class SharedIterator(Generic[T]):
 
 
 def shared(function: Callable[P, Iterable[T]]) -> Callable[P, Iterator[T]]:
-    """Make a generator function return a `SharedIterator`."""
+    """Decorate a generator function so that it returns a `SharedIterator`."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:

@@ -1,7 +1,7 @@
 """Decode header keys as Java does, and escape text for terminals and for JSON.
 
-Text from files, network frames or arguments passes through `plain` before a person sees it, and
-through `json_encoder` before a program reads it.
+Text from files, network frames or arguments is escaped: by `plain` before a person reads it, and by
+`json_encoder` before a program reads it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def decode_header_key(raw: bytes) -> str:
-    """Decode UTF-8 as Java's ``new String(bytes, UTF_8)`` does: malformed bytes become U+FFFD.
+    """Decode UTF-8 as Java's ``new String(bytes, UTF_8)`` does. Malformed bytes become U+FFFD.
 
-    Python's own replacement differs in one case: for the bytes of a lone surrogate, Java produces a
-    single U+FFFD.
+    Python's replacement of malformed bytes differs in one case: for the bytes of a lone surrogate,
+    Java produces only one U+FFFD.
     """
     try:
         return raw.decode()
@@ -26,13 +26,13 @@ def decode_header_key(raw: bytes) -> str:
         return _LONE_SURROGATE.sub("\ufffd".encode(), raw).decode(errors="replace")
 
 
-# Characters to escape besides C0:
+# Characters to escape in addition to the control characters C0:
 # - DEL and C1, which control a terminal
 # - separators of lines and paragraphs
 # - characters that change the direction of text
 # - invisible characters, which hide text or make two names look alike
 # - lone surrogates, which UTF-8 cannot encode
-# The joiners U+200C and U+200D are not escaped: scripts and emoji need them.
+# The joiners U+200C and U+200D are not escaped, because scripts and emoji need them.
 _UNSEEN = (
     "\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff"
     "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e007f"
@@ -44,9 +44,9 @@ _UNSAFE_IN_JSON = re.compile(
 
 
 def plain(text: str) -> str:
-    r"""Escape characters that could control a terminal, end a line, change the direction of text, or be invisible.
+    r"""Escape characters that can control a terminal, end a line, change the text direction, or be invisible.
 
-    The escapes have the form that Python uses, such as `\x1b` or `\u202e`.
+    The escapes have the form of Python's escapes, such as `\x1b` or `\u202e`.
     """
     return text if text.isprintable() else _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
@@ -54,8 +54,8 @@ def plain(text: str) -> str:
 def json_encoder(*, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
     r"""Return a function that encodes a value as JSON. The arguments are those of `json.JSONEncoder`.
 
-    Non-ASCII text stays readable. Only the characters that `plain` escapes become `\uXXXX`. The
-    parsed value does not change.
+    Non-ASCII text remains readable. Only the characters that `plain` escapes are written as
+    `\uXXXX`. A JSON parser returns the same value.
     """
     encode = json.JSONEncoder(ensure_ascii=False, indent=indent, default=default).encode
 

@@ -14,7 +14,7 @@ from .errors import KafkaFormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer
 
-    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's stubs declare arrays as buffers only since Python 3.12
+    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's type stubs declare arrays as buffers only since Python 3.12
 else:
     Buffer = Any
 
@@ -50,30 +50,30 @@ BATCH_DTYPE = np.dtype(
     ],
     align=True,
 )
-"""Dtype of a table of batches, which has one row per batch, in native byte order.
+"""NumPy dtype of a table of batches. Each row describes one batch, in native byte order.
 
-`position` and `size` describe where the batch is in the scanned buffer, in bytes. `size` includes
-the first 12 bytes. `payload_position` and `payload_size` describe where its records are. A caller
-that decompresses a batch sets `payload_position` and `payload_size` to the position and size of the
-decompressed records. For formats 0 and 1, `attributes` contains only the bits that these formats
-use.
+`position` and `size` are those of the batch in the scanned buffer, in bytes. `size` includes the 12
+bytes of the fields offset and length. `payload_position` and `payload_size` are those of the
+batch's records. A caller that decompresses the records sets these two columns to the position and
+size of the decompressed records. For formats 0 and 1, `attributes` contains only the bits that
+these formats use.
 """
 
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
-"""Names of the columns that `decode_records` can fill."""
+"""Names of the columns that `decode_records` can decode."""
 
 IntArray = npt.NDArray[np.int64]
 LengthArray = npt.NDArray[np.int32]
 ByteArray = npt.NDArray[np.uint8]
 BatchTable = npt.NDArray[np.void]
-"""Array with dtype BATCH_DTYPE."""
+"""NumPy array with dtype BATCH_DTYPE."""
 
 
 def last_offsets(batches: BatchTable) -> IntArray:
-    """Return the last offset of each batch.
+    """Return the last offset of each batch in a table.
 
-    If the last offset delta of a batch is negative, the result is its base offset. If the last
-    offset does not fit into 64 bits, the result is 2**63 - 1.
+    If the last offset delta of a batch is negative, its base offset is returned. If the last offset
+    does not fit into 64 bits, 2**63 - 1 is returned.
     """
     first = batches["base_offset"]
     last: IntArray = first + np.maximum(batches["last_offset_delta"], 0)
@@ -82,12 +82,12 @@ def last_offsets(batches: BatchTable) -> IntArray:
 
 
 def last_offset(batch: np.void) -> int:
-    """Return the last offset of one batch, as `last_offsets` does for a table."""
+    """Return the last offset of one batch, by the rules of `last_offsets`."""
     return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
 
 
 class SearchWindow(NamedTuple):
-    """Bytes of a file that were searched for valid batches. All positions are file positions.
+    """Bytes of a file in which valid batches were searched. All positions are file positions.
 
     Attributes
     ----------
@@ -96,13 +96,12 @@ class SearchWindow(NamedTuple):
     position : int
         Position of the first byte.
     found : int64 array
-        Positions of the valid batches that begin from `searched_from` to `searched_to`, in
-        ascending order.
+        Positions of the valid batches that begin in the searched range, in ascending order.
     searched_from, searched_to : int
-        The range that was searched. Batches that begin in it were found.
+        Start and end of the searched range. A batch must begin in this range to be found.
     file_end, zero_tail : int
-        Position at which the file ends, and position at which the zero bytes at the end of the file
-        begin.
+        Position of the end of the file, and position of the first zero byte of those that end the
+        file.
     """
 
     buffer: Buffer
@@ -120,13 +119,12 @@ class Scan(NamedTuple):
     Attributes
     ----------
     count : int
-        Number of rows of the table that were filled.
+        Number of table rows that were filled.
     position : int
-        Position at which the scan stopped, in bytes. It is the start of the first batch that has no
-        row.
+        Position at which the scan stopped, in bytes. The first batch without a row starts there.
     error : KafkaFormatError or None
-        The error at `position`. None if the table is full or the input ends. If the input ends
-        inside a batch, `position` is the start of that batch.
+        The error at `position`. None if the table is full, or if the input ended. If the input
+        ended inside a batch, `position` is the start of that batch.
     """
 
     count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
@@ -143,9 +141,8 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
     "headers": [("header_start", np.int64), ("header_count", np.int32)],
     "timestamp_micros": [("timestamp_micros", np.int64)],
 }
-"""The names and dtypes of the arrays that contain each column. An array has one item per record.
-
-"timestamp_micros" is not among the default COLUMNS.
+"""Names and dtypes of the arrays of each column. An array has one item per record.
+"timestamp_micros" is not one of the default COLUMNS.
 """
 
 
@@ -187,10 +184,10 @@ class HeaderSpans(NamedTuple):
 
 
 class RecordColumns:
-    """Reusable output of `decode_records`, which consists of NumPy arrays of equal capacity with one item per record.
+    """Reusable output of `decode_records`: NumPy arrays of equal capacity, with one item per record.
 
-    Arrays of columns that were not requested are None. A span consists of a position in the decoded
-    buffer and a length, both in bytes. The length of a null is -1.
+    The arrays of columns that were not requested are None. A span consists of a position in the
+    decoded buffer and a length, both in bytes. Null values have the length -1.
 
         offset, timestamp           int64; timestamps in milliseconds
         timestamp_type              int32; 0 CreateTime, 1 LogAppendTime, -1 none
@@ -208,23 +205,23 @@ class RecordColumns:
     rows, headers : int
         Number of records and headers that the arrays contain.
     cursor : array of int64, shape (4,)
-        Where decoding resumes. The items are the index of the batch, the number of its records that
-        were already delivered, the position after these records, and the last offset delta seen.
+        The place at which decoding resumes: the index of the batch, the number of its records that
+        were already delivered, the position after these records, and the last offset delta.
     """
 
     collects = False
-    """Whether rows are kept until the owner of the columns takes them. Otherwise, they are kept
-    only until the next chunk.
+    """Whether rows are kept until the owner takes them. If False, rows are kept only until the next
+    chunk is decoded.
     """
     full = False
-    """Whether decoding stopped because no more rows fit. `RecordReader` and `decode_plain_batches` set it."""
-    max_headers = 1 << 20
-    """Largest number of headers of a record. Decoding a record with more headers raises a
-    TooLargeError.
+    """Whether decoding stopped because there was no space for more rows. `RecordReader` and
+    `decode_plain_batches` set this attribute.
     """
+    max_headers = 1 << 20
+    """Largest number of headers in a record. A record with more headers raises a TooLargeError."""
     odd_times = False
     """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. Decoding sets this
-    attribute, and the code that reads the column resets it.
+    attribute to True. The code that reads the column resets it.
     """
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
@@ -272,7 +269,7 @@ class RecordColumns:
     def grow_headers(self, capacity: int) -> None:
         """Replace the four header arrays with larger ones.
 
-        Their contents are lost, so `rows` must be 0.
+        The contents of the old arrays are lost, so `rows` must be 0.
         """
         self.header_capacity = capacity
         self.header_key_position = np.empty(capacity, np.int64)
@@ -285,13 +282,13 @@ class RecordColumns:
         self.rows = self.headers = 0
 
     def grow_data(self) -> None:
-        """Enlarge the arrays of keys and values. Only `CopiedColumns` has them."""
+        """Enlarge the arrays of keys and values, which only `CopiedColumns` has."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Reset the cursor for another table of batches.
+        """Set the cursor to the start of another table of batches.
 
-        Also remove the rows, unless `collects` is True.
+        The rows are also removed, unless `collects` is True.
         """
         if not self.collects:
             self.clear()
@@ -299,16 +296,16 @@ class RecordColumns:
 
 
 class CopiedColumns(RecordColumns):
-    """Record columns that contain copies of keys and values, in Arrow's binary layout, instead of spans.
+    """Record columns with copies of keys and values in Arrow's binary layout, instead of spans.
 
         key_offsets, value_offsets      int32, capacity + 1 items: where the bytes of each row begin
         key_data, value_data            uint8, `room` bytes
         key_validity, value_validity    uint8, one bit per row, least significant first; 1: not null.
                                         The bits of rows not yet filled are 1
 
-    Rows accumulate over several calls and buffers until the owner takes them and resets `rows` to
-    0. Header spans always refer to the buffer that was decoded most recently. If a record does not fit into the data
-    arrays even when they are empty, `grow_data` replaces them with larger ones.
+    Rows are collected, over several calls and buffers, until the owner takes them and resets `rows`
+    to 0. Spans of headers always refer to the buffer that was decoded last. If a record does not
+    fit into empty data arrays, `grow_data` replaces them with larger ones.
     """
 
     collects = True
@@ -342,9 +339,9 @@ class CopiedColumns(RecordColumns):
                 validity[:] = 255
 
     def grow_data(self) -> None:
-        """Replace the data arrays with arrays of twice the size.
+        """Replace the data arrays with arrays of double size.
 
-        Their contents are lost, so `rows` must be 0.
+        The contents of the old arrays are lost, so `rows` must be 0.
         """
         for name, room in self.rooms.items():
             self.rooms[name] = min(2 * room, 2**31 - 1)

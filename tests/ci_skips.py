@@ -1,8 +1,8 @@
-"""Let a run in CI fail if a test was skipped that tests/allowed_skips.txt does not list with a reason.
+"""Make CI fail if a skipped test is not listed with a reason in tests/allowed_skips.txt.
 
-Each line of that file is `test | reason`. In the id of the test
-(`tests/test_x.py::test_y[native]`), `*` matches any text. Lines that begin with # are comments.
-Without CI in the environment, this pytest plugin does nothing.
+Each line of that file has the form `test | reason`. `*` in the test's id
+(`tests/test_x.py::test_y[native]`) matches any text. Lines that begin with # are comments. This
+pytest plugin has no effect unless the environment variable CI is set.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SkipWatch:
         self.look_at(report)
 
     def look_at(self, report: pytest.CollectReport | pytest.TestReport) -> None:
-        if not report.skipped or hasattr(report, "wasxfail"):  # pytest also reports an expected failure as skipped
+        if not report.skipped or hasattr(report, "wasxfail"):  # pytest also reports expected failures as skipped
             return
         if not any(pattern.fullmatch(report.nodeid) for pattern in self.allowed):
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

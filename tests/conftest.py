@@ -1,4 +1,4 @@
-"""Provide the fixtures that run a test on both cores."""
+"""Provide fixtures that run a test on both cores."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CORES = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}
 
 @pytest.fixture(params=CORES)
 def core(request: pytest.FixtureRequest) -> ModuleType:
-    """Return each core in turn. If the native core is missing, skip its tests, or fail in CI."""
+    """Return each core. If the native core is missing, skip its tests, or fail them in CI."""
     return load_core(request.param)
 
 
 @pytest.fixture
 def package(core: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Let the whole package use each core in turn."""
+    """Make the whole package use each core in turn."""
     for name, module in list(sys.modules.items()):
         if name.startswith("kafkafmt.") and hasattr(module, "core"):
             monkeypatch.setattr(module, "core", core)

@@ -1,6 +1,6 @@
-"""Ask Kafka's own classes about record data: MemoryRecordsBuilder, the batch iterators, LogValidator, murmur2.
+"""Run Kafka's own Java classes on record data: MemoryRecordsBuilder, LogValidator and others.
 
-Records.java describes the questions.
+Records.java describes the input and output of each operation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SOURCE = Path(__file__).with_name("Records.java")
 
 
 def ask(questions: Iterable[str]) -> list[str]:
-    """Return the answers of one JVM to these questions."""
+    """Run Records.java with a list of requests in one JVM, and return its answers."""
     path = java_tools.compile_java([SOURCE], java_tools.classpath(f"org.apache.kafka:kafka_2.13:{VERSION}"))
     lines = list(questions)
     answers = java_tools.run(
@@ -38,10 +38,7 @@ def encoded_record(
 
 
 def build(options: Mapping[str, object], records: Iterable[tuple[Any, ...]]) -> str:
-    """Return the question how MemoryRecordsBuilder encodes records with these options of BatchBuilder.
-
-    Each record contains its offset.
-    """
+    """Return the request in which MemoryRecordsBuilder encodes records with the options of a BatchBuilder."""
     records_with_offsets = list(records)
     names = (
         "magic",
@@ -59,7 +56,10 @@ def build(options: Mapping[str, object], records: Iterable[tuple[Any, ...]]) -> 
 
 
 def records_of(answer: str) -> list[tuple[Any, ...]]:
-    """Return the records of an answer to `read`: offset, timestamp, type, key, value, headers."""
+    """Return the records in an answer of Records.java to `read`.
+
+    Each item has offset, timestamp, type, key, value and headers.
+    """
 
     def data(text: str) -> bytes | None:
         return None if text == "-" else b"" if text == "empty" else bytes.fromhex(text)
@@ -73,9 +73,9 @@ def records_of(answer: str) -> list[tuple[Any, ...]]:
 
 
 def down_convert(questions: Iterable[tuple[int, int, bytes]]) -> list[str]:
-    """Return the record data that Kafka 3.9 converts for an older consumer.
+    """Return the record data that Kafka 3.9 converts to an older format.
 
-    A question is a target format, the first offset that is read, and the record data.
+    Each request contains a target format, the first offset to read, and the record data.
     """
     source = Path(__file__).with_name("DownConvert.java")
     path = java_tools.compile_java([source], java_tools.classpath("org.apache.kafka:kafka-clients:3.9.2"))

@@ -1,8 +1,8 @@
-"""Run Java from Python: resolve class paths with Maven, compile sources, run classes.
+"""Run Java from Python: resolve class paths with Maven, compile sources and run classes.
 
-Downloaded and compiled files are kept in $KAFKAFMT_CACHE (by default `kafkafmt` in the user's cache
-directory), so only the first run uses Maven. The tests of the broker and the benchmarks use this
-module, which does not depend on brokers.
+Downloaded and compiled files are cached in $KAFKAFMT_CACHE, by default `kafkafmt` in the user's
+cache directory. Therefore, only the first run uses Maven. Broker tests and benchmarks use this
+module. It does not need a broker.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ LOGGERS = (
 
 
 class JavaError(RuntimeError):
-    """A Java program, the compiler or Maven failed. The message ends with its output."""
+    """Raised if a Java program, the compiler or Maven fails. The message ends with the program's output."""
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of `java`, `javac` or `mvn`: in JAVA_HOME if that is set, else on PATH."""
+    """Return the path of `java`, `javac` or `mvn`, in JAVA_HOME if it is set, otherwise on the PATH."""
     home = os.environ.get("JAVA_HOME")
     below_home = shutil.which(name, path=os.path.join(home, "bin")) if home else None
     return below_home or shutil.which(name)
 
 
 def missing() -> str:
-    """Return which programs are missing, as a reason to skip a test. Return "" if none is missing."""
+    """Return the reason to skip a test because programs are missing, or ""."""
     absent = [name for name in NEEDED if find_program(name) is None]
     return (
         f"{', '.join(absent)} not found: install {' and '.join(sorted({NEEDED[n] for n in absent}))}" if absent else ""
@@ -50,7 +50,7 @@ def missing() -> str:
 
 
 def program(name: str) -> str:
-    """Return the path of a program. Raise JavaError with what to install if it is missing."""
+    """Return the path of a program, or raise JavaError with instructions to install it."""
     found = find_program(name)
     if found is None:
         raise JavaError(f"{name} not found: install {NEEDED[name]}")
@@ -71,9 +71,9 @@ def cache() -> Path:
 
 @contextmanager
 def _fill(target: Path) -> Iterator[Path]:
-    """Yield a scratch directory that is renamed to `target` if the block succeeds.
+    """Yield a temporary directory that is renamed to `target` if the block succeeds.
 
-    If another process creates `target` first, its directory is used.
+    If another process creates `target` first, that directory is used instead.
     """
     scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
@@ -92,9 +92,9 @@ def _key(*parts: bytes) -> str:
 
 
 def classpath(*artifacts: str) -> str:
-    """Return the class path of Maven artifacts (`group:name:version`) with all dependencies.
+    """Return the class path of Maven artifacts (`group:name:version`) and their dependencies.
 
-    They log to stderr, through slf4j-simple.
+    The class path contains slf4j-simple, so the classes log to stderr.
     """
     all_artifacts = [*artifacts, "org.slf4j:slf4j-simple:1.7.36"]
     target = cache() / f"path-{_key(*(a.encode() for a in all_artifacts))}"
@@ -109,9 +109,9 @@ def classpath(*artifacts: str) -> str:
 
 
 def _pom(artifacts: Sequence[str]) -> str:
-    """Return a project that depends on these artifacts and builds nothing.
+    """Return the text of a Maven project that only depends on the given artifacts.
 
-    Other slf4j back ends are excluded, because only one can be used.
+    Other slf4j back ends are excluded, because slf4j can use only one.
     """
     exclusions = "".join(
         f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>" for group, name in LOGGERS
@@ -130,9 +130,9 @@ def _pom(artifacts: Sequence[str]) -> str:
 
 
 def compile_java(sources: Sequence[Path], path: str) -> str:
-    """Compile sources against a class path, unless the cache contains the result.
+    """Compile Java sources against a class path, and return the class path to run them with.
 
-    Return the class path to run them with.
+    Nothing is compiled if the cache contains the compiled classes.
     """
     target = cache() / f"classes-{_key(path.encode(), *(s.read_bytes() for s in sources))}"
     if not target.exists():
@@ -142,7 +142,7 @@ def compile_java(sources: Sequence[Path], path: str) -> str:
 
 
 def command(main: str, *args: object, path: str, flags: Sequence[str] = ()) -> list[str]:
-    """Return the command that runs a class."""
+    """Return the command line that runs a Java class."""
     return [
         program("java"),
         "-Dfile.encoding=UTF-8",
@@ -156,7 +156,7 @@ def command(main: str, *args: object, path: str, flags: Sequence[str] = ()) -> l
 
 
 def run(main: str, *args: object, path: str, flags: Sequence[str] = (), stdin: str | None = None) -> str:
-    """Run a class until it ends, and return its output. Raise JavaError if it fails."""
+    """Run a Java class until it ends, and return its output. Raise JavaError if it fails."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     return _run(command(main, *args, path=path, flags=[quiet, *flags]), input=stdin)
 

@@ -1,11 +1,14 @@
-"""Run a real Kafka broker: one KRaft node on free loopback ports, from Maven's jars. Needs java, javac and mvn.
+"""Run a real Kafka broker from Maven's JAR files: one KRaft node on free loopback ports.
+
+java, javac and mvn are required.
 
     with Broker() as broker:                             # stopped cleanly at the end
         broker.produce("topic=a codec=zstd count=1000 value=100", "topic=b id=tx count=5 end=abort")
         lines = broker.consume("a", "b", committed=True)
     broker.log_dirs                                      # its files; removed by close() if the directory is temporary
 
-Produce.java describes the lines of a plan. The command runs a broker until Enter is pressed:
+Produce.java describes the plan that `produce` executes. This command runs a broker until Enter is
+pressed:
 
     python tests/broker/kafka_broker.py DIRECTORY [KEY=VALUE…]
 """
@@ -30,13 +33,13 @@ FAST_START_JVM = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-)  # starts in half the time, and runs at half the speed
+)  # with this setting, the JVM starts twice as fast, and runs at half the speed
 FAST_JVM = ("-Xmx1g", "-XX:+UseParallelGC")
 HELPERS = {"Produce.java": [HERE / "Content.java"]}
 START_LIMIT = STOP_LIMIT = 90.0
 
-# The only node holds all replicas. Nothing is deleted by time, and no topic is created
-# automatically. Kafka's internal topics have few partitions.
+# A single node holds all replicas. Retention by time and automatic creation of topics are disabled.
+# Kafka's internal topics have few partitions.
 SETTINGS = {
     "node.id": "1",
     "process.roles": "broker,controller",
@@ -58,11 +61,11 @@ SETTINGS |= {"transaction.state.log.min.isr": "1", "share.coordinator.state.topi
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start or stop as expected."""
+    """Raised if the broker does not start or stop as expected."""
 
 
 class Broker:
-    """A broker whose files are in `directory`, by default a temporary one. The files are kept between starts."""
+    """A broker that keeps its files in `directory` between starts. By default, this is a temporary directory."""
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Broker:
-        """Start the broker, and wait until it is ready."""
+        """Start the broker, and wait until it accepts requests."""
         if self.running:
             return self
         properties = self._configure()
@@ -116,7 +119,7 @@ class Broker:
         return self
 
     def _configure(self) -> Path:
-        """Write the properties file, with ports that are free now."""
+        """Write the broker's properties file, with free ports."""
         self.port, quorum = free_ports(2)
         values = SETTINGS | {
             "listeners": f"CLIENT://127.0.0.1:{self.port},QUORUM://127.0.0.1:{quorum}",
@@ -131,7 +134,7 @@ class Broker:
         return file
 
     def stop(self) -> None:
-        """Stop the broker cleanly: all data is flushed, indexes are trimmed, and the clean shutdown file is written."""
+        """Stop the broker cleanly. It flushes all data, trims its indexes, and writes a clean shutdown file."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -142,7 +145,10 @@ class Broker:
             self._process = None
 
     def kill(self) -> None:
-        """Kill the broker with SIGKILL: index files keep their final zeros, and no clean shutdown file exists."""
+        """Kill the broker with SIGKILL.
+
+        Its indexes keep the zeros at their end, and it writes no clean shutdown file.
+        """
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -166,7 +172,7 @@ class Broker:
             self.kill()
 
     def java(self, main: str, *args: object, stdin: str | None = None) -> str:
-        """Run a Kafka class, or one of our Java source files if `main` ends in .java, and return its output."""
+        """Run a Kafka class, or a Java source file of the tests, and return its output."""
         path = self._path
         if main.endswith(".java"):
             source = Path(main) if Path(main).is_absolute() else HERE / main
@@ -174,17 +180,17 @@ class Broker:
         return java_tools.run(main, *args, path=path, flags=self.jvm, stdin=stdin)
 
     def produce(self, *plan: str) -> None:
-        """Execute a plan with one job per line, as described in Produce.java."""
+        """Execute a plan in the format of Produce.java, with one job per line."""
         self.java("Produce.java", self.bootstrap, stdin="\n".join(plan))
 
     def consume(self, *topics: str, committed: bool = False) -> list[str]:
-        """Read topics from start to end with the Java consumer. Return JSON lines as in tests/golden."""
+        """Read whole topics with the Java consumer, and return JSON lines in the format of tests/golden."""
         level = "read_committed" if committed else "read_uncommitted"
         return self.java("Consume.java", self.bootstrap, level, *topics).splitlines()
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports on which nothing listens."""
+    """Return different ports that are free."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(s.getsockname()[1]) for s in sockets]
     for s in sockets:
@@ -193,8 +199,9 @@ def free_ports(count: int) -> list[int]:
 
 
 def has_brokers(port: int) -> bool:
-    """Return whether a node answers a metadata request and lists a broker, which a fenced one is not."""
-    request = struct.pack(">hhihi", 3, 1, 7, -1, 0)  # Metadata version 1, correlation id 7, no client id, no topics
+    """Return whether a node answers a metadata request and is registered as a broker."""
+    # Metadata request, version 1: correlation id 7, no client id, no topics
+    request = struct.pack(">hhihi", 3, 1, 7, -1, 0)
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
             connection.sendall(struct.pack(">i", len(request)) + request)

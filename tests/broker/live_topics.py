@@ -1,4 +1,4 @@
-"""Plans for topics that are written while they are read."""
+"""Plans for topics that are written while a test reads them."""
 
 from __future__ import annotations
 

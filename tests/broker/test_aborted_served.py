@@ -1,4 +1,4 @@
-"""Test aborted transactions with a damaged marker: brokers serve salvaged copies according to the transaction index."""
+"""Test that brokers use the transaction index if an abort marker is damaged."""
 
 from __future__ import annotations
 
@@ -49,13 +49,14 @@ def make(source: Path, name: str) -> None:
         partition(source, *parts, name=f"{name}-0", index=entries)
         return
     folder = partition(source, *parts, name=f"{name}-0", index=entries)
-    (folder / f"{0:020}.txnindex").rename(folder / f"{2:020}.txnindex")  # the segment is missing, but its index exists
+    # the segment is deleted, but its transaction index is kept
+    (folder / f"{0:020}.txnindex").rename(folder / f"{2:020}.txnindex")
     partition(source, data(10, 7), commit(11), data(12), name=f"{name}-0", base=10)
 
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[int]]]:
-    """Return the offsets that a consumer at read_committed gets, for each topic."""
+    """Return, for each topic, the offsets that a read_committed consumer receives."""
     scratch = tmp_path_factory.mktemp("aborted")
     broker = Broker(scratch / "broker", version=request.param)
     try:

@@ -1,7 +1,8 @@
-"""Test that we read what a real broker wrote: the same records as its own Java consumer.
+"""Test that kafkafmt and Kafka's Java consumer read the same records from a broker's files.
 
-The broker is started twice. The first time, it is stopped cleanly. The second time, it appends to
-the same partitions and is killed. `kafkafmt cat` must print what the consumer returned each time.
+The broker runs twice. It is stopped cleanly after the first run. In the second run, it appends to
+the same partitions, and then it is killed. After each run, the output of `kafkafmt cat` must equal
+the records that the consumer returned.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ pytestmark = [
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-# The jobs of each run. `mixed` content has null, empty and binary keys and values, and unusual
-# headers.
+# The jobs of each run. Jobs with `mixed` content write null, empty and binary keys and values, and
+# unusual headers.
 PLAIN = [
     f"topic=mixed-{codec} partitions=2 codec={codec} content=mixed count=420 flush=60 time=1700000000000"
     for codec in CODECS
@@ -59,7 +60,7 @@ TRANSACTIONS = [
 
 @dataclass
 class Run:
-    """The files of a broker that has ended, and the records that a consumer read before."""
+    """The files of a stopped broker, and the records that a consumer read from it."""
 
     log_dir: Path
     everything: Rows
@@ -67,7 +68,7 @@ class Run:
 
 
 def run_broker(broker: Broker, plan: list[str], keep: Path) -> Run:
-    """Start the broker, produce and consume. The caller ends the broker and copies its files to `keep`."""
+    """Start the broker, produce and consume. The caller stops the broker and copies its files to `keep`."""
     broker.start()
     broker.produce(*plan)
     topics = sorted({word.partition("=")[2] for line in plan for word in line.split() if word.startswith("topic=")})
@@ -76,7 +77,7 @@ def run_broker(broker: Broker, plan: list[str], keep: Path) -> Run:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
-    """Return both runs, by how they ended."""
+    """Return the results of both runs, by the way in which the broker ended."""
     kept = tmp_path_factory.mktemp("kept")
     broker = Broker(settings={"log.index.size.max.bytes": "65536"})
     try:
@@ -94,7 +95,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
 
 
 def cat(log_dir: Path, *options: str) -> Rows:
-    """Return the records that our reader finds in a log directory."""
+    """Return the records that kafkafmt reads from a log directory."""
     argv = [sys.executable, "-m", "kafkafmt", "cat", str(log_dir), "--format", "json", "--bytes", "base64", *options]
     done = subprocess.run(
         argv, capture_output=True, encoding="utf-8", env=os.environ | {"PYTHONPATH": str(TESTS.parent)}
@@ -104,7 +105,7 @@ def cat(log_dir: Path, *options: str) -> Rows:
 
 
 def test_broker_wrote_what_the_other_tests_need(runs: dict[str, Run]) -> None:
-    """If the broker had written nothing, or ended in another way, the tests below would compare nothing."""
+    """The other tests would be pointless if the broker had written nothing or ended differently."""
     clean, killed = runs["clean"], runs["killed"]
     assert (clean.log_dir / ".kafka_cleanshutdown").exists()
     assert len(clean.everything) == len(CODECS) * (420 + 2000 + 50) + 10 + 7
@@ -117,14 +118,15 @@ def test_broker_wrote_what_the_other_tests_need(runs: dict[str, Run]) -> None:
 
 
 def test_consumer_at_read_committed_omits_aborted_and_open_transactions(runs: dict[str, Run]) -> None:
-    """In partition 0, the aborted records are missing.
+    """Partition 0 contains aborted records, which a read_committed consumer omits.
 
-    In partition 1, so are all after the start of the open transaction.
+    In partition 1, the consumer also omits all records after the start of the open transaction.
     """
     run = runs["killed"]
     committed = {at for at in run.committed if at[0] == "tx"}
     assert committed < {at for at in run.everything if at[0] == "tx"}
-    # `first` committed twice, and the plain producer once. Partition 0 gets the even records.
+    # Transaction `first` was committed twice. The producer without transactions wrote one job.
+    # Partition 0 contains the records with even numbers.
     assert sum(at[1] == 0 for at in committed) == 3 + 3 + 2 + 2
     assert sum(at[1] == 1 for at in committed) == 3 + 2 + 2
 

@@ -1,4 +1,4 @@
-"""Test `kafkafmt dump` against Kafka's own DumpLogSegments 4.3.1, with formats and flags that the golden dumps lack."""
+"""Compare `kafkafmt dump` with Kafka's DumpLogSegments 4.3.1, for formats and flags without golden dumps."""
 
 import shutil
 from pathlib import Path
@@ -26,7 +26,7 @@ def assert_same_lines_as_java(files: list[Path], *flags: str) -> None:
 
 
 def copied(tmp_path: Path, *cases: Path) -> list[Path]:
-    """Copy logs, and return their `.log` files. A copy is used because the tool creates missing index files."""
+    """Copy logs, because the tool creates missing index files, and return the copied `.log` files."""
     for i, case in enumerate(cases):
         shutil.copytree(case, tmp_path / str(i))
     return sorted(tmp_path.rglob("*.log"))

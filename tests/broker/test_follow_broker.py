@@ -1,4 +1,4 @@
-"""Test `cat -f` next to a broker that is writing: it prints what the Java consumer returns."""
+"""Test that `cat -f` prints the records of the Java consumer while a broker writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the guide from a damaged directory to a new cluster: its commands are run with real brokers."""
+"""Test the guide "From a damaged directory to a new cluster" by running its commands with real brokers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TOOLS = {
 
 @dataclass
 class Guided:
-    """The broker that the guide's commands have filled, and the output of the commands."""
+    """The broker that the guide's commands filled, and the output of these commands."""
 
     broker: Broker
     salvaged: Path
@@ -52,12 +52,12 @@ class Guided:
 
 
 def steps() -> list[str]:
-    """Return the guide's command blocks, except the one that sets the variables."""
+    """Return the command blocks of the guide, without the one that sets variables."""
     return re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)[1:]
 
 
 def write_scripts(folder: Path, version: str) -> None:
-    """Write scripts named like those of a Kafka distribution, which run Kafka's classes from Maven."""
+    """Write scripts with the names of Kafka's scripts. They run Kafka's classes from Maven."""
     path = java_tools.classpath(f"org.apache.kafka:kafka-tools:{version}", f"org.apache.kafka:kafka_2.13:{version}")
     folder.mkdir()
     flags = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Xmx512m", "-XX:TieredStopAtLevel=1"]
@@ -76,7 +76,7 @@ def write_scripts(folder: Path, version: str) -> None:
 
 
 def damage(data: Path) -> None:
-    """Flip a bit in the middle of a log, and corrupt an abort marker that the transaction index lists."""
+    """Corrupt a batch in the middle of a log, and an abort marker that the transaction index lists."""
     log = max((data / "orders-0").glob("*.log"))
     content = bytearray(log.read_bytes())
     content[len(content) // 2] ^= 8
@@ -94,7 +94,7 @@ def guided(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     write_scripts(scratch / "bin", request.param)
     old, new = Broker(scratch / "old", version=request.param), Broker(scratch / "new", version=request.param)
     try:
-        for _ in range(2):  # the second run increases the leader epoch
+        for _ in range(2):  # the leader epoch is higher in the second run
             old.start()
             old.produce(*PLAN)
             commit = ["--bootstrap-server", old.bootstrap, "--group", "billing", "--topic", "orders", "--reset-offsets"]

@@ -1,4 +1,7 @@
-"""Test what we build against Kafka's Java classes: equal bytes if uncompressed, equal records if compressed."""
+"""Compare the batches that kafkafmt builds with those of Kafka's Java classes.
+
+Uncompressed batches must have equal bytes. Compressed batches must contain equal records.
+"""
 
 import random
 from collections.abc import Iterator
@@ -28,11 +31,11 @@ FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in (CODECS if magic =
 RecordTuple = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]], int]
 Case = tuple[BatchOptions, list[RecordTuple]]
 Request = tuple[bytes, int, ValidatorOptions]
-"""Record data, the next offset, and the settings of the topic."""
+"""Record data, the next offset and the settings of a topic."""
 
 
 def cases(seed: int = 7, each: int = 12) -> Iterator[Case]:
-    """Yield options and records for every format and codec."""
+    """Yield options and records for each format and codec."""
     rng = random.Random(seed)
 
     def some() -> bytes | None:
@@ -83,7 +86,7 @@ def test_java_reads_the_records_of_built_batches(package: ModuleType) -> None:
 
 
 def produce_requests(seed: int = 11, count: int = 1500) -> Iterator[Request]:
-    """Yield record data that clients might send, valid and invalid, with the settings of the topic."""
+    """Yield valid and invalid record data of clients, with the settings of the topic."""
     rng = random.Random(seed)
     now = 1_700_000_000_000
     for _ in range(count):
@@ -139,7 +142,7 @@ EXCEPTIONS = {
 def test_validation_equals_that_of_the_broker(package: ModuleType) -> None:
     """LogValidator accepts and rejects the same requests, for the same reasons.
 
-    The bytes are compared if nothing is compressed again, and the records otherwise.
+    The results must have equal bytes, or equal records if data is compressed again.
     """
     requests = list(produce_requests())
     answers = java_records.ask(question(*request) for request in requests)
@@ -150,14 +153,14 @@ def test_validation_equals_that_of_the_broker(package: ModuleType) -> None:
         several = len(next(iter_tables(data))) > 1 and (data[16] == 2 or data[17] & 7)
         if (
             settings["origin"] == "coordinator" and several
-        ):  # we accept such requests, which Kafka's validator never gets
+        ):  # kafkafmt accepts requests that never reach Kafka's LogValidator
             continue
         try:
             ours = validate_and_assign_offsets(data, next_offset, **settings)
         except InvalidError as error:
             outcomes["refused"] += 1
             allowed = {KAFKA_ERRORS[error.code]}
-            if error.code.endswith("_in_format"):  # Kafka notices some of these only while it builds the batch
+            if error.code.endswith("_in_format"):  # Kafka finds some of these errors only while it builds the batch
                 allowed.add("UNKNOWN_SERVER_ERROR")
             if words[0] != "error" or EXCEPTIONS[words[1]] not in allowed:
                 differences.append((settings, answer[:80], str(error)))
@@ -186,10 +189,10 @@ def test_validation_equals_that_of_the_broker(package: ModuleType) -> None:
 
 
 def unusual_requests() -> Iterator[Request]:
-    """Yield batches that no valid client sends.
+    """Yield batches that a correct client never sends.
 
-    Their offset deltas do not increase, their timestamps are at the bounds, or the target format
-    cannot hold them.
+    Their offset deltas do not increase, their timestamps have extreme values, or the target format
+    cannot represent them.
     """
     now, far = 1_700_000_000_000, 2**63 - 1
     settings: ValidatorOptions = {
@@ -265,7 +268,7 @@ def test_keys_have_the_same_hash_as_in_java(package: ModuleType) -> None:
 
 
 def test_down_conversion_equals_that_of_kafka_3_9(package: ModuleType) -> None:
-    """Uncompressed batches have equal bytes, and compressed ones equal records."""
+    """Uncompressed batches must have equal bytes, compressed ones equal records."""
     rng = random.Random(3)
     all_cases = list(cases(seed=13, each=6))
     questions = []

@@ -1,11 +1,13 @@
-"""Test a broker that starts on salvaged and on written partitions, and serves exactly their records.
+"""Test a broker that starts on salvaged and on written partitions.
 
-One broker writes transactions, all codecs and many segments, and is killed. The damaged files of
-the golden log `torn` are copied into its directory, and its own files are damaged too.
+The broker must serve exactly the records of these partitions.
 
-`kafkafmt salvage --abort-open-transactions` copies all of this, with Kafka's metadata log.
-`LogDirectory` writes more partitions into the copy. A second broker uses it as its data directory:
-it serves, answers lookups by time, appends and stops. Then everything is read again.
+A first broker writes transactions, all codecs and many segments, and is killed. Some of its files
+are then damaged. The damaged files of the golden log `torn` are copied into its directory too.
+
+`kafkafmt salvage --abort-open-transactions` copies everything, including Kafka's metadata log.
+`LogDirectory` writes more partitions into the copy. A second broker runs on the copy: it serves
+records, answers lookups by time, appends, and stops. Finally, kafkafmt reads all partitions again.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ FIRST = 1_700_000_000_000
 
 @dataclass
 class Mounted:
-    """The records read from the damaged directory and from our own partitions, and those that the second broker served."""
+    """Records that kafkafmt read before the second broker started, and those that this broker served."""
 
     expected: Rows
     expected_committed: Rows
@@ -57,9 +59,9 @@ class Mounted:
     served_committed: Rows
     written: Rows
     times: dict[tuple[int, int], int]
-    """Offsets of the topic `ours`, by partition and the time that was looked up."""
+    """Offsets of the topic `ours`, by partition and requested time."""
     ends: dict[str, tuple[int, int]]
-    """End and last stable offset, by the broker, of topics whose transactions were open."""
+    """The broker's end offset and last stable offset of the topics with open transactions."""
     after: Path
 
 
@@ -75,9 +77,9 @@ def finding_codes(path: Path) -> set[str]:
 
 
 def damage(log_dir: Path) -> None:
-    """Flip bits, zero pages, insert garbage and truncate, in partitions of many segments.
+    """Flip bits, overwrite pages with zeros, insert garbage, and truncate, in partitions of many segments.
 
-    The marker of a committed transaction is corrupted too.
+    The marker of a committed transaction is also corrupted.
     """
     first, *_, last = sorted((log_dir / "own-0").glob("*.log"))
     data = bytearray(first.read_bytes())
@@ -97,7 +99,7 @@ def damage(log_dir: Path) -> None:
 
 
 def write(log_dir: Path) -> None:
-    """Write the topic `ours`: all codecs, many segments, transactions, and batches of a real broker."""
+    """Write the topic `ours`, with all codecs, many segments, transactions and batches of a real broker."""
     topic_id = (log_dir / "ours-0" / "partition.metadata").read_text().split()[-1]
     for partition in range(3):
         shutil.rmtree(log_dir / f"ours-{partition}")
@@ -130,7 +132,7 @@ def write(log_dir: Path) -> None:
 
 
 def list_offsets(port: int, partition: int, timestamp: int, topic: str = "ours", committed: bool = False) -> int:
-    """Return the broker's answer to ListOffsets version 2 for a time. -1 asks for the end."""
+    """Return the broker's answer to ListOffsets version 2. The time -1 requests the end of the log."""
     name = topic.encode()
     request = struct.pack(">hhihibi", 2, 2, 7, -1, -1, committed, 1) + struct.pack(">h", len(name)) + name
     request += struct.pack(">iiq", 1, partition, timestamp)
@@ -155,7 +157,7 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
         written = cat(source)
         for name in TORN_TOPICS:
             for file in case("torn").partition_dir(name, 0).iterdir():
-                if file.name != "partition.metadata":  # this broker has another id for the topic
+                if file.name != "partition.metadata":  # the broker has another topic id for this topic
                     shutil.copy(file, source / f"{name}-0")
         damage(source)
         done = kafkafmt("salvage", source, "--output", restored.log_dirs[0], "--abort-open-transactions")
@@ -168,7 +170,7 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
         ended = ("-t", "ours", "-t", "tx", "-t", "hanging")
         expected_committed |= cat(restored.log_dirs[0], *ended, "--isolation", "read_committed")
         restored.start()
-        with pytest.raises(BlockingIOError):  # the lock of a broker and ours exclude each other
+        with pytest.raises(BlockingIOError):  # a broker's lock and our lock exclude each other
             k.LogDirectory(restored.log_dirs[0])
         topics = ("own", "tx", "hanging", "ours", *TORN_TOPICS)
         served, committed = rows(restored.consume(*topics)), rows(restored.consume(*topics, committed=True))
@@ -217,20 +219,20 @@ def test_broker_serves_the_committed_records_that_we_read(mounted: Mounted) -> N
 
 
 def test_broker_reads_past_transactions_aborted_by_salvage(mounted: Mounted) -> None:
-    """One transaction was open when the broker was killed.
+    """There are three transactions. One was open when the broker was killed.
 
-    One has lost its commit marker. One was committed, and stays so.
+    The second lost its commit marker. The third was committed, and remains committed.
     """
     committed = {t: [at[2] for at in mounted.served_committed if at[0] == t] for t in ("tx", "hanging")}
     assert len(committed["tx"]) == 20 + 10
     assert sorted(committed["hanging"]) == [*range(20), *range(21 + 30 + 1, 21 + 30 + 1 + 10)]
     assert mounted.ends["hanging"] == (21 + 30 + 1 + 10 + 1,) * 2
     assert mounted.ends["tx"][0] == mounted.ends["tx"][1]
-    assert mounted.ends["ours"][0] > mounted.ends["ours"][1]  # the transaction of `ours` is still open
+    assert mounted.ends["ours"][0] > mounted.ends["ours"][1]  # the transaction in `ours` is still open
 
 
 def test_broker_hides_aborted_and_open_transactions_of_ours(mounted: Mounted) -> None:
-    """Aborted records are hidden, and so are all records from the first open transaction on."""
+    """Aborted records, and all records after the start of the first open transaction, are not served."""
     ours = sorted(at[2] for at in mounted.served if at[:2] == ("ours", 1))
     committed = sorted(at[2] for at in mounted.served_committed if at[:2] == ("ours", 1))
     assert len(ours) == 180
@@ -243,7 +245,7 @@ def test_broker_and_offset_at_find_the_same_offsets(mounted: Mounted) -> None:
     plain = sorted((at[2], row[0]) for at, row in mounted.served.items() if at[:2] == ("ours", 0))
     for (partition, time), offset in mounted.times.items():
         assert log["ours", partition].offset_at(time) == offset or offset == -1, time
-        if partition == 0:  # lookups in the other partition also find markers
+        if partition == 0:  # lookups in the other partition also return markers
             assert offset == next((o for o, t in plain if t >= time), -1), time
 
 

@@ -1,4 +1,4 @@
-"""Test that a broker appends the batches that we build: each is sent in a Produce request and read by a consumer."""
+"""Test that a broker appends the batches that kafkafmt builds, and that a consumer can read them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ RECORDS = [
     (b"", None, -1, []),
     *((b"k%d" % i, b"words and words " * (i % 50), NOW + i % 7, []) for i in range(300)),
 ]
-NOT_READY = (3, 5, 6)  # unknown topic, no leader yet, another leader
+NOT_READY = (3, 5, 6)  # error codes: unknown topic, leader not available, not leader
 
 
 def produce(connection: socket.socket, topic: str, batch: bytes) -> int:
-    """Send one batch, and return the base offset in the broker's answer."""
+    """Send one batch in a Produce request, and return the base offset in the broker's answer."""
     name = struct.pack(">h", len(topic)) + topic.encode()
     partition = struct.pack(">iii", 1, 0, len(batch)) + batch
     body = struct.pack(">hhi", -1, -1, 30_000) + struct.pack(">i", 1) + name + partition
@@ -55,7 +55,7 @@ def receive(connection: socket.socket) -> bytes:
 
 
 def sent(codec: str) -> Iterator[bytes]:
-    """Yield batches of the records: appended one by one, appended together, and built from columns."""
+    """Yield batches that were built in three ways: record by record, from many records, and from columns."""
     single_appends = BatchBuilder(codec=codec)
     for record in RECORDS:
         assert single_appends.append(*record)
@@ -68,13 +68,13 @@ def sent(codec: str) -> Iterator[bytes]:
 
 
 def from_zero(batch: bytes) -> bytes:
-    """Return the batch with base offset 0, as a client sends it."""
+    """Return the batch with base offset 0, as clients send it."""
     return bytes(8) + batch[8:]
 
 
 @pytest.fixture(scope="module")
 def kept() -> dict[str, Rows]:
-    """Return the records that were sent to each topic, and those that a consumer read."""
+    """Return, by topic, the records that were sent and the records that a consumer read."""
     with Broker() as broker:
         broker.produce(*(f"topic={codec}" for codec in CODECS))
         expected: Rows = {}

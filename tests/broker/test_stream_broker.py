@@ -1,4 +1,4 @@
-"""Test the data source's stream next to a broker that is writing: it reads each record of the Java consumer once."""
+"""Test that a stream reads each record once while a broker writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 
 class Stream(threading.Thread):
-    """Read batch after batch. Every seventh time, a new reader continues, like after a restart."""
+    """Read one micro-batch after another. After every seventh, a new reader continues, as after a restart."""
 
     def __init__(self, log_dirs: list[Path], level: str) -> None:
         super().__init__()

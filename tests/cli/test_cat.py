@@ -1,4 +1,4 @@
-"""Test `kafkafmt cat`: the selected records, their format, and the exit code."""
+"""Test the selected records, the formats and the exit codes of `kafkafmt cat`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def write_log(folder: Path, *batches: bytes, name: str = "t-0") -> Path:
 
 @pytest.fixture
 def thirty_records(tmp_path: Path) -> Path:
-    """Return a partition with offsets 0 to 29 in three batches, one second apart from 2026-01-01T00:00:00Z on."""
+    """Return a partition with offsets 0 to 29 in three batches.
+
+    Each batch is one second later than the previous one.
+    """
     start = 1_767_225_600_000
     return write_log(
         tmp_path,

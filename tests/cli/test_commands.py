@@ -1,4 +1,4 @@
-"""Test `ls`, `verify`, `--version` and `--help`."""
+"""Test the commands `ls` and `verify` and the options `--version` and `--help`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_ls_shows_open_transactions_gaps_and_epochs() -> None:
     compacted = listed("compacted")
     for at, p in compacted.items():
         kept = [o for topic, partition, o in case("compacted").expected() if (topic, partition) == at]
-        if at[0] != "compact-tx":  # in compact-tx, markers have offsets too
+        if at[0] != "compact-tx":  # in compact-tx, transaction markers have offsets too
             assert p["gaps"] == p["next_offset"] - p["log_start_offset"] - len(kept) > 0
     assert listed("epochs")["epochs", 0]["leader_epochs"][-1] == {"epoch": 8, "start_offset": 96}
     deleted = listed("delete-records")
@@ -96,10 +96,10 @@ STARTS = [(0, 7, 2), (1, 6, 2), (3, 5, 1), (4, 4, 1), (5, 4, 0), (6, 3, 0), (9, 
 
 @pytest.mark.parametrize(("start", "records", "gaps"), STARTS)
 def test_ls_counts_from_the_log_start(start: int, records: int, gaps: int, tmp_path: Path) -> None:
-    """The log start is in a compacted batch, before a marker, or after a marker."""
+    """The log start offset is in a compacted batch, before a marker, or after a marker."""
     path = tmp_path / "t-0"
     path.mkdir()
-    # Offsets 2 and 4 are compacted away.
+    # Compaction has removed offsets 2 and 4.
     compacted_batch = batch([record(0), record(1), record(3)], last_offset_delta=4)
     parts = [compacted_batch, batch([record(i) for i in range(3)], base_offset=5), control_batch(COMMIT, base_offset=8)]
     (path / f"{0:020}.log").write_bytes(b"".join([*parts, batch([record(0)], base_offset=9)]))

@@ -1,4 +1,4 @@
-"""Test `kafkafmt decode` on streams of recorded frames."""
+"""Test `kafkafmt decode` on recorded streams of frames."""
 
 import base64
 import json
@@ -13,9 +13,10 @@ KEYS = ["direction", "position", "bytes", "apiKey", "api", "apiVersion", "correl
 
 
 def streams(version: str) -> tuple[dict[str, bytes], dict[str, list[dict[str, Any]]]]:
-    """Return the frames of all clients and brokers as two streams, and the manifest's entries of the frames.
+    """Return all recorded frames as two streams, and the entries of the frames in the manifest.
 
-    Correlation ids are made unique, because the streams join several connections.
+    Correlation ids are changed to be unique, because a stream contains the frames of several
+    connections.
     """
     out = {"request": b"", "response": b""}
     entries: dict[str, list[dict[str, Any]]] = {"request": [], "response": []}
@@ -93,7 +94,7 @@ def test_frame_with_damaged_record_data_is_shown(tmp_path: Path) -> None:
     assert (done.returncode, row["body"], row["records"]) == (1, fields_of(golden.entry), [])
     assert "record data of wire-" in done.stderr
     assert "CRC" in done.stderr
-    # The records are not decoded without --records.
+    # Without --records, records are not decoded.
     assert kafkafmt("decode", "--requests", tmp_path / "request").returncode == 0
 
 

@@ -1,6 +1,6 @@
-"""Test `kafkafmt dump`: it prints what kafka-dump-log 4.3.1 printed for the golden logs.
+"""Compare the output of `kafkafmt dump` with that of kafka-dump-log 4.3.1 for the golden logs.
 
-If that tool ended with an exception, dump also prints the rest.
+If kafka-dump-log failed with an exception, `kafkafmt dump` may print more.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FAILED_AT = {
     "unclean": ["unclean-idle-0", "unclean-preallocated-0"],
     "tiered": ["remote-log-index-cache"],
 }
-"""Files at which the tool ended with an exception, so its output lacks everything after them."""
+"""Files for which kafka-dump-log failed with an exception. The golden output ends there."""
 
 
 def lines_of(text: str, folder: Path) -> dict[str, list[str]]:
-    """Return the lines of a dump for each file. Long lines are shortened as in the golden files."""
+    """Return the lines of a dump by file. Long lines are shortened as in the golden files."""
     found: dict[str, list[str]] = {}
     for line in text.replace(f"{folder}/", "").replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         if line.startswith("Dumping "):
@@ -125,7 +125,8 @@ def test_dump_reports_damage_skips_it_and_exits_with_1(damaged_partition: Path) 
     batches = [line for line in done.stdout.splitlines() if line.startswith("baseOffset")]
     assert [line.endswith("isvalid: true") for line in batches] == [True, False, True, True]
     assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith("|")] == ["0", "1", "3"]
-    assert len(done.stderr.splitlines()) == 2 + 2  # two more lines: the damage, and the gap between offsets 1 and 3
+    # two additional lines report the damage, and the gap between offsets 1 and 3
+    assert len(done.stderr.splitlines()) == 2 + 2
     assert "CRC" in done.stderr
     found = items("--files", damaged_partition / f"{0:020}.log", "--deep-iteration")
     assert [i["error"] for i in found if i["type"] == "damage"] == ["corrupt_structure", "corrupt_checksum"]

@@ -19,7 +19,7 @@ from building import batch, record
 from command import kafkafmt
 
 PATIENCE = 120.0
-"""How long to wait for an event that must come, in seconds."""
+"""Longest time to wait for an expected event, in seconds."""
 
 
 def some(base: int, n: int = 2) -> bytes:
@@ -27,7 +27,7 @@ def some(base: int, n: int = 2) -> bytes:
 
 
 class Following:
-    """Run `cat -f`. `lines(n)` waits for n records on stdout, and `error()` for a line on stderr."""
+    """Run `cat -f`. `lines(n)` waits for n lines on stdout, and `error()` waits for a line on stderr."""
 
     def __init__(self, *arguments: object) -> None:
         command = [sys.executable, "-m", "kafkafmt", "cat", "-f", *map(str, arguments), "--format", "json"]
@@ -105,7 +105,10 @@ def test_appended_records_and_changes_are_printed_at_once(log_directory: Path, f
 
 
 def test_follow_from_the_end_prints_appended_records_up_to_the_limit(log_directory: Path, follow: Follow) -> None:
-    """Batches are appended until the command ends, so the test does not depend on when the command starts to follow."""
+    """The test appends batches until the command ends.
+
+    Therefore, it does not depend on when the command starts to read.
+    """
     running = follow(log_directory, "-o", "-0:", "-n", 3)
     end = 2
     deadline = time.monotonic() + PATIENCE

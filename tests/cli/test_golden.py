@@ -1,4 +1,4 @@
-"""Test every golden log through the command, on both cores, against the Java consumer and the broker's offsets."""
+"""Compare the output for every golden log with the Java consumer and the broker's offsets, on both cores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_cat_prints_what_the_consumer_returned(case: Case, backend: str) -> None
     if case.torn:
         entries = {(p["topic"], p["partition"]): p for p in report(*case.roots, backend=backend)["partitions"]}
         lost = {at for at in expected.keys() - actual.keys() if case.may_be_missing(at, entries.get(at[:2]))}
-        assert len(lost) == 27  # 3 batches of 3 records, and the unfinished tails
+        assert len(lost) == 27  # 3 batches of 3 records, followed by unfinished tails
         expected = {at: row for at, row in expected.items() if at not in lost}
     same_rows(actual, expected)
 
@@ -40,7 +40,7 @@ def test_verify_agrees_with_the_broker(case: Case, backend: str) -> None:
         counted[topic, partition] = counted.get((topic, partition), 0) + 1
     for at, offsets in case.offsets().items():
         entry = entries.get(at)
-        if entry is None:  # a partition that was too large to copy
+        if entry is None:  # this partition is too large to copy
             assert not any((root / f"{at[0]}-{at[1]}").exists() for root in case.roots)
             continue
         assert list(entry) == KEYS
@@ -64,7 +64,7 @@ def test_cat_prints_formats_0_and_1_as_their_consumers_did(case: Case, backend: 
     )
     actual, expected = rows(done.stdout.splitlines()), case.expected()
     assert done.returncode == (1 if nested else 0), done.stderr
-    if nested:  # our readers report a wrapper inside a wrapper as damage, and deliver everything around it
+    if nested:  # a wrapper inside a wrapper is reported as damage, and everything around it is delivered
         assert "itself compressed" in done.stderr
         expected = {at: row for at, row in expected.items() if at in actual}
         assert len(expected) == 1

@@ -1,4 +1,4 @@
-"""Test `kafkafmt groups`, and `cat --group`, which starts at the committed offsets."""
+"""Test `kafkafmt groups`, and `kafkafmt cat --group`, which starts at the committed offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that no output contains raw characters that control a terminal, or that hide or reorder text."""
+"""Test that no output contains unescaped characters that control a terminal, or hide or reorder text."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ HOSTILE = (
     + "\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\u2060\u00ad"
 )
 NAME = "[red]t\x1b]0;x\x07\x9b31m\u202e\u2066\u200e\u061c\u2028\ufeff\r\n\x7f[bold]"
-"""A hostile topic, as the name of a directory. Brackets are markup for rich."""
+"""A hostile topic that is also a directory name. rich interprets brackets as markup."""
 UNSAFE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 OWN_STYLES = re.compile("\x1b\\[(?:[0-9;]*m|\\?25[hl]|2K|[0-9]*[ABCG])")
-"""Sequences that our bold headings and rich's progress bars write."""
+"""Escape sequences of rich's progress bars and of bold headings."""
 
 
 def text(value: str) -> bytes:
@@ -48,7 +48,7 @@ def commit(group: str, topic: str) -> bytes:
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a log directory with hostile paths, topics, groups, keys, values and headers.
 
-    It contains damage, because messages about damage contain the path.
+    The directory contains damage, because messages about damage contain the path.
     """
     path = tmp_path_factory.mktemp("p") / "d\x1b[31m\u202e\x85"
     hostile = HOSTILE.encode()
@@ -109,7 +109,7 @@ KINDS = [
 
 
 def on_a_terminal(arguments: list[Any]) -> str:
-    """Return what a command writes to stdout and stderr if both are a terminal."""
+    """Return what a command writes to stdout and stderr if both are terminals."""
     ours, theirs = pty.openpty()
     out = bytearray()
 
@@ -138,7 +138,7 @@ def test_command_escapes_hostile_text_on_a_terminal(directory: Path, tmp_path: P
     assert shown
     assert "Traceback" not in shown
     assert UNSAFE.findall(shown) == []
-    assert "\\x1b" in shown or kind == "seek"  # seek shows only the name of the segment
+    assert "\\x1b" in shown or kind == "seek"  # seek prints only the file name of the segment
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -239,7 +239,7 @@ def test_readable_text_is_not_escaped() -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_export_escapes_hostile_text_on_a_terminal(directory: Path, tmp_path: Path, form: str) -> None:
-    """The whole command runs, on Spark."""
+    """The test runs the whole command, with Spark."""
     out = tmp_path / "out\x1b\u202e"
     arguments = ["export", directory, "-t", "*red*", "--output", out, "--master", "local[1]", "--format", form]
     shown = on_a_terminal(arguments)

@@ -1,4 +1,4 @@
-"""Test that Ctrl-C ends every command with status 130 and without a traceback, also while modules load."""
+"""Test that Ctrl-C ends every command with exit code 130 and without a traceback, even during imports."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ SEGMENT = f"{0:020}.log"
 
 @pytest.fixture(scope="module")
 def busy_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a log directory that keeps `verify` busy for a minute or more: one segment, linked into many partitions.
+    """Return a log directory that `verify` needs a minute or more for: many links to one segment.
 
-    The segment is compressed, so that the time does not depend on how fast a file in the page cache
-    is read.
+    The segment is compressed, so that the time does not depend on the speed of the page cache.
     """
     path = tmp_path_factory.mktemp("log")
     big = path.parent / "segment"
@@ -85,7 +84,7 @@ def test_interrupt_of_verify_is_quiet_and_does_not_wait(busy_directory: Path, de
 
 
 def wait_until_read(process: subprocess.Popen[bytes]) -> None:
-    """Wait until a process has loaded its modules and uses no CPU time."""
+    """Wait until a process has loaded its modules and uses no more CPU time."""
     state = Path(f"/proc/{process.pid}/stat")
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Test requests for something that is missing: one line names what exists, and the exit code is not 0."""
+"""Test commands that request something missing. One line lists what exists, and the exit code is not 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test a salvage that is interrupted, killed or fails: it leaves no directory that looks complete."""
+"""Test that an interrupted, killed or failed salvage leaves no directory that looks complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import kafkafmt as kafkafmt_package
 WORK = ".kafkafmt-salvage"
 PARTITIONS = 12
 PATIENCE = 120
-"""How long to wait for an event that must come, in seconds."""
+"""Longest time to wait for an expected event, in seconds."""
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 HELD = """
 import os, sys, time
@@ -37,9 +37,9 @@ os.rename = held(os.rename)
 from kafkafmt.cli.main import run
 run()
 """
-"""Run the command, but stop before the next flush or rename once the output has `count` files of a pattern.
-
-The process then creates the file `held`, and waits for the file `continue`.
+"""Runs the command, but stops before the next flush or rename when the output contains `count`
+files that match a pattern. The process then creates the file `held`, and waits for the file
+`continue`.
 """
 
 MOMENTS = {
@@ -48,7 +48,7 @@ MOMENTS = {
     "while checkpoints are written": (f"{WORK}/recovery-point-offset-checkpoint", 1),
 }
 LATE = MOMENTS | {"while partitions are moved to their place": ("t-1", 1)}
-"""Moments of a salvage: a pattern of files in the output, and how many of them exist."""
+"""Moments of a salvage: a pattern of files in the output, and the number of these files."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def source(tmp_path: Path) -> Path:
 
 
 class HeldSalvage:
-    """A salvage in another process, which stops at a moment. The constructor waits until it has stopped."""
+    """A salvage in another process, which stops at a given moment. The constructor waits for this moment."""
 
     def __init__(self, source: Path, output: Path, moment: str) -> None:
         self.signs = output.with_name("signs")
@@ -139,7 +139,7 @@ def test_second_salvage_into_the_same_directory_is_refused(source: Path, tmp_pat
 
 
 def run_with(source: Path, output: Path, patch: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process that has executed `patch` before."""
+    """Run the command in a process that has executed the code `patch` before."""
     run = "from kafkafmt.cli.main import run\nrun()\n"
     argv = [sys.executable, "-c", patch + run, "salvage", str(source), "--output", str(output), *flags]
     return subprocess.run(argv, capture_output=True, text=True, env=ENVIRONMENT, check=False)

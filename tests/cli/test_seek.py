@@ -1,4 +1,4 @@
-"""Test `kafkafmt seek`: it answers like a broker's ListOffsets, and reads only a part of the segment."""
+"""Test that `kafkafmt seek` returns what a broker returns for ListOffsets, with few bytes read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_offsets_and_timestamps_are_answered_in_order(tmp_path: Path) -> None:
         (3, 3, 0),
         (0, 0, 0),
     ]
-    # The largest timestamp is that of the marker, as for a broker.
+    # A marker has the largest timestamp, and a broker returns the marker too.
     assert ask("--timestamp", "max-timestamp") == [(20, 1_700_000_000_000, 2 * second_position)]
     assert ask("--offset", "20") == [
         (30, 9000, len(data) - len(batch([record(0)], base_offset=30, base_timestamp=9000)))

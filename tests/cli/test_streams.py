@@ -1,4 +1,4 @@
-"""Test unusual surroundings: names that UTF-8 cannot encode, closed streams, full disks, and wrong usage."""
+"""Test unusual environments: names that are not UTF-8, closed streams, full disks and wrong usage."""
 
 from __future__ import annotations
 

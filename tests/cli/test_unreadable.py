@@ -1,4 +1,4 @@
-"""Test read errors in one partition: the others are verified and salvaged, and the exit code is 3."""
+"""Test that a partition which cannot be read does not prevent reading the others. The exit code is 3."""
 
 import errno
 import json
@@ -19,7 +19,7 @@ salvage = import_module("kafkafmt.log.auditing.salvage")
 
 @pytest.fixture
 def partly_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return two partitions, of which one has an unreadable sector."""
+    """Return two partitions, one of which cannot be read completely (EIO)."""
     source = tmp_path / "log"
     for name in ("codec-none-0", "codec-zstd-0"):
         shutil.copytree(case("codecs").roots[0] / name, source / name)

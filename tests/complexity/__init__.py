@@ -1,1 +1,4 @@
-"""Check that work grows linearly with the input. Bytes, calls and lines are counted; time is not measured."""
+"""Check that the work grows linearly with the input.
+
+Bytes, calls and lines are counted, but no time is measured.
+"""

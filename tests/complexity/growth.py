@@ -1,4 +1,4 @@
-"""Count the executed lines of kafkafmt, and compare the counts for n, 2n and 4n."""
+"""Count the executed lines of kafkafmt, and compare the counts for inputs of size n, 2n and 4n."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 PACKAGE = "kafkafmt"
 SIZES = (1, 2, 4)
 NEGLIGIBLE = 50
-"""Lower counts are replaced by this one, because they are caused by set-up."""
+"""Counts below this number are raised to it, because set-up dominates them."""
 TOLERANCE = 1.35
-"""Factor by which the work may exceed linear growth, because buffers and tables grow in steps."""
+"""Factor by which the work may exceed linear growth. Buffers and tables grow in steps."""
 
 
 @contextmanager
 def counted_lines() -> Iterator[Counter[str]]:
     """Count the executed lines of each module.
 
-    A line in a loop or comprehension counts each time that it is executed. Generated methods of
-    dataclasses also count.
+    A line in a loop or comprehension counts each time it is executed. Lines of generated dataclass
+    methods also count.
     """
     lines: Counter[str] = Counter()
 
@@ -45,7 +45,7 @@ def counted_lines() -> Iterator[Counter[str]]:
 
 
 def lines_of(*calls: Callable[[], Any]) -> Counter[str]:
-    """Return the number of lines of each module that the calls execute."""
+    """Return the number of executed lines of each module."""
     with counted_lines() as lines:
         for call in calls:
             call()
@@ -53,9 +53,9 @@ def lines_of(*calls: Callable[[], Any]) -> Counter[str]:
 
 
 def grows_linearly(n: int, work: Callable[[int], float | Counter[str]]) -> None:
-    """Assert that the work for 2n and 4n is at most two and four times the work for n, with some tolerance.
+    """Assert that the work for 2n and 4n is at most two and four times the work for n, within a tolerance.
 
-    Each module is checked separately.
+    Each module is compared separately.
 
     Parameters
     ----------

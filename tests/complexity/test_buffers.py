@@ -1,4 +1,4 @@
-"""Check functions for batches in buffers. They use the pure-Python core, because its lines can be counted."""
+"""Check functions for batches in buffers, on the pure-Python core, whose lines can be counted."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ CLAIMS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 def test_scanning_grows_linearly_with_headers_that_claim_the_rest(
     monkeypatch: pytest.MonkeyPatch, claims: str, read: Callable[..., Any]
 ) -> None:
-    """Many plausible headers have a wrong CRC, and a length that ends near the end of the buffer, or a large one."""
+    """Many plausible headers have wrong CRCs. Their lengths end near the end of the buffer, or are large."""
     from kafkafmt._pure import batch as pure_batch
     from kafkafmt._pure import search as pure_search
     from kafkafmt._pure.crc import crc32c

@@ -1,4 +1,4 @@
-"""Check files next to segments (checkpoints, indexes, snapshots, properties), and directories of many partitions."""
+"""Check files next to segments (checkpoints, indexes, snapshots, properties), and large directories."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_leader_epochs_are_read_in_linear_time() -> None:
 
 
 def test_properties_are_read_in_linear_time() -> None:
-    """The texts contain continued lines, escapes, and lines without an end."""
+    """The texts contain continued lines, escapes and lines without an end."""
 
     def work(n: int) -> Counter[str]:
         texts = ["a=1\\\n" * n, "k\\u0041=\\t\n" * n, "\\" * n, "x " * n, "cluster.id" + "\\:" * n]

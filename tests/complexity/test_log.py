@@ -30,9 +30,9 @@ NUMBER = itertools.count()
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes a partition directory. Each call writes a new one.
+    """Return a function that writes a new partition directory at each call.
 
-    Its arguments are the segments, as (base offset, bytes), and the other files.
+    Its arguments are the segments, as (base offset, bytes), and other files.
     """
 
     def write_one(segments: list[tuple[int, bytes]], others: Sequence[tuple[str, bytes]] = ()) -> Path:
@@ -66,7 +66,7 @@ def transactional(base: int, producer_id: int, **fields: Any) -> bytes:
 
 
 def test_verify_grows_linearly_with_segments_and_producers(write: Callable[..., Path]) -> None:
-    """Every segment has another producer, and an aborted transaction."""
+    """Each segment has a different producer, and an aborted transaction."""
 
     def work(n: int) -> Counter[str]:
         parts = [
@@ -96,7 +96,7 @@ def test_verify_grows_linearly_with_gaps_between_segments(write: Callable[..., P
 
 
 def test_verify_grows_linearly_with_contradicting_spans(write: Callable[..., Path]) -> None:
-    """The offsets zigzag, so that half of the batches fit neither of their neighbours."""
+    """The offsets zigzag, so that half of the batches do not fit the batches around them."""
 
     def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i if i % 2 else 3 * n - i) for i in range(n)]
@@ -108,7 +108,7 @@ def test_verify_grows_linearly_with_contradicting_spans(write: Callable[..., Pat
 
 
 def test_verify_grows_linearly_with_undecodable_batches(write: Callable[..., Path]) -> None:
-    """Only decoding detects the damage of these batches."""
+    """The damage of these batches is found only when they are decoded."""
 
     def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i, count=2 if i % 2 else 1) for i in range(n)]
@@ -135,7 +135,7 @@ def test_verify_grows_linearly_with_producers_in_snapshots(write: Callable[..., 
 
 
 def test_committed_reading_grows_linearly_with_open_transactions(write: Callable[..., Path]) -> None:
-    """Many transactions are open at a time. Each abort looks up the oldest open one."""
+    """Many transactions are open at the same time. For each abort, the oldest of them is looked up."""
 
     def work(n: int) -> Counter[str]:
         parts = [transactional(i, i) for i in range(n)] + [
@@ -227,7 +227,7 @@ def test_groups_grow_linearly_with_commits(write: Callable[..., Path]) -> None:
 
 
 def test_salvage_grows_linearly_with_damaged_spans(write: Callable[..., Path], tmp_path: Path) -> None:
-    """Many extents contain damage. Another test checks the search between extents."""
+    """Many extents contain damage. The search between extents has a separate test."""
     from kafkafmt.log.auditing.salvage import salvage_partition
     from kafkafmt.log.reading.models import Damage
 
@@ -274,7 +274,7 @@ def test_salvage_grows_linearly_with_segments(write: Callable[..., Path], tmp_pa
 
 
 def test_followed_log_is_not_read_again_for_each_batch(write: Callable[..., Path]) -> None:
-    """Between two checks, one batch and an index entry are appended, as by a broker."""
+    """Like a broker, the test appends a batch and an index entry between two checks."""
     size = len(simple_batch([b"v" * 300]))
 
     def work(n: int) -> int:
@@ -313,7 +313,7 @@ def test_following_grows_linearly_with_open_transactions(write: Callable[..., Pa
 
 
 def test_lookups_in_many_segments_read_few_bytes(write: Callable[..., Path]) -> None:
-    """Looking up an offset or a time reads about as many bytes in twice as many segments."""
+    """A lookup by offset or time reads about the same number of bytes if there are twice as many segments."""
 
     def work(n: int) -> int:
         folder = write(

@@ -1,4 +1,4 @@
-"""Check frames with many elements and fields. They use the pure-Python core, because its lines can be counted."""
+"""Check frames with many elements and fields, on the pure-Python core, whose lines can be counted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_messages_grow_linearly_with_tagged_fields() -> None:
 
 
 def test_reading_does_not_depend_on_a_wrong_element_count() -> None:
-    """The count is 2^31 - 1, and n bytes follow it."""
+    """The frame states a count of 2^31 - 1, but contains only n more bytes."""
 
     def work(n: int) -> Counter[str]:
         data = frame(struct.pack(">hhih", 3, 1, 1, -1) + b"\x7f\xff\xff\xff" + bytes(n))
@@ -79,7 +79,7 @@ def test_splitter_grows_linearly_with_small_parts(size: int) -> None:
 
 
 def test_splitter_copies_each_byte_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count the bytes that the splitter copies until a frame is complete."""
+    """Count the bytes that the splitter copies before a frame is complete."""
 
     class Held(bytearray):
         copied = 0

@@ -1,4 +1,4 @@
-"""Check the reading of batch headers (`scan_batches`), and the search for a batch (`find_batch`)."""
+"""Check `scan_batches`, which reads batch headers, and `find_batch`, which searches for a batch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kafkafmt import iter_batches
 from kafkafmt.errors import ChecksumError, StructureError, UnsupportedError
 from kafkafmt.types import BATCH_DTYPE
 
-# base offset 258, length 50, leader epoch 3, magic 2, crc, attributes 0x51 (gzip, transactional,
-# delete horizon), last offset delta 9, base timestamp -2, max timestamp 2**40, producer 7, epoch 8,
-# base sequence -1, count 1, a payload of one byte
+# Fields: base offset 258, length 50, leader epoch 3, magic 2, crc, attributes 0x51 (gzip,
+# transactional, delete horizon), last offset delta 9, base timestamp -2, max timestamp 2**40,
+# producer 7, epoch 8, base sequence -1, count 1, and a payload of one byte.
 LAYOUT = bytes.fromhex(
     "0000000000000102 00000032 00000003 02 aabbccdd 0051 00000009 fffffffffffffffe 0000010000000000"
     "0000000000000007 0008 ffffffff 00000001 ee"
@@ -105,7 +105,7 @@ def test_row_is_not_written_before_the_batch_is_valid(core: ModuleType) -> None:
 
 
 def faulty(good: bytes, bad: bytes) -> bytes:
-    """Return a valid batch, the batch `bad`, and another valid batch."""
+    """Return a buffer with a valid batch, the batch `bad`, and another valid batch."""
     return simple_batch([good]) + bad + simple_batch([b"z"], 9)
 
 
@@ -215,7 +215,7 @@ def test_find_batch_finds_a_batch_across_its_block_borders(core: ModuleType) -> 
         (22, b"\x80"),
         (22, b"\x05"),  # codecs that do not exist
         (22, b"\x07"),
-        (23, b"\x80"),  # last offset delta and count below 0
+        (23, b"\x80"),  # the last offset delta and the count are negative
         (57, b"\x80"),
     ],
 )
@@ -242,7 +242,7 @@ def test_find_batch_skips_a_batch_with_a_wrong_crc(core: ModuleType) -> None:
 def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(
     core: ModuleType, length: int, rest: int, check: bool
 ) -> None:
-    """Java raises `Record size 3 is less than the minimum record overhead (14)`."""
+    """Java's error for this batch is `Record size 3 is less than the minimum record overhead (14)`."""
     good = simple_batch([b"a"])
     tail = struct.pack(">qi", 5, length) + bytes(rest)
     for data, options in (
@@ -260,7 +260,7 @@ def test_tail_below_17_bytes_with_an_impossible_length_is_corrupt(
 @pytest.mark.parametrize("length", [14, 15, 21, 22, 48, 49, 1000, 2**31 - 13])
 @pytest.mark.parametrize("rest", range(5))
 def test_tail_below_17_bytes_with_a_possible_length_is_truncated(core: ModuleType, length: int, rest: int) -> None:
-    """A length below the minimum of magic 2 can belong to a message of magic 0, because the magic is truncated."""
+    """A length below the minimum for magic 2 is possible for a message of magic 0. The magic is truncated."""
     good = simple_batch([b"a"])
     assert scan(core, good + struct.pack(">qi", 5, length) + bytes(rest))[1] == (1, len(good), None)
 
@@ -274,7 +274,7 @@ def test_tail_below_17_bytes_with_a_possible_length_is_truncated(core: ModuleTyp
 )  # fmt: skip
 @pytest.mark.parametrize("producer_id", [-1, 3])
 def test_last_sequence_is_that_of_java(base: int, delta: int, expected: int, producer_id: int) -> None:
-    """Java's `lastSequence()` checks only the base sequence, and its int arithmetic wraps."""
+    """Java's `lastSequence()` checks only the base sequence, and its int arithmetic overflows."""
     data = simple_batch([b"a"], base_sequence=base, last_offset_delta=delta, producer_id=producer_id)
     (found,) = iter_batches(data)
     assert found.last_sequence == expected

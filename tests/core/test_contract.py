@@ -1,4 +1,4 @@
-"""Check that both cores have the names and parameters in `_core.pyi`, and that the right core is chosen."""
+"""Check that both cores match `_core.pyi`, and that the right core is chosen."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ def test_fallback_to_the_pure_core_warns_once() -> None:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ([], "the native core was not compiled; install a C compiler and Python's headers, and reinstall"),
+        (
+            [],
+            "the native core was not compiled; install a C compiler and the headers of Python, and reinstall kafkafmt",
+        ),
         (["_core.cpython-27-linux.so"], "the native core was compiled for another Python (_core.cpython-27-linux.so)"),
         (["_core.abi3.so"], "the native core cannot be imported: "),
         (["native_core.txt"], "recorded while it was built"),

@@ -1,4 +1,4 @@
-"""Check that the native core cannot be imported if its constants (layout.pxi) differ from constants.py."""
+"""Check that the native core cannot be imported if its constants differ from constants.py."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ NAMES_IN_CONSTANTS = {
     "MAX_INT32": "MAX_RELATIVE_OFFSET",
     "MAX_BATCH_SIZE": "MAX_BATCH_LENGTH",
 }
-"""Names of layout.pxi that constants.py does not have, and the constant that they are checked with."""
+"""Names in layout.pxi that constants.py does not contain, and the constant that each is checked with."""
 
 
 def import_core(change: str) -> str:
-    """Import the native core after `change` was made to constants.py; return the message of the ImportError, or ''."""
+    """Execute `change` after constants.py, import the native core, and return the ImportError's message or ''."""
     code = IMPORT_CORE.format(package=str(PACKAGE), change=change)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr

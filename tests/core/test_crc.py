@@ -1,4 +1,4 @@
-"""Check CRC-32C and CRC-32 with every implementation that this processor supports."""
+"""Check CRC-32C and CRC-32 with each implementation that the processor supports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAYS = range(3)
 
 @pytest.fixture(params=WAYS)
 def way(core: ModuleType, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Select each implementation in turn, and afterwards the fastest one, which is selected at import."""
+    """Select each implementation in turn, and finally the fastest one, which is the default."""
     yield core.crc32c_way(request.param)
     for faster in WAYS:
         core.crc32c_way(faster)
@@ -24,7 +24,7 @@ def way(core: ModuleType, request: pytest.FixtureRequest) -> Iterator[str]:
 def test_crc32c_has_known_values(core: ModuleType, way: str) -> None:
     assert core.crc32c(b"123456789") == 0xE3069283
     assert core.crc32c(b"") == 0
-    assert core.crc32c(bytes(32)) == 0x8A9136AA  # this value and the next three are from RFC 3720, B.4
+    assert core.crc32c(bytes(32)) == 0x8A9136AA  # the first four values are from RFC 3720, B.4
     assert core.crc32c(b"\xff" * 32) == 0x62A8AB43
     assert core.crc32c(bytes(range(32))) == 0x46DD794E
     assert core.crc32c(bytes(range(31, -1, -1))) == 0x113FDB5C
@@ -38,7 +38,7 @@ def test_crc32c_is_correct_for_every_size_and_alignment(core: ModuleType, way: s
 
 
 def test_crc32_is_correct_for_every_size(core: ModuleType, way: str) -> None:
-    """Short input with an initial value of 0, short input with another one, and long input have separate code."""
+    """Short input with the initial value 0, other short input and long input have separate code."""
     data = random.Random(1).randbytes(5000)
     for size in [*range(600), 1023, 1024, 1025, 4936]:
         for start in (0, 1, 63):
@@ -47,7 +47,7 @@ def test_crc32_is_correct_for_every_size(core: ModuleType, way: str) -> None:
 
 
 def test_crc32_reads_nothing_before_its_bytes(core: ModuleType, way: str) -> None:
-    """CRC-32 reads 64 bytes at a time. The memory before a short input may be unreadable."""
+    """CRC-32 reads blocks of 64 bytes. The memory before short input may be unreadable."""
     import mmap
 
     page = mmap.mmap(-1, mmap.PAGESIZE)

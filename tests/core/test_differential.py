@@ -32,7 +32,7 @@ def ranges(draw: st.DrawFn, size: int) -> tuple[int, int | None]:
 
 
 Outcome = tuple[list[Row], ErrorFields | None, tuple[int, ...]]
-"""Rows, error and cursor after one call of `decode_records`."""
+"""Rows, error and cursor that a call of `decode_records` returned."""
 
 
 def outcome_of_scan(
@@ -61,7 +61,7 @@ def check_deep(data: bytes, **options: Any) -> tuple[BatchTable, list[Outcome]]:
 
 
 def check_copies(data: bytes, table: BatchTable, steps: list[Outcome], **options: Any) -> None:
-    """Check that copied keys and values equal the bytes of the spans, and give equal records."""
+    """Check that copied keys and values equal the bytes of their spans."""
 
     def inside(span: bytes | tuple[int, int] | None) -> bytes | None:
         return (
@@ -132,7 +132,7 @@ test_deep_for_long = pytest.mark.full(settings(max_examples=30_000, **QUICK)(giv
 @pytest.mark.parametrize("capacity", [2, 100])
 @pytest.mark.parametrize("spare", [0, 7, 31, 32, 33, 100])
 def test_cores_agree_on_every_changed_byte(spare: int, capacity: int) -> None:
-    """Bytes after the batch select unchecked reads, and their absence selects checked reads."""
+    """With bytes after the batch, the core uses unchecked reads; without them, checked reads."""
     fields: list[build.Fields] = [
         (i, i * 50, b"key", b"v" * i, [(b"h", b"x" * i), (b"i", None)][: i % 3]) for i in range(5)
     ]

@@ -1,4 +1,4 @@
-"""Check the copying of spans into Arrow's binary layout (`gather`)."""
+"""Check `gather`, which copies spans into Arrow's binary layout."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_several_calls_fill_one_array(core: ModuleType) -> None:
         nulls, row = nulls + more, row + n
     assert filled == core.total_length(lengths, 50)
     assert as_arrow(50, nulls, offsets, data, validity) == expected(pairs)
-    assert validity[6] >> 2 == 0xAA >> 2  # bits after the last row are unchanged
+    assert validity[6] >> 2 == 0xAA >> 2  # bits after the last row do not change
 
 
 def test_gather_works_without_a_validity_array(core: ModuleType) -> None:

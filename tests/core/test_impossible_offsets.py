@@ -1,4 +1,4 @@
-"""Check that every reader rejects batches with a negative last offset delta, or a last offset beyond 64 bits."""
+"""Check that every reader rejects batches whose last offset is below the base offset or above 2**63 - 1."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_impossible_batch_is_damage_of_every_command(log: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("offset", [-(2**63) + 1, 0, 3])
 def test_wrapper_with_a_corrupted_offset_is_read(package: ModuleType, offset: int) -> None:
-    """No CRC covers the offset of a wrapper. In format 0, the inner messages have absolute offsets."""
+    """No CRC covers the offset of a wrapper message. In format 0, the offsets of inner messages are absolute."""
     import gzip
 
     from building import GZIP, message

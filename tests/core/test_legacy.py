@@ -1,4 +1,4 @@
-"""Check how both cores read messages and wrappers of formats 0 and 1."""
+"""Check how both cores read messages and wrapper messages of formats 0 and 1."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NATIVE = pytest.importorskip("kafkafmt._core")
 
 
 def test_attribute_bits_of_format_2_are_ignored_in_messages(core: ModuleType) -> None:
-    """0x20 is the control flag of format 2. A message that has this bit is still a data record."""
+    """0x20 is the control flag of format 2. A message with this bit is still a data record."""
     import kafkafmt
 
     data = message(1, b"k", b"v", attributes=-8, timestamp=7)
@@ -33,7 +33,7 @@ def test_attribute_bits_of_format_2_are_ignored_in_messages(core: ModuleType) ->
 
 
 def inner_table(core: ModuleType, wrapper: bytes, inner: bytes) -> npt.NDArray[np.void]:
-    """Return the row of the wrapper, with the decompressed message set as its payload."""
+    """Return the table row of a wrapper message whose payload is the decompressed message set."""
     table, result = scan(core, wrapper)
     assert (result.count, result.error) == (1, None)
     table["payload_position"], table["payload_size"] = 0, len(inner)
@@ -158,7 +158,7 @@ def test_inner_offset_above_that_of_the_wrapper_is_an_error(core: ModuleType) ->
 
 
 def test_every_changed_byte_of_a_message_is_detected(core: ModuleType) -> None:
-    """Exceptions are the offset, which no CRC covers, and a larger size, with which the message looks truncated."""
+    """A changed offset is not detected, and a larger size makes the message look truncated."""
     data = message(1, b"key", b"value", offset=3, timestamp=77)
     for at in range(len(data)):
         for flip in (1, 0x80, 0xFF):
@@ -195,7 +195,7 @@ parts = st.one_of(
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_cores_agree_on_offsets_at_the_limits_of_64_bits(magic: int) -> None:
-    """The limits are used for the wrapper and its messages, with and without a lower bound for the offsets."""
+    """The limits apply to the wrapper message and its inner messages, with and without a lowest offset."""
     bounds = (0, 1, 2, -1, MIN, MIN + 1, MAX - 1, MAX)
     for last in bounds:
         for offsets in itertools.product(bounds, repeat=2):
@@ -227,7 +227,7 @@ def test_cores_agree_on_mutated_messages(chunks: list[bytes], at: int, byte: int
             for room in (None, 4, 64):
                 steps = decode_steps(core, data, table, capacity=capacity, room=room)
                 found += [(rows, repr(error), cursor) for rows, error, cursor in steps]
-            for row in table:  # every message, and the whole input, as a decompressed set
+            for row in table:  # each message, and the whole input as a decompressed message set
                 for start, size in ((int(row["position"]), int(row["size"])), (0, len(data))):
                     one = np.array([row], table.dtype)
                     one["payload_position"], one["payload_size"] = start, size

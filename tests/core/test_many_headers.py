@@ -1,4 +1,4 @@
-"""Check the limit for the number of headers, which bounds the memory that a record can need."""
+"""Check the limit for the number of headers. It limits the memory that a record needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafkafmt.constants import MANY_HEADERS
 from kafkafmt.types import RecordColumns
 
 SMALL = 1 << 20
-"""A max_batch_bytes whose limit for headers is below MANY_HEADERS."""
+"""A max_batch_bytes for which the limit of headers is below MANY_HEADERS."""
 
 
 def with_headers(count: int, delta: int = 0, header: bytes = b"\0\0") -> bytes:
@@ -55,7 +55,7 @@ def test_record_with_more_headers_than_the_limit_is_too_large(package: ModuleTyp
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Lower the number of headers that every record may have, because the pure core is slow."""
+    """Lower the number of headers that each record may have, because the pure-Python core is slow."""
     monkeypatch.setattr("kafkafmt.records.reader.MANY_HEADERS", 9000)
     return 9000
 

@@ -182,7 +182,7 @@ def test_columns_without_positions_are_rejected(native: ModuleType) -> None:
 
 
 def test_dropped_records_release_their_references(native: ModuleType) -> None:
-    """The free list keeps 1024 records, so more of them are made."""
+    """The free list keeps 1024 records, so the test creates more."""
     marker = object()
     before = sys.getrefcount(marker)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Check the fast path for uncompressed batches (`decode_plain_batches`), and timestamps in microseconds."""
+"""Check `decode_plain_batches`, the fast path for uncompressed batches, and timestamps in microseconds."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ others = st.sampled_from(
     ]
 )
 PLENTY = 2000
-"""Capacity for all headers of any of these inputs."""
+"""Header capacity that is sufficient for all inputs."""
 SLACK = 160
-"""Bytes after a batch, in the buffer and in the columns, that the core needs to copy in steps of fixed size."""
+"""Number of bytes after a batch, in the buffer and in the columns, that copies in steps of fixed size need."""
 mixed = st.lists(st.one_of(streams, valid_batch(), others), max_size=5).map(b"".join)
 names = st.lists(st.sampled_from((*COLUMNS, "timestamp_micros")), unique=True, min_size=1)
 
 
 Case = tuple[bytes, list[str], int, int, int | None, int, int | None]
-"""Data, names of columns, capacity, header capacity, capacity for copies, first offset, end offset."""
+"""Data, column names, capacity, header capacity, capacity for copies, first offset and end offset."""
 
 
 def new_columns(names: list[str], capacity: int, headers: int, room: int | None) -> RecordColumns:
@@ -63,7 +63,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def plain_row(data: bytes, position: int, first: int, end: int | None, check_crc: bool = True) -> np.void | None:
-    """Return the header of a batch that the fast path may decode, or None for any other batch."""
+    """Return the header of a batch that the fast path can decode, or None for other batches."""
     table = np.zeros(1, BATCH_DTYPE)
     if _pure.scan_batches(data, table, position, None, check_crc).count == 0:
         return None
@@ -75,7 +75,7 @@ def plain_row(data: bytes, position: int, first: int, end: int | None, check_crc
 
 
 def too_large(data: bytes, position: int, columns: RecordColumns, first: int, end: int | None) -> bool:
-    """Return whether a header states more records or bytes than the columns have capacity for."""
+    """Return whether a header states more records or bytes than fit into the columns."""
     row = plain_row(data, position, first, end, check_crc=False)
     if row is None:
         return False
@@ -86,7 +86,7 @@ def too_large(data: bytes, position: int, columns: RecordColumns, first: int, en
 
 
 def lacks_slack(data: bytes, position: int, columns: RecordColumns) -> bool:
-    """Return whether copying in steps of fixed size would read beyond the buffer."""
+    """Return whether a copy in steps of fixed size would read beyond the buffer."""
     row = plain_row(data, position, MIN, None)
     assert row is not None
     end = int(row["payload_position"] + row["payload_size"])
@@ -94,7 +94,7 @@ def lacks_slack(data: bytes, position: int, columns: RecordColumns) -> bool:
 
 
 def takes(data: bytes, position: int, names: list[str], first: int, end: int | None) -> bool:
-    """Return whether the fast path must decode a batch if the capacity is sufficient."""
+    """Return whether the fast path must decode a batch, given sufficient capacity."""
     if plain_row(data, position, first, end) is None:
         return False
     table = np.zeros(1, BATCH_DTYPE)
@@ -113,9 +113,9 @@ def test_fast_path_equals_scan_and_decode(case: Case) -> None:
     assert _pure.decode_records(data, table, expected, first, end) is None
     assert expected.cursor[0] == len(table)
     assert (rows_of(columns), micros_of(columns)) == (rows_of(expected), micros_of(expected))
-    assert columns.odd_times or not expected.odd_times  # a batch that did not fit may have set odd_times
+    assert columns.odd_times or not expected.odd_times  # a batch that did not fit may have set `odd_times`
     assert columns.cursor.tolist() == [0, 0, 0, 0]
-    if columns.full:  # according to the header of the batch, which does not contain the number of record headers
+    if columns.full:  # the number of rows is known from the batch header, but not the number of record headers
         few_headers = "headers" in names and headers < PLENTY
         assert too_large(data, position, columns, first, end) or few_headers or takes(data, position, names, first, end)
     else:

@@ -1,4 +1,4 @@
-"""Check the decoding of records: fields, unusual but valid records, and errors with their positions."""
+"""Check the decoding of records: fields, unusual valid records, and the positions of errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ T0 = 1_700_000_000_000
 
 
 def test_every_field_of_a_record_is_decoded(core: ModuleType) -> None:
-    # 18 bytes, attributes, timestamp delta 5, offset delta 1, key k1, value abc, two headers: h: x and i: null
+    # length 18, attributes, timestamp delta 5, offset delta 1, key k1, value abc, two headers: h: x
+    # and i: null
     payload = bytes.fromhex("24 00 0a 02 04 6b31 06 616263 04 02 68 02 78 02 69 01")
     data = batch(payload=payload, count=1, last_offset_delta=1, max_timestamp=T0 + 5)
     (row,), error = decode(core, data)
@@ -217,12 +218,12 @@ def test_header_arrays_grow_for_a_single_record(core: ModuleType) -> None:
 
 
 def spoiled(*bodies: bytes, **fields: Any) -> bytes:
-    """Return a batch of these records with a valid header and CRC, so that only the records can be corrupted."""
+    """Return a batch with a valid header and CRC, in which only the records are corrupted."""
     return batch(payload=b"".join(bodies), **{"count": len(bodies), "last_offset_delta": 99, **fields})
 
 
 def bad(name: str) -> bytes:
-    """Return a corrupted record with offset delta 1."""
+    """Return a corrupted record whose offset delta is 1."""
     null = varint(-1)
     return {
         "length": b"\xff\xff\xff\xff\xff\x00" + bytes(9),
@@ -307,7 +308,7 @@ def test_decoding_continues_after_a_corrupted_batch(core: ModuleType) -> None:
 
 
 def test_no_record_of_a_corrupted_batch_is_delivered(core: ModuleType) -> None:
-    """The capacity of the columns and the position of the error do not matter."""
+    """Capacities and the position of an error are not compared."""
     data = spoiled(*(record(i, 0, b"k", b"v") for i in range(30)), record(5))
     for capacity in (1, 4, 30, 31, 100):
         rows, error = decode(core, data, capacity=capacity)
@@ -333,7 +334,7 @@ def test_other_magic_is_not_supported(core: ModuleType) -> None:
 
 
 def test_payload_can_be_in_another_buffer(core: ModuleType) -> None:
-    """After decompression, the rows of the table contain positions in another buffer."""
+    """After decompression, the positions in a row refer to another buffer."""
     one, two = batch(FIELDS[:3]), batch(FIELDS[3:5], last_offset_delta=50)
     table = scan(core, one + two)[0]
     arena = b"##" + two[61:] + b"###" + one[61:]

@@ -1,4 +1,4 @@
-"""Check `find_batch`, `find_batches`, `scan_damaged`, `scan_extents` and `crc_of_rest` on both cores."""
+"""Check the functions that search for batches, on both cores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find(
 
 
 def skip(core: ModuleType, data: bytes, start: int = 0, expected: int = 0, room: int = MANY) -> tuple[list[int], int]:
-    """Return the positions of the corrupted batches before the first valid one, and the position after them."""
+    """Return the positions of the corrupted batches before the first valid one, and of the byte after them."""
     spans = np.empty((room, 8), np.int64)
     _, n, position, *_ = core.scan_damaged(data, np.empty(MANY, BATCH_DTYPE), spans, start, None, None, expected)
     first = spans[:n][spans[:n, 2] == 0]
@@ -36,7 +36,7 @@ def skip(core: ModuleType, data: bytes, start: int = 0, expected: int = 0, room:
 
 
 def fake_header(claimed: int, offset: int = 7) -> bytes:
-    """Return a header of format 2 with the batch size `claimed` and a CRC that does not match."""
+    """Return a header of format 2 with a given batch size and a CRC that does not match."""
     return struct.pack(">qiibIhiqqqhii", offset, claimed - 12, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
 
 
@@ -93,7 +93,10 @@ def test_find_batches_stops_at_the_first_batch_without_a_row(core: ModuleType) -
 
 
 def test_headers_that_claim_large_batches_are_not_batches(core: ModuleType) -> None:
-    """Each header claims a batch up to the end of the buffer. Computing each CRC separately would be quadratic."""
+    """Each header states a batch that ends at the end of the buffer.
+
+    To compute each CRC separately would be quadratic.
+    """
     count = 300
     data = b"".join(fake_header((count - i) * 61) for i in range(count))
     assert find(core, data) == ([], [], len(data))
@@ -209,7 +212,7 @@ def test_scan_extents_stops_at_an_extent_that_is_not_as_planned(core: ModuleType
 
 
 def window_of(core: ModuleType, data: bytes, origin: int = 0, **changes: Any) -> SearchWindow:
-    """Return the whole buffer as a window in which all valid batches were found."""
+    """Return a window with the whole buffer, in which all valid batches were found."""
     found, beyond = np.empty(400, np.int64), np.empty((400, 2), np.int64)
     n, _, _ = core.find_batches(data, found, beyond)
     end = origin + len(data)
@@ -226,7 +229,7 @@ def test_scan_damaged_skips_to_the_next_valid_batch_in_the_window(core: ModuleTy
     damage = {
         1: (8, struct.pack(">i", 5)),  # an impossible length
         4: (16, b"\x09"),  # an unknown magic
-        7: (8, struct.pack(">i", 2**30)),  # a length beyond the end of the file
+        7: (8, struct.pack(">i", 2**30)),  # the length ends after the end of the file
         10: (8, struct.pack(">i", 2 * size - 9)),  # only the length is wrong
     }
     for i, (at, new) in damage.items():
@@ -246,7 +249,7 @@ def test_scan_damaged_skips_to_the_next_valid_batch_in_the_window(core: ModuleTy
         [-3, 9, 0],
         [-4, len(data) - starts[7], 2**30 + 12],
     ]
-    known = [1, 1 if magic == 2 else -1, 1, 1, -1]  # the CRC of a message covers its magic
+    known = [1, 1 if magic == 2 else -1, 1, 1, -1]  # the CRC of a message covers the magic
     assert spans[:5, 6:].tolist() == [[1, records] for records in known]
     assert spans[3:m, 3].tolist() == [magic] * 3
 
@@ -269,7 +272,10 @@ def test_scan_damaged_does_not_skip_beyond_what_was_searched(core: ModuleType) -
 
 
 def test_scan_damaged_derives_crcs_from_prefixes(core: ModuleType) -> None:
-    """Each header claims a batch that ends with the buffer, and whose CRC would be summed for each."""
+    """Each header states a batch that ends at the end of the buffer.
+
+    To compute each CRC separately would be quadratic.
+    """
     count = 400
     data = b"".join(fake_header((count - i) * 61 + 8000, i) if i % 2 else simple_batch([], i) for i in range(count))
     data += simple_batch([bytes(8000 - 71)], 400) + simple_batch([b"v"], 401) * 40

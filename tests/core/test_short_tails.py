@@ -1,4 +1,4 @@
-"""Check that every reader rejects a tail of 12 to 16 bytes with an impossible length field."""
+"""Check that every reader rejects a tail of 12 to 16 bytes with an impossible length."""
 
 from __future__ import annotations
 

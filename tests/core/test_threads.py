@@ -1,4 +1,4 @@
-"""Check that several threads can use objects of the public API at once without a crash.
+"""Check that threads can share the objects of the public API without a crash.
 
 Each item is delivered to exactly one thread, or an error is raised.
 """
@@ -37,7 +37,7 @@ def _switch_often() -> Iterator[None]:
 
 
 def together(work: Callable[[int], Any]) -> list[Any]:
-    """Run a function in all threads at once, and return the results. If one fails, raise its error."""
+    """Call a function in all threads at the same time, and return the results or raise an error."""
     barrier, results, errors = threading.Barrier(THREADS), [None] * THREADS, []
 
     def run(i: int) -> None:
@@ -59,7 +59,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
 
 
 def drained(iterator: Iterator[Any]) -> list[Any]:
-    """Return all items of an iterator on which every thread calls `next`."""
+    """Return all items that the threads get from one iterator."""
     return list(itertools.chain.from_iterable(together(lambda _: list(iterator))))
 
 
@@ -130,7 +130,7 @@ def test_error_reaches_one_thread_and_ends_the_iteration(package: ModuleType, bu
 
 
 def test_iterator_can_be_dropped_while_threads_use_it(package: ModuleType, buffer: bytes, log: kafkafmt.Log) -> None:
-    """The last reference to the iterator is dropped while another thread waits for its next item."""
+    """The last reference to an iterator is dropped while another thread waits for the next item."""
     end = time.monotonic() + SECONDS
     holder: list[Any] = [None]
     makes: list[Callable[[], Iterator[Any]]] = [
@@ -310,7 +310,7 @@ def test_correlation_loses_no_request_between_threads() -> None:
 
 
 def test_decoded_columns_can_be_read_by_all_threads(core: ModuleType, buffer: bytes) -> None:
-    """Decoding into the same columns at once is not allowed. It causes an error or wrong rows, but never a crash."""
+    """Threads must not decode into the same columns. The result is an error or wrong rows, but never a crash."""
     from kafkafmt.errors import KafkaFormatError
     from kafkafmt.records import iter_tables
     from kafkafmt.types import RecordColumns
@@ -332,7 +332,7 @@ def test_decoded_columns_can_be_read_by_all_threads(core: ModuleType, buffer: by
 
 
 def test_codecs_reject_a_second_thread(buffer: bytes) -> None:
-    """The context of zstandard crashes if two threads use it at once."""
+    """Without a lock, zstandard crashes if two threads use one context."""
     from kafkafmt.codecs import Arena, Compressor, Decompressor
 
     data = os.urandom(1000) * 300
@@ -378,7 +378,7 @@ def test_shared_reader_never_crashes(package: ModuleType, codec: str) -> None:
 
 
 def test_error_names_the_batch_at_which_decoding_began(core: ModuleType) -> None:
-    """Another thread moves the cursor after the decoding, but before the error is raised."""
+    """Another thread moves the cursor between decoding and the error."""
     from kafkafmt.records import iter_tables
     from kafkafmt.types import RecordColumns
 

@@ -1,4 +1,4 @@
-"""Check that varints are read like in Kafka's ByteUtils."""
+"""Check that varints are read as in Kafka's ByteUtils."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Run every code block of README and the documentation, and compare its output with the page.
+"""Run each code block of README and docs, and compare its output with the page.
 
 With KAFKAFMT_UPDATE_DOCS=1 in the environment, outputs that differ are replaced in the pages. Check
-the difference with git.
+the changes with git.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGES_RUN_ELSEWHERE = {
     "docs/from-a-damaged-directory-to-a-new-cluster.md": "tests/broker/test_guide.py, with real brokers",
     "docs/guides/spark-cluster.md": "tests/spark/test_cluster_guide.py, with a standalone cluster",
 }
-"""Pages whose ``sh`` blocks are not run here, and what runs them."""
+"""Pages whose ``sh`` blocks are not run here, with the test that runs them."""
 COMMANDS_RUN_ELSEWHERE = {
     r"make( [a-z-]+)?( [A-Z]+=.*)?": "CI, which calls the make targets; benchmarks and fuzzing run by hand",
     r"\.ci/run": "CI",
@@ -43,7 +43,7 @@ COMMANDS_RUN_ELSEWHERE = {
     r"python examples/record_proxy.py .*": "tests/protocol/test_examples.py, with a real broker",
     r"KAFKAFMT_UPDATE_DOCS=1 .*": "developers: it rewrites the pages",
 }
-"""Commands in ``sh`` blocks that are not run here, and what runs them."""
+"""Commands in ``sh`` blocks that are not run here, with the test that runs them."""
 
 
 def is_run_elsewhere(block: Block) -> bool:
@@ -57,7 +57,7 @@ def is_run_elsewhere(block: Block) -> bool:
 
 @pytest.fixture(scope="module")
 def session(request: pytest.FixtureRequest) -> Iterator[list[Any]]:
-    """Yield a list for the Spark session, which the first page that needs it starts."""
+    """Yield a list for the Spark session. The first page that needs a session starts it."""
     sessions: list[Any] = []
     yield sessions
     for spark in sessions:
@@ -147,6 +147,6 @@ def test_names_and_files_in_the_text_exist(page: Path) -> None:
         pkgutil.resolve_name(name)
     for file in set(re.findall(r"`((?:examples|tests|benchmarks|scripts|docs|kafkafmt)/[\w/.-]*)`", text)):
         assert (ROOT / file).exists(), file
-    if ROOT / "docs" not in page.parents:  # `make docs` checks the links of the site
+    if ROOT / "docs" not in page.parents:  # `make docs` checks the links of the documentation site
         for target in set(re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)):
             assert (page.parent / target).exists(), target

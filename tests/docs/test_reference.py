@@ -1,4 +1,4 @@
-"""Check that the reference pages list every code, option, column and JSON key of the package."""
+"""Check that the reference pages list all codes, options, columns and JSON keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFERENCE = ROOT / "docs" / "reference"
 
 
 def named_in(page: str) -> set[str]:
-    """Return the words in code spans of a reference page."""
+    """Return the words that a reference page has in code spans."""
     return {
         word for span in re.findall(r"`([^`]+)`", (REFERENCE / page).read_text()) for word in re.split(r"[\s=,]+", span)
     }

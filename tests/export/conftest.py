@@ -1,4 +1,4 @@
-"""Share a Spark session, and a function that exports in it."""
+"""Provide a Spark session for all tests of the export, and a function that exports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def spark() -> SparkSession:
 
 @pytest.fixture
 def run_export(spark: SparkSession, tmp_path: Path) -> RunExport:
-    """Return a function that exports in this session, and returns the report and the output directory."""
+    """Return a function that runs an export, and returns the report and the output directory."""
 
     def run(
         paths: Sequence[Path],

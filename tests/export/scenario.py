@@ -1,4 +1,4 @@
-"""Run an export in a separate process, with an accident.
+"""Run an export with an injected failure in a separate process.
 
     scenario.py '{"paths": …, "output": …, "accident": …}'
 
@@ -12,7 +12,7 @@ Accidents of the driver:
   SIGKILL.
 - "hang": it waits for a signal in the middle of the export.
 
-The report is printed to stdout.
+The report is printed on stdout.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kafkafmt.spark.session import make_session
 def writer(accident: str, notes: str) -> WriteBundle:
     """Return the function of the tasks, with an accident.
 
-    It is pickled by value, because executors do not find this file.
+    The function is pickled by value, because executors cannot import this file.
     """
 
     def write(bundle: Bundle, settings: TaskSettings) -> BundleResult:

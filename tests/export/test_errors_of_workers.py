@@ -122,7 +122,7 @@ def test_export_names_the_module_that_executors_lack(tmp_path: Path, monkeypatch
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{hiding}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
-    monkeypatch.chdir(tmp_path)  # otherwise the workers would find the package in the working directory
+    monkeypatch.chdir(tmp_path)  # in the working directory, the workers would find the package
     done = kafkafmt("export", case("epochs").roots[0], "--output", tmp_path / "out", "--master", "local[1]")
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()

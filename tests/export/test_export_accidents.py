@@ -1,4 +1,4 @@
-"""Test tasks and drivers that die: no record is lost or exported twice, and no partial output stays."""
+"""Test tasks and drivers that fail. No record is lost or exported twice, and no partial output is left."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(tmp_path: Path, **request: Any) -> dict[str, Any]:
 
 
 def attempts(tmp_path: Path) -> list[tuple[int, int, int, int]]:
-    """Return split, attempt, process and parent process of every attempt."""
+    """Return the split, attempt, process and parent process of each attempt."""
     found = []
     for note in (tmp_path / "notes").iterdir():
         split, attempt, process = map(int, note.name.split("-"))
@@ -76,10 +76,10 @@ def test_task_that_dies_is_repeated(tmp_path: Path, master: str, accident: str, 
 
 
 def test_slow_attempt_adds_nothing_after_its_repetition_won(tmp_path: Path) -> None:
-    """A second attempt of a slow task wins. The first attempt still writes when the export is complete.
+    """A second attempt of a slow task succeeds. The first attempt still writes when the export ends.
 
-    Spark runs a second attempt only on another host, so the two workers are on 127.0.0.1 and
-    127.0.0.2.
+    Spark runs a second attempt only on another host. Therefore, the workers have the hosts
+    127.0.0.1 and 127.0.0.2.
     """
     speculation = {
         "spark.speculation": "true",
@@ -113,7 +113,7 @@ def test_killed_driver_leaves_no_partial_output(tmp_path: Path) -> None:
     for accident in ("die at exporting", "die at placing"):
         run_killed(tmp_path, accident)
         assert not (tmp_path / "out").exists()
-        assert len(leftovers(tmp_path)) == 1  # only its own staging directory: that of the previous driver was removed
+        assert len(leftovers(tmp_path)) == 1  # only its own staging directory is left; the previous one was removed
     run(tmp_path)
     assert_complete(tmp_path)
     before = {p: p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("*"))}
@@ -132,7 +132,7 @@ def test_driver_killed_at_other_moments_leaves_no_output(tmp_path: Path, acciden
 
 
 def test_interrupted_export_leaves_neither_files_nor_processes(tmp_path: Path) -> None:
-    """The export ends and leaves neither files nor processes."""
+    """After the export, there are no temporary files and no processes."""
     process = start(tmp_path, accident="hang")
     assert process.stderr is not None
     for line in process.stderr:

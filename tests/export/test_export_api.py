@@ -35,11 +35,11 @@ def test_export_returns_the_report_that_it_writes(spark: SparkSession, tmp_path:
     assert report.to_dict() == json.loads((tmp_path / "out" / "report.json").read_text())
     assert report.written.records == sum(p.written.records for p in report.partitions) == len(GOLDEN.expected())
     assert report.started <= report.finished
-    assert list(steps) == ["exporting"]  # the active session is used, so Spark does not start
+    assert list(steps) == ["exporting"]  # the active session is used, and Spark is not started
     assert all(done <= total for calls in steps.values() for done, total in calls)
     same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), expected_rows(GOLDEN))
     assert_no_leftovers(tmp_path / "out")
-    assert spark.range(1).count() == 1  # the export did not stop the session
+    assert spark.range(1).count() == 1  # the export has not stopped the session
 
 
 def test_export_selects_by_topic_partition_and_offset(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Test executors that see other files than the driver: the export fails, names host and path, and leaves no output."""
+"""Test executors that see other files than the driver. The export fails and names the host and the path."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def in_tasks(folder: Path) -> list[PartitionDir]:
-    """Return the directory that each planning task gets."""
+    """Return the directory that each planning task receives."""
     (directory,) = discover([folder.parent]).partitions
     return [alone(directory, segment) for segment in directory.segments]
 
@@ -93,7 +93,7 @@ def test_export_fails_if_a_task_sees_another_directory(
     def write_after_change(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         try:
             first.mkdir()
-        except FileExistsError:  # another task changes the view now, or has changed it
+        except FileExistsError:  # another task has changed what this worker sees, or is changing it
             deadline = time.monotonic() + 60
             while not changed.exists() and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -111,7 +111,7 @@ def test_export_fails_if_a_task_sees_another_directory(
 def test_export_fails_if_only_a_task_sees_retention(
     run_export: RunExport, folder: Path, tmp_path: Path, committed: bool
 ) -> None:
-    """The task sees a valid view without the oldest segment, which the driver sees again later."""
+    """A task sees the log without its oldest segment. Later, the driver still sees this segment."""
     first, kept = segments_of(folder)[0], tmp_path / "kept"
 
     def write_after_change(bundle: Bundle, settings: TaskSettings) -> BundleResult:
@@ -166,9 +166,9 @@ def test_counts_of_the_report_add_up_for_ranges_and_damage(run_export: RunExport
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_cluster_with_executors_that_do_not_see_the_log(tmp_path: Path, folder: Path, workers: int) -> None:
-    """If one of two workers does not see the log, its tasks are repeated on the other.
+    """If only one of two workers cannot see the log, the other repeats its tasks.
 
-    If neither sees the log, the export fails and names a host.
+    If no worker sees the log, the export fails and names a host.
     """
     if (
         shutil.which("unshare") is None

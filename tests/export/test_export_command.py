@@ -1,4 +1,4 @@
-"""Test `kafkafmt export` as a user runs it: its output and exit codes."""
+"""Test the output and the exit codes of `kafkafmt export`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_wrong_usage_is_reported_before_spark_starts(
 
 @pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
 def test_missing_package_is_reported_with_the_remedy(tmp_path: Path, package: str) -> None:
-    """A module with the name of the package hides it. The module cannot be imported."""
+    """An empty module with the package's name hides the package, so it cannot be imported."""
     (tmp_path / "hiding").mkdir()
     (tmp_path / "hiding" / f"{package}.py").write_text(f"raise ModuleNotFoundError('no {package}', name='{package}')")
     environment = os.environ | {

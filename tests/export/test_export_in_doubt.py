@@ -1,4 +1,4 @@
-"""Test exports at read_committed of transactions in doubt: they are reported, and the exit code is 1, as for `cat`."""
+"""Test that exports report transactions in doubt, with exit code 1, as `cat` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test Ctrl-C during an export: one line, exit code 130, and no output, at any moment."""
+"""Test Ctrl-C at any moment of an export. It prints one line, exits with code 130 and leaves no output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from golden_cases import case
 
 
 def java_runs(process: subprocess.Popen[str], folder: Path) -> bool:
-    """Return whether a child of the process is Java, which is starting."""
+    """Return whether the process has a child that is a starting JVM."""
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = status.read_text().partition("(")[2].rpartition(")")
@@ -27,12 +27,12 @@ def java_runs(process: subprocess.Popen[str], folder: Path) -> bool:
 
 
 def spark_works(process: subprocess.Popen[str], folder: Path) -> bool:
-    """Return whether the staging directory exists, so that the first job has been submitted."""
+    """Return whether the staging directory exists, which means that the first job was submitted."""
     return any(p.name.startswith(".out.kafkafmt-") for p in folder.iterdir())
 
 
 def session(pid: int) -> list[str]:
-    """Return the processes of a session."""
+    """Return all processes of a session."""
     found = subprocess.run(["ps", "-o", "pid=,args=", "-s", str(pid)], capture_output=True, text=True, check=False)
     return found.stdout.splitlines()
 
@@ -56,7 +56,7 @@ def test_interrupted_export_prints_one_line(
         command,
         env=environment,
         start_new_session=True,
-        # If the tests run in the background, the signal is ignored.
+        # processes in the background ignore SIGINT
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Test the options of the export, and damage, on golden logs in one Spark session."""
+"""Test the options of the export on golden logs with damage, in one Spark session."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_damage_costs_only_the_damaged_records(run_export: RunExport) -> None:
     assert spans(quarantine) == spans(
         {"topic": t, "partition": p} | d for (t, p), e in entries.items() for d in e["damaged"]
     )
-    for row in quarantine:  # the named offsets are exactly the lost ones
+    for row in quarantine:  # the reported offsets are exactly the lost ones
         named = {o for t, p, o in expected if (t, p) == (row["topic"], row["partition"]) and row["first_offset"] <= o}
         named = {o for o in named if row["last_offset"] is None or o <= row["last_offset"]}
         assert named == {o for t, p, o in lost if (t, p) == (row["topic"], row["partition"])}
@@ -74,10 +74,10 @@ def test_fail_mode_leaves_no_output(run_export: RunExport, tmp_path: Path) -> No
 def test_batch_above_the_size_limit_is_found_by_the_tasks(
     run_export: RunExport, tmp_path: Path, name: str, topic: str, split_bytes: int | None
 ) -> None:
-    """Only the tasks that decode find it, because these batches exceed the limit after decompression.
+    """Only tasks find this damage, because the batches exceed the limit after decompression.
 
-    However the partition is split, the damaged offsets equal those of `verify`, which reads it as a
-    whole.
+    For any splits of a partition, the damaged offsets equal those of `verify`, which reads all of
+    it.
     """
     golden = case(name)
     topic = topic if (golden.roots[0] / f"{topic}-0").is_dir() else min(t for t, _, _ in golden.expected())
@@ -125,7 +125,7 @@ def test_offset_range_selects_records(
     golden = case("segments")
     report, out = run_export(golden.roots, offsets=offsets)
     ends = {p.key: PartitionLog(p).next_offset for p in discover(golden.roots).partitions}
-    if keep is None:  # from the first record in offset order that has this timestamp or a later one
+    if keep is None:  # the range starts at the first record, in offset order, with this timestamp or a later one
         write_after_removal = [at for at, row in golden.expected().items() if row[0] >= 1700000002000]
         first = {
             key: min((o for t, p, o in write_after_removal if (t, p) == key), default=end) for key, end in ends.items()

@@ -1,4 +1,7 @@
-"""Test that exports of golden logs, read by their path alone, equal the records of the Java consumer."""
+"""Test that exported golden logs contain the records of the Java consumer.
+
+The exports are read by their path alone.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ COLUMNS = {"key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
-    """Export `codecs`: all codecs, nulls, unusual headers and extreme timestamps, with several splits per partition."""
+    """Export `codecs` in several splits per partition.
+
+    It has all codecs, nulls, unusual headers and extreme timestamps.
+    """
     from kafkafmt.log import discover
     from kafkafmt.spark.export import ExportOptions
     from kafkafmt.spark.export.job import Export

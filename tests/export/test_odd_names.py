@@ -1,4 +1,4 @@
-"""Test topics whose directory name is not UTF-8: one line names them before Spark starts."""
+"""Test that one line reports topics whose name is not UTF-8, before Spark starts."""
 
 from __future__ import annotations
 

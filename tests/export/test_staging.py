@@ -1,4 +1,4 @@
-"""Test the commit of an export: after a kill at any moment, OUT is unchanged or complete."""
+"""Test that OUT is either unchanged or complete if an export is killed at any moment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WATCHED = {
 
 
 def export(out: Path, word: str, overwrite: bool = True) -> None:
-    """Do what the driver does with a staging directory, on small files."""
+    """Do what the driver does with a staging directory, with small files."""
     with Staging(out, overwrite) as s:
         for i, name in enumerate(FILES[:2]):
             (s.layout.attempts / f"{i}-good").write_text(word)
@@ -43,7 +43,7 @@ def export(out: Path, word: str, overwrite: bool = True) -> None:
 
 
 def content(out: Path) -> str | None:
-    """Return the word in the files of an export, None if OUT does not exist. A partial export fails the test."""
+    """Return the word in the files of an export, or None if OUT does not exist. Fail if it is partial."""
     if not out.exists():
         return None
     assert {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()} == {*FILES, "_SUCCESS"}
@@ -53,9 +53,9 @@ def content(out: Path) -> str | None:
 
 
 def killed_at(step: int, out: Path, two_renames: bool) -> bool:
-    """Export in a child process that is killed before its `step`th system call.
+    """Run an export in a child process that is killed before its system call number `step`.
 
-    Return False if it needed fewer calls.
+    Return False if the export made fewer system calls.
     """
     child = os.fork()
     if child == 0:
@@ -99,7 +99,7 @@ def test_export_killed_at_any_step_leaves_the_old_or_the_new_output(
         if killed and step % 3:
             export(out, "next")
             assert content(out) == "next"
-        elif killed:  # a run that fails with an error cleans up too, and restores what it had renamed
+        elif killed:  # a run that fails also cleans up, and restores the output that it renamed
             with pytest.raises(RuntimeError), Staging(out, overwrite=True):
                 raise RuntimeError
             assert content(out) == (left or before)

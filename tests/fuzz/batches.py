@@ -1,4 +1,4 @@
-"""Parse batches and messages, change any of their fields, and serialize them, without functions of the core."""
+"""Parse, change and serialize batches and messages, independently of the core."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ LEGACY_FIELDS = {
 }
 TIMESTAMP = {"timestamp": (18, ">q")}
 LIMIT = 1 << 20
-"""Largest size that a mutator decompresses, in bytes."""
+"""Largest size up to which a mutator decompresses data, in bytes."""
 
 
 def fields_of(batch: bytes) -> dict[str, tuple[int, str]]:
-    """Return the header fields of a batch or message: position and struct format by name."""
+    """Return the header fields of a batch or message: a dict from name to position and struct format."""
     if len(batch) > 16 and batch[16] < 2:
         return LEGACY_FIELDS | (TIMESTAMP if batch[16] == 1 else {})
     return V2_FIELDS
 
 
 def get(batch: bytes, name: str) -> int:
-    """Return a header field, or 0 if the batch ends before it."""
+    """Return the value of a header field, or 0 if the batch ends before it."""
     at, form = fields_of(batch)[name]
     return int(struct.unpack_from(form, batch, at)[0]) if at + struct.calcsize(form) <= len(batch) else 0
 
 
 def put(batch: bytes, name: str, value: int) -> bytes:
-    """Return the batch with another value in a header field, if the batch contains the field."""
+    """Return the batch with a new value in a header field, or unchanged if it ends before the field."""
     at, form = fields_of(batch)[name]
     size = struct.calcsize(form)
     bits = 8 * size
@@ -53,7 +53,7 @@ def put(batch: bytes, name: str, value: int) -> bytes:
 
 
 def repaired(batch: bytes) -> bytes:
-    """Return the batch with a correct CRC of the bytes that its length field covers."""
+    """Return the batch with a correct CRC of the bytes that its length field includes."""
     if len(batch) < 18:
         return batch
     end = min(len(batch), max(18, 12 + get(batch, "length")))
@@ -68,7 +68,7 @@ def with_length(batch: bytes) -> bytes:
 
 
 def split(data: bytes) -> list[bytes]:
-    """Return the batches of a buffer, separated by their length fields. The last item is the remaining bytes."""
+    """Split a buffer by the length fields of its batches. The last item contains the remaining bytes."""
     found: list[bytes] = []
     at = 0
     while at < len(data):
@@ -81,7 +81,7 @@ def split(data: bytes) -> list[bytes]:
 
 
 def payload_at(batch: bytes) -> tuple[int, int] | None:
-    """Return the start and end of the records of a batch or the value of a message, or None if they are unknown."""
+    """Return the start and end of a batch's records or of a message's value, or None if unknown."""
     if len(batch) < 18:
         return None
     if batch[16] >= 2:
@@ -117,7 +117,7 @@ def unpacked(batch: bytes) -> bytes | None:
 
 
 def compressed(codec: int, data: bytes, magic: int = 2) -> bytes:
-    """Return the payload, compressed as the format requires it."""
+    """Return the payload with the compression and the framing of the format."""
     if codec == 0:
         return data
     made = Compressor(codec).compress(data)
@@ -125,7 +125,7 @@ def compressed(codec: int, data: bytes, magic: int = 2) -> bytes:
 
 
 def with_payload(batch: bytes, payload: bytes) -> bytes:
-    """Return the batch with another payload and a correct length. The CRC is unchanged."""
+    """Return the batch with a new payload, a correct length and an unchanged CRC."""
     place = payload_at(batch)
     if place is None:
         return batch
@@ -136,7 +136,7 @@ def with_payload(batch: bytes, payload: bytes) -> bytes:
 
 
 def with_records(batch: bytes, records: bytes, codec: int) -> bytes:
-    """Return the batch with other records, compressed by a codec, and a correct CRC."""
+    """Return the batch with new records, which are compressed with a codec, and a correct CRC."""
     attributes = get(batch, "attributes") & ~7 | codec
     return repaired(put(with_payload(batch, compressed(codec, records, batch[16])), "attributes", attributes))
 
@@ -145,7 +145,10 @@ Record = tuple[int, int, int, bytes | None, bytes | None, list[tuple[bytes, byte
 
 
 def read_records(payload: bytes) -> list[Record]:
-    """Return attributes, deltas, key, value and headers of the records in a payload, up to the first invalid one."""
+    """Parse the records in a payload, up to the first invalid record.
+
+    Return their attributes, deltas, keys, values and headers.
+    """
     found: list[Record] = []
     at = 0
 
@@ -182,6 +185,6 @@ def read_records(payload: bytes) -> list[Record]:
 
 
 def write_record(record: Record, **wrong: int) -> bytes:
-    """Return the bytes of a record. `wrong` contains the arguments header_count and length of `building.record`."""
+    """Return the bytes of a record. `wrong` contains arguments of `building.record`: header_count and length."""
     attributes, offset, timestamp, key, value, headers = record
     return building.record(offset, timestamp, key, value, headers, attributes=attributes, **wrong)  # type: ignore[arg-type]

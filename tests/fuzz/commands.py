@@ -13,7 +13,7 @@ from .outcome import OracleError, check
 
 
 class Done(NamedTuple):
-    """Output and exit code of a command."""
+    """The output and the exit code of a command."""
 
     code: int
     out: str
@@ -21,7 +21,7 @@ class Done(NamedTuple):
 
     @property
     def lines(self) -> list[Any]:
-        """Return the objects of the JSON lines. Raise an error if the output is not JSON."""
+        """Return the objects in the JSON lines, or raise an error if a line is not JSON."""
         try:
             return [json.loads(line) for line in self.out.split("\n") if line]
         except ValueError as error:
@@ -34,7 +34,7 @@ def command(*arguments: Any) -> Done:
     Raises
     ------
     OracleError
-        If the exit code is none of 0 to 3, or a traceback is printed.
+        The exit code is not in the range 0 to 3, or a traceback was printed.
     """
     from kafkafmt.cli.main import run
 

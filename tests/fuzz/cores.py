@@ -14,11 +14,11 @@ from typing import Any
 
 NAMES = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}
 ELSEWHERE = "KAFKAFMT_FUZZ_CORE"
-"""The environment variable that names the file of a native core to use, such as one with sanitizers."""
+"""Name of the environment variable with the file of a native core, for example one with sanitizers."""
 
 
 class _CoreFinder:
-    """Find `kafkafmt._core` in a given file."""
+    """Import the module `kafkafmt._core` from a given file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -31,7 +31,7 @@ class _CoreFinder:
 
 
 def use_core_of_environment() -> None:
-    """Load the native core from the file that the environment names. Call it before kafkafmt is imported."""
+    """Load the native core from the file that an environment variable names, before kafkafmt is imported."""
     path = os.environ.get(ELSEWHERE)
     if not path:
         return
@@ -56,7 +56,7 @@ def available() -> list[str]:
 
 @contextmanager
 def using(name: str) -> Iterator[Any]:
-    """Use a core in every loaded module of the package."""
+    """Make all loaded modules of the package use a core."""
     core = importlib.import_module(NAMES[name])
     modules = [
         m for n, m in list(sys.modules.items()) if n.startswith("kafkafmt.") and m is not None and "core" in vars(m)

@@ -29,7 +29,7 @@ TOPIC = "t-0"
 
 @contextmanager
 def written(files: Files) -> Iterator[Path]:
-    """Write files below a new directory, in memory if possible, and remove it afterwards."""
+    """Write files into a new directory, in memory if possible, and remove it at the end of the context."""
     with tempfile.TemporaryDirectory(prefix="kafkafmt-fuzz-", dir=MEMORY if os.path.isdir(MEMORY) else None) as folder:
         root = Path(folder) / "log"
         root.mkdir()
@@ -41,7 +41,7 @@ def written(files: Files) -> Iterator[Path]:
 
 
 def generated(chance: Random) -> Files:
-    """Return a log directory with one partition of some segments, which can be compressed, old or transactional."""
+    """Return a log directory with one partition of random segments."""
     kind = chance.choice(("plain", "plain", "transactions", "wrappers", "messages", "mixed"))
     offset = chance.choice((0, 0, 0, 7, 2**40))
     files: Files = {}
@@ -72,7 +72,7 @@ def generated(chance: Random) -> Files:
 def _one(
     chance: Random, kind: str, offset: int, open_: dict[int, int], aborted: list[tuple[int, int, int, int]]
 ) -> tuple[bytes, int]:
-    """Return the next batch or message at an offset, and the number of offsets that it spans."""
+    """Return the next batch or message at an offset, and the number of offsets that it contains."""
     value = chance.choice((b"v", b"value " * 9, chance.randbytes(40), chance.choice(seeds.built_batches())))
     if kind in ("wrappers", "messages") or (kind == "mixed" and chance.random() < 0.5):
         magic = chance.choice((0, 1))
@@ -113,7 +113,7 @@ def _one(
 
 
 def _indexes(data: bytes, base: int) -> tuple[bytes, bytes]:
-    """Return the indexes that a broker with a small interval writes for a segment of format 2."""
+    """Return the indexes that a broker with a small index interval writes for a segment of format 2."""
     import numpy as np
 
     rows, at = [], 0
@@ -181,7 +181,7 @@ def _change(chance: Random, files: Files) -> None:
 
 
 def _change_log(chance: Random, data: bytes) -> bytes:
-    """Return a segment with a changed batch, or with changed, missing, zeroed or overwritten bytes."""
+    """Return a segment in which a batch was changed, or bytes were changed, removed or overwritten."""
     parts = batches.split(data)
     way = chance.randrange(8)
     if way <= 2 and parts:

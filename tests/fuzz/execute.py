@@ -1,4 +1,4 @@
-"""Run one input of a target, on one core or on both, and return its failure."""
+"""Run one input of a target on one or both cores, and return its failure."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Failure:
 
 @dataclass
 class Result:
-    """The result of one input. `rejected` is True if the input was rejected with one of our errors."""
+    """The result of one input. `rejected` is True if the input caused one of kafkafmt's own errors."""
 
     failure: Failure | None
     rejected: bool = False
 
 
 def run_case(target: Target, case: Case, names: Sequence[str]) -> Result:
-    """Run an input on each of these cores, and compare the results."""
+    """Run an input on the given cores, and compare the results."""
     outcomes: list[Any] = []
     for name in names:
         with cores.using(name):
             with warnings.catch_warnings():
-                warnings.simplefilter("error", RuntimeWarning)  # NumPy warns about numbers that overflow
+                warnings.simplefilter("error", RuntimeWarning)  # NumPy warns if numbers overflow
                 try:
                     outcomes.append(target.check(case))
                 except Exception as error:  # any other error is a failure
@@ -81,7 +81,7 @@ def _is_refusal(outcome: Any) -> bool:
 
 
 def _difference(a: Any, b: Any) -> str:
-    """Return the position and the values of the first difference between two nested values."""
+    """Return the first difference between two nested values: its position and both values."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         if len(a) != len(b):
             return f"{len(a)} items and {len(b)} items"

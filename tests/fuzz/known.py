@@ -1,4 +1,4 @@
-"""List known defects that are not fixed yet, so that a run reports only new ones."""
+"""List known defects, so that a run of the fuzzer reports only new ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """A failure of some targets whose text contains a phrase. `item` identifies the planned fix."""
+    """A known defect: a text in the failure of some targets. `item` identifies the planned fix."""
 
     item: str
     targets: tuple[str, ...]
@@ -16,11 +16,11 @@ class Known(NamedTuple):
 KNOWN: tuple[Known, ...] = ()
 
 KNOWN_CRASHES: tuple[str, ...] = ()
-"""Objects that threads cannot share yet."""
+"""Classes whose objects threads cannot share yet."""
 
 
 def known_item(target: str, text: str) -> str | None:
-    """Return the item of the planned fix of a failure, or None for a new failure."""
+    """Return the planned fix for a failure, or None if the failure is new."""
     for known in KNOWN:
         if target in known.targets and known.phrase in text:
             return known.item

@@ -1,11 +1,11 @@
-"""Make a saved input smaller while it still fails in the same way.
+"""Reduce a saved input as long as it fails in the same way.
 
     python -m fuzz.minimise found/scan-0123456789.json            writes the smaller input over the file
 
-Items of lists, byte strings, batches and ranges of bytes are removed, and the rest is replaced by
-zeros, as long as the input still fails. CRCs of batches are corrected after each change, because
-otherwise almost every removal would change the failure. Each trial runs in a child process, so an
-input that ends its process can also be minimised.
+List items, byte strings, batches and ranges of bytes are removed. The remaining bytes are replaced
+by zeros. Each step is kept if the input still fails in the same way. CRCs of batches are corrected
+after each step, because otherwise almost every step would change the failure. Each trial runs in a
+child process, so that inputs which crash the process can also be minimised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_TRIALS = 3000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Minimise the files that the command line names."""
+    """Minimise the files in the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--core", choices=["native", "pure", "both"], default="both")
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def signature_of(name: str, case: Case, names: Sequence[str]) -> str | None:
-    """Run an input in a child process. Return the signature of its failure, or None if it passes."""
+    """Run an input in a child process, and return the signature of its failure, or None if it passes."""
     from .execute import run_case
     from .target import targets
 
@@ -71,7 +71,7 @@ def signature_of(name: str, case: Case, names: Sequence[str]) -> str | None:
 
 
 def minimised(case: Case, fails: Fails) -> Case:
-    """Return a smaller input that also fails, after at most some thousands of trials."""
+    """Return a smaller input that fails in the same way, after at most a few thousand trials."""
     trials = 0
     progress = True
     while progress and trials < MOST_TRIALS:
@@ -87,7 +87,7 @@ def minimised(case: Case, fails: Fails) -> Case:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """Yield inputs without one part, starting with the largest parts."""
+    """Yield copies of an input, each without one part. The largest parts are removed first."""
     for params in _smaller_values(case.params):
         yield Case(params, case.blobs)
     for name in case.blobs if len(case.blobs) > 1 else ():
@@ -108,7 +108,7 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 
 def _smaller_values(value: Any) -> Iterator[Any]:
-    """Yield JSON values without one item of a list, or with a shortened text, at any depth."""
+    """Yield copies of a JSON value, each without one list item or with one shorter text."""
     if isinstance(value, list):
         size = len(value)
         while size:
@@ -129,7 +129,7 @@ def _with(case: Case, name: str, data: bytes) -> Case:
 
 
 def _zeroed(case: Case, fails: Fails) -> Case:
-    """Return the input with ranges of zeros that do not change the failure."""
+    """Replace as many bytes of an input as possible with zeros, without changing the failure."""
     for name in list(case.blobs):
         data = case.blobs[name]
         size = max(len(data) // 4, 1)

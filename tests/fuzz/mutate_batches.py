@@ -1,4 +1,4 @@
-"""Change single fields of batches: header, records, payload, framing, codec. The CRC is mostly corrected."""
+"""Change single fields of batches: header, records, payload, framing and codec. Most CRCs are corrected."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .batches import (
 from .mutate_bytes import mutate, number_near
 
 REPAIRED = 0.85
-"""The share of mutated batches that get a correct CRC."""
+"""Probability that a mutated batch gets a correct CRC."""
 BITS = {">q": 64, ">i": 32, ">h": 16, ">b": 8}
 ATTRIBUTES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 0x10, 0x20, 0x30, 0x40, 0x78, 0x80, -1)
 
 
 def mutate_batch(chance: Random, batch: bytes) -> bytes:
-    """Return a batch or message with one kind of change."""
+    """Return a batch or message after one random kind of change."""
     for _ in range(chance.choice((1, 1, 1, 2))):
         batch = chance.choice(_WAYS)(chance, batch)
     return repaired(batch) if chance.random() < REPAIRED else batch
@@ -43,13 +43,13 @@ def _header(chance: Random, batch: bytes) -> bytes:
 
 
 def _codec(chance: Random, batch: bytes) -> bytes:
-    """Return the batch with the same records, compressed by another codec."""
+    """Return a batch with the same records, compressed with another codec."""
     records = unpacked(batch)
     return batch if records is None else with_records(batch, records, chance.randrange(5 if batch[16] >= 2 else 4))
 
 
 def _framing(chance: Random, batch: bytes) -> bytes:
-    """Return the batch with compressed bytes that are changed, truncated or joined with another stream."""
+    """Return a batch whose compressed bytes were changed, truncated or combined with another stream."""
     place = batches.payload_at(batch)
     if place is None:
         return batch
@@ -66,13 +66,13 @@ def _framing(chance: Random, batch: bytes) -> bytes:
 
 
 def _payload(chance: Random, batch: bytes) -> bytes:
-    """Return the batch with arbitrary changes of the decompressed bytes."""
+    """Return a batch whose decompressed bytes were changed at random."""
     records = unpacked(batch)
     return batch if records is None else with_records(batch, mutate(chance, records), batches.codec_of(batch) % 5)
 
 
 def _records(chance: Random, batch: bytes) -> bytes:
-    """Return the batch with changed fields of its records or inner messages."""
+    """Return a batch in which fields of its records or inner messages were changed."""
     payload = unpacked(batch)
     if payload is None:
         return batch
@@ -127,7 +127,7 @@ def _bytes(chance: Random, batch: bytes) -> bytes:
 
 
 def _sized_bytes(chance: Random, batch: bytes) -> bytes:
-    """Return the batch with arbitrary changes, and a correct length."""
+    """Return a batch with random changes and a correct length field."""
     return with_length(mutate(chance, batch))
 
 
@@ -135,7 +135,7 @@ _WAYS = (_header, _header, _header, _codec, _framing, _payload, _records, _recor
 
 
 def mutate_stream(chance: Random, parts: list[bytes], depth: int = 0) -> bytes:
-    """Return batches, some of which are changed, repeated, swapped, truncated, embedded or separated by other bytes."""
+    """Return batches of which some were changed, repeated, swapped, truncated, nested or separated."""
     parts = list(parts)
     for _ in range(chance.choice((0, 1, 1, 1, 2, 3))):
         if not parts:
@@ -162,7 +162,7 @@ def mutate_stream(chance: Random, parts: list[bytes], depth: int = 0) -> bytes:
 
 
 def renumbered(parts: list[bytes], start: int = 0) -> list[bytes]:
-    """Return batches with consecutive offsets, according to their headers."""
+    """Assign consecutive offsets to batches, as far as their headers allow."""
     made, offset = [], start
     for part in parts:
         if len(part) >= 61 and part[16] >= 2:

@@ -1,4 +1,4 @@
-"""Change bytes and lines of any format."""
+"""Change bytes and lines of files in any format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NUMBERS = (
 
 
 def number_near(chance: Random, value: int, bits: int) -> int:
-    """Return a signed number of `bits` bits: a limit, a neighbour of `value`, or a random one."""
+    """Return a signed number of `bits` bits: an extreme value, a neighbour of `value`, or a random one."""
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
     way = chance.randrange(4)
     if way == 0:
@@ -45,7 +45,7 @@ def number_near(chance: Random, value: int, bits: int) -> int:
 
 
 def mutate(chance: Random, data: bytes, times: int = 0) -> bytes:
-    """Return the bytes after `times` changes, insertions, removals or repetitions. 0 means one to four."""
+    """Return the bytes after `times` random changes, insertions, removals or repetitions. 0 means one to four."""
     changed = bytearray(data)
     for _ in range(times or chance.choice((1, 1, 1, 2, 2, 4))):
         _change_once(chance, changed)
@@ -80,7 +80,7 @@ TEXT_PARTS = ("0", "1", "-1", "9223372036854775807", "9223372036854775808", "٣"
 
 
 def mutate_text(chance: Random, text: str) -> str:
-    """Return lines of text with some lines or words changed, repeated, removed or swapped."""
+    """Return a text in which lines or words were changed, repeated, removed or swapped."""
     lines = text.split("\n")
     for _ in range(chance.choice((1, 1, 2, 3))):
         at = chance.randrange(len(lines))
@@ -105,7 +105,7 @@ def mutate_text(chance: Random, text: str) -> str:
 
 
 def cuts(chance: Random, data: bytes) -> list[bytes]:
-    """Return the bytes in one part, in single bytes, or in parts of random sizes."""
+    """Return the bytes as one part, as single bytes, or as parts of random sizes."""
     way = chance.randrange(4)
     if way == 0:
         return [data]

@@ -1,6 +1,6 @@
-"""Make invalid columns: Arrow arrays with wrong buffers, unusual NumPy arrays, and spans outside the data.
+"""Generate invalid columns: inconsistent Arrow buffers, unusual NumPy arrays, and spans outside the data.
 
-Each column is built from a recipe: a JSON object, which can be saved as a test case.
+A JSON object describes how to build a column. Therefore, a column can be saved as a test case.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HEADERS = (
 
 
 def binary_recipe(chance: Random, rows: int) -> dict[str, Any]:
-    """Return a JSON object that describes how to build a column of keys or values."""
+    """Return the JSON description of a random column of keys or values."""
     way = chance.choice(("list", "numpy", "arrow", "arrow", "lying", "lying", "spans", "spans", "sliced", "chunked"))
     if way in ("list", "numpy"):
         values = [
@@ -82,7 +82,7 @@ def _lengths(chance: Random, rows: int) -> list[int]:
 
 
 def _wrong_buffers(chance: Random, rows: int, width: int) -> dict[str, Any]:
-    """Return buffers with wrong offsets, a validity bitmap that is too short, or a wrong null count."""
+    """Return buffers with wrong offsets, a truncated validity bitmap, or a wrong null count."""
     data = chance.choice((0, 5, 64, 1000))
     offsets, at = [], 0
     for _ in range(rows + 3):
@@ -98,7 +98,7 @@ def _wrong_buffers(chance: Random, rows: int, width: int) -> dict[str, Any]:
 
 
 def number_recipe(chance: Random, rows: int) -> dict[str, Any]:
-    """Return a JSON object that describes how to build a column of timestamps or offsets."""
+    """Return the JSON description of a random column of timestamps or offsets."""
     near = (-1, 0, 1, 5, 1_700_000_000_000, *NUMBERS, 2**63, 2**64 - 1)
     usual = [1_700_000_000_000 + i for i in range(rows)]
     values: list[Any] = usual if chance.random() < 0.4 else [chance.choice(near) for _ in range(rows)]
@@ -119,7 +119,7 @@ def number_recipe(chance: Random, rows: int) -> dict[str, Any]:
 
 
 def header_recipe(chance: Random, rows: int) -> dict[str, Any]:
-    """Return a JSON object that describes how to build a column of headers."""
+    """Return the JSON description of a random column of headers."""
     way = chance.choice(HEADERS)
     pairs = [
         [[chance.choice(("h", "", "ü")), chance.choice((None, "", "00ff"))] for _ in range(chance.randrange(3))]
@@ -147,7 +147,7 @@ def header_recipe(chance: Random, rows: int) -> dict[str, Any]:
 
 
 def make_binary(recipe: dict[str, Any], rows: int) -> Any:
-    """Return the column of a recipe for keys or values."""
+    """Build a column of keys or values from its JSON description."""
     way = recipe["way"]
     if way in ("list", "numpy"):
         values = [None if v is None else bytes.fromhex(v) for v in recipe["values"]]
@@ -217,7 +217,10 @@ def _array(values: list[int], dtype: str, strided: bool) -> Any:
 
 
 def make_numbers(recipe: dict[str, Any]) -> Any:
-    """Return the column of a recipe for timestamps or offsets. Errors of NumPy and Arrow are raised unchanged."""
+    """Build a column of timestamps or offsets from its JSON description.
+
+    Errors of NumPy and Arrow are raised unchanged.
+    """
     way, values = recipe["way"], recipe["values"]
     if way == "scalar":
         return recipe["scalar"]
@@ -237,7 +240,7 @@ def make_numbers(recipe: dict[str, Any]) -> Any:
 
 
 def make_headers(recipe: dict[str, Any]) -> Any:
-    """Return the column of a recipe for headers."""
+    """Build a column of headers from its JSON description."""
     way = recipe["way"]
     if way == "spans":
         starts, counts = np.array(recipe["starts"], np.int64), np.array(recipe["counts"], np.int64).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Change the files next to segments entry by entry: indexes, snapshots, checkpoints, properties."""
+"""Change indexes, snapshots, checkpoints and properties entry by entry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SNAPSHOT_HEAD = 10
 
 
 def mutate_entries(chance: Random, data: bytes, suffix: str) -> bytes:
-    """Return an index or a snapshot with changed entries. The CRC of a snapshot is mostly corrected."""
+    """Return an index or a snapshot with changed entries. The CRC of a snapshot is usually correct."""
     if chance.random() < 0.15:
         return mutate(chance, data)
     form = struct.Struct(ENTRIES[suffix])
@@ -51,7 +51,7 @@ def _change_entry(chance: Random, entries: list[list[int]], kinds: str) -> None:
 
 
 def mutate_file(chance: Random, name: str, data: bytes) -> bytes:
-    """Return the content of a file next to segments, with changes that suit the kind of file."""
+    """Return the content of an index, snapshot, checkpoint or properties file with suitable changes."""
     suffix = name.rpartition(".")[2]
     if suffix in ENTRIES:
         return mutate_entries(chance, data, suffix)

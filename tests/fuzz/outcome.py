@@ -1,4 +1,4 @@
-"""Convert the results of calls into values that can be compared between the cores."""
+"""Convert the results of calls to values that can be compared between cores."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 from kafkafmt.errors import KafkaFormatError
 
 CLOCK = re.compile(r"\b1[0-9]{12}\b")
-"""A time in milliseconds, which an error message may contain."""
+"""Regular expression for a time in milliseconds in an error message."""
 
 
 class OracleError(AssertionError):
-    """Raised if a condition is not met that must be met for every input."""
+    """Raised if a condition does not hold that must hold for every input."""
 
 
 class Failed:
-    """An error of a call. Two errors are equal if their types, positions and messages are equal."""
+    """An error that a call raised. Two errors are equal if their types, positions and messages are equal."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
         self.what: tuple[Any, ...] = (type(error).__name__,)
-        if isinstance(error, KafkaFormatError):  # messages of Python's own errors differ
+        if isinstance(error, KafkaFormatError):  # the messages of Python's own errors differ between the cores
             self.what += error.position, error.base_offset, error.resume, error.code, CLOCK.sub("TIME", str(error))
 
     def __eq__(self, other: object) -> bool:
@@ -38,17 +38,19 @@ class Failed:
 
 
 def attempt(call: Callable[..., Any], *args: Any, also: tuple[type[Exception], ...] = (), **options: Any) -> Any:
-    """Call a function as `attempt_raw` does, and return the plain value or a `Failed`."""
+    """Call a function as `attempt_raw` does, and convert its value to plain Python objects."""
     return plain(attempt_raw(call, *args, also=also, **options))
 
 
 def attempt_raw(call: Callable[..., Any], *args: Any, also: tuple[type[Exception], ...] = (), **options: Any) -> Any:
-    """Call a function and return its value, or a `Failed` for bad data and for errors in `also`.
+    """Call a function, and return its value or a `Failed`.
+
+    A `Failed` is returned for errors about bad data, and for the error types in `also`.
 
     Raises
     ------
     OracleError
-        If the error's position or resume is impossible.
+        The attribute `position` or `resume` of an error is impossible.
     """
     try:
         return call(*args, **options)
@@ -62,25 +64,25 @@ def attempt_raw(call: Callable[..., Any], *args: Any, also: tuple[type[Exception
 
 
 def check(holds: bool, message: str) -> None:
-    """Raise OracleError with the message if `holds` is False."""
+    """Raise OracleError with a message unless `holds` is True."""
     if not holds:
         raise OracleError(message)
 
 
 def same(got: Any, expected: Any, what: str) -> None:
-    """Raise OracleError unless two plain values are equal."""
+    """Raise OracleError unless two values are equal."""
     if got != expected:
         raise OracleError(f"{what}: {shortened(got)} is not {shortened(expected)}")
 
 
 def shortened(value: Any) -> str:
-    """Return the representation of a value, at most 400 characters of it."""
+    """Return at most 400 characters of the `repr` of a value."""
     text = repr(value)
     return text if len(text) <= 400 else f"{text[:200]} … {text[-200:]}"
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain Python objects that do not depend on the core and can be compared."""
+    """Convert a value to plain Python objects that do not depend on the core."""
     if value is None or isinstance(value, str | int | bytes | bool):
         return value
     if isinstance(value, float):
@@ -110,12 +112,12 @@ def plain(value: Any) -> Any:
 
 
 def drained(items: Any, limit: int = 1_000_000) -> tuple[list[Any], Failed | None]:
-    """Return the items of an iterator up to its end or failure, and the failure.
+    """Return the items of an iterator up to its end or its failure, and the failure.
 
     Raises
     ------
     OracleError
-        If there are more than `limit` items.
+        The iterator returned more than `limit` items.
     """
     found: list[Any] = []
 

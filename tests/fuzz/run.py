@@ -1,13 +1,13 @@
-"""Run fuzz targets, each in a separate process, and save the inputs that fail.
+"""Run each fuzz target in a separate process, and save the inputs that fail.
 
     python -m fuzz.run                                      every target for 10 seconds on both cores
     python -m fuzz.run --target scan --target validate --seconds 600 --seed 7
     python -m fuzz.run --core native --executions 1000
     python -m fuzz.run --replay found/scan-0123456789.json
 
-A target gets the inputs 0, 1, 2, … of the seed. If a process crashes, its current input counts as
-failed, and the next process continues with the next input. The exit code is 1 if there was a
-failure that `known.py` does not list.
+A target runs the inputs 0, 1, 2, … of the seed. If a process crashes, its current input is a
+failure, and a new process continues with the next input. The exit code is 1 if a failure occurred
+that `known.py` does not list.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from . import cores
 CPU_SECONDS_PER_INPUT = 60
 MEMORY_BYTES = 6 << 30
 MOST_FAILURES = 20
-"""Number of different failures after which a target is stopped."""
+"""Number of different failures after which the run of a target ends."""
 
 
 class TooLongError(Exception):
-    """Raised if an input needs too much processor time."""
+    """Raised if an input needs too much CPU time."""
 
 
 def _stop_input(*_: object) -> None:
@@ -44,7 +44,7 @@ def _stop_input(*_: object) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the targets or inputs that the command line names, and return the exit code."""
+    """Run targets or saved inputs as the command-line arguments say, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", action="append", help="run only this target; may be repeated")
     parser.add_argument("--seconds", type=float, default=10, help="for each target (default: 10)")
@@ -91,7 +91,7 @@ def _line(report: dict[str, Any]) -> str:
 
 
 def _run_target(name: str, names: Sequence[str], options: Any) -> dict[str, Any]:
-    """Run a target in child processes until its time is over, and return a report."""
+    """Run a target in child processes for a given time, and return a report."""
     report: dict[str, Any] = {
         "target": name,
         "seed": options.seed,
@@ -142,9 +142,9 @@ def _add(report: dict[str, Any], part: dict[str, Any]) -> None:
 def _child(
     name: str, names: Sequence[str], options: Any, number: int, seconds: float, shared: mmap.mmap, pipe: int
 ) -> None:
-    """Run the inputs from `number` on, write a report to the pipe, and end the process.
+    """Run inputs from `number` onwards, write a report to the pipe, and end the process.
 
-    `shared` contains the number of the current input.
+    `shared` contains the number of the input that is currently running.
     """
     from .execute import run_case
     from .target import targets
@@ -204,7 +204,7 @@ def _crash(name: str, number: int, status: int, options: Any) -> dict[str, Any]:
 
 
 def save_failure(name: str, case: Any, signature: str, text: str, options: Any, number: int) -> str:
-    """Save a failing input under a name that depends on its failure, and print the failure."""
+    """Save a failing input under a name that depends on the failure, and print the failure."""
     from .case import FOUND, save
 
     path = (options.found or FOUND) / f"{name}-{hashlib.sha1(signature.encode()).hexdigest()[:10]}.json"

@@ -1,9 +1,9 @@
-"""Build the native core with AddressSanitizer and UndefinedBehaviorSanitizer, and run the fuzzer on it.
+"""Build the native core with AddressSanitizer and UndefinedBehaviorSanitizer, and fuzz it.
 
     python -m fuzz.sanitized --seconds 60       accepts the options of `fuzz.run`
 
-The core is built into `build/fuzz/` and does not replace the normal one. Leaks are not detected,
-because Python keeps memory until it ends.
+The core is built in `build/fuzz/`, and does not replace the normal core. Memory leaks are not
+detected, because Python frees some memory only at exit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PREPROCESSED = TARGET.with_name("_core.c")
 
 
 def build(compiler: str = os.environ.get("CC", "gcc")) -> Path:
-    """Build the core if one of its sources is newer than the last build, and return its file."""
+    """Build the core if a source file is newer than the last build, and return the path of the core."""
     sources = [ROOT / "kafkafmt" / "_core.pyx", *(ROOT / "kafkafmt" / "_corelib").iterdir(), Path(__file__)]
     if TARGET.exists() and TARGET.stat().st_mtime > max(s.stat().st_mtime for s in sources):
         return TARGET
@@ -45,7 +45,7 @@ def build(compiler: str = os.environ.get("CC", "gcc")) -> Path:
 
 
 def environment(core: Path, compiler: str = os.environ.get("CC", "gcc")) -> dict[str, str]:
-    """Return the environment in which Python can load the sanitized core."""
+    """Return the environment variables with which Python can load the sanitized core."""
     asked = [compiler, "-print-file-name=libasan.so"]
     library = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
     return os.environ | {

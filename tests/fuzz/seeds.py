@@ -1,4 +1,4 @@
-"""Return valid inputs from the golden logs, and built ones: batches, frames, side files, partition directories."""
+"""Return valid inputs, from golden logs and generated: batches, frames, index files and partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def golden_logs() -> list[Path]:
 
 @cache
 def golden_batches() -> list[bytes]:
-    """Return some batches of every golden segment."""
+    """Return some batches of each golden segment."""
     found: dict[bytes, None] = {}
     for path in golden_logs():
         with path.open("rb") as file:
@@ -44,7 +44,7 @@ def golden_batches() -> list[bytes]:
 
 @cache
 def built_batches() -> list[bytes]:
-    """Return batches and messages of every format, codec and kind, some of which are in no golden log."""
+    """Return batches and messages of every format, codec and kind. Some kinds are in no golden log."""
     headers = [(b"h", b"x"), (b"n", None)]
     rows = [
         (i, i * 3, b"key-%d" % (i % 3) if i % 4 else None, b"value" * i or None, headers[: i % 3]) for i in range(7)
@@ -73,7 +73,7 @@ def built_batches() -> list[bytes]:
 
 
 def wrapper(magic: int, codec: int, messages: list[bytes], last_offset: int, base: int = 0) -> bytes:
-    """Return a wrapper message of format 0 (absolute inner offsets) or 1 (relative ones)."""
+    """Return a wrapper message of format 0 (absolute inner offsets) or format 1 (relative inner offsets)."""
     inner = [struct.pack(">q", i if magic else base + i) + m[8:] for i, m in enumerate(messages)]
     whole = building.message(magic, None, b"", offset=last_offset, timestamp=1_700_000_000_003, attributes=codec)
     return repaired(with_length(whole[:-4] + sized(compressed(codec, b"".join(inner), magic))))
@@ -94,7 +94,7 @@ def batch(chance: Random) -> bytes:
 
 
 def stream(chance: Random, most: int = 5) -> list[bytes]:
-    """Return valid batches, most often of one format."""
+    """Return valid batches, usually all of the same format."""
     count = chance.randint(1, most)
     if chance.random() < 0.4:
         return [chance.choice(built_batches()) for _ in range(count)]
@@ -104,7 +104,7 @@ def stream(chance: Random, most: int = 5) -> list[bytes]:
 
 @cache
 def golden_frames() -> list[tuple[str, int, int, bytes]]:
-    """Return recorded frames: direction, API key, version, bytes."""
+    """Return recorded frames, each as direction, API key, version and bytes."""
     found: dict[tuple[str, int, int, bytes], None] = {}
     for version in VERSIONS:
         for golden in frames(version):
@@ -127,13 +127,13 @@ def side_files(suffix: str) -> list[bytes]:
 
 @cache
 def named_files(name: str) -> list[bytes]:
-    """Return the contents of golden files of one name, such as checkpoints."""
+    """Return the contents of all golden files with a given name, such as a checkpoint."""
     return list(dict.fromkeys(path.read_bytes()[:MOST_SIDE_BYTES] for path in sorted(GOLDEN.rglob(name)))) or [b""]
 
 
 @cache
 def partition_directories() -> list[Path]:
-    """Return the golden partition directories that are small enough to copy for every input."""
+    """Return golden partition directories that are small enough to be copied for each input."""
     found = []
     for path in sorted({log.parent for log in golden_logs()}):
         sizes = [f.stat().st_size for f in path.iterdir() if f.is_file()]
@@ -147,7 +147,7 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoin
 
 
 def golden_directory(chance: Random) -> dict[str, bytes]:
-    """Return a log directory with one partition: contents by path."""
+    """Return a log directory with one partition, as a dict from path to content."""
     path = chance.choice(partition_directories())
     files = {f"{path.name}/{f.name}": f.read_bytes() for f in sorted(path.iterdir()) if f.is_file()}
     for name in CHECKPOINTS:

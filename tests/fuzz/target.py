@@ -24,7 +24,7 @@ MODULES = (
     "commands",
     "threads",
 )
-"""Names of the modules with targets, without the prefix `targets_`."""
+"""Names of the modules that define targets, without the prefix `targets_`."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Target:
     compared: bool = True
 
     def case(self, seed: int | str, number: int) -> Case:
-        """Return an input, which depends only on the seed and the number."""
+        """Return an input. It depends only on the seed and the number."""
         return self.make(Random(f"{self.name}/{seed}/{number}"))
 
 
@@ -61,7 +61,7 @@ _TARGETS: dict[str, Target] = {}
 def target(
     name: str, make: Callable[[Random], Case], quick: int = 60, compared: bool = True
 ) -> Callable[[Callable[[Case], Any]], Callable[[Case], Any]]:
-    """Register the decorated function as the check of a target."""
+    """Return a decorator that registers a function as the check of a target."""
 
     def register(check: Callable[[Case], Any]) -> Callable[[Case], Any]:
         if name in _TARGETS:
@@ -74,7 +74,7 @@ def target(
 
 @cache
 def targets() -> dict[str, Target]:
-    """Return every target by its name."""
+    """Return all targets by name."""
     for module in MODULES:
         importlib.import_module(f"{__package__}.targets_{module}")
     return dict(_TARGETS)

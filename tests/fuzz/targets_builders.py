@@ -1,4 +1,4 @@
-"""Fuzz the functions that build batches from records, and `Partitioner`."""
+"""Fuzz `Partitioner` and the functions that build batches from records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRONG: tuple[Any, ...] = (7, "text", 1.5, [], True, [1], {"a": 1}, ["x", "y"])
 
 
 def as_json(value: Any) -> Any:
-    """Return a JSON value for the parameters of a case. Bytes become {"hex": …}."""
+    """Convert a value to JSON for the parameters of a case. Bytes become {"hex": …}."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     return [as_json(v) for v in value] if isinstance(value, list | tuple) else value
@@ -90,7 +90,7 @@ def build(case: Case) -> Any:
 
 
 def builder_case(chance: Random) -> Case:
-    """Return the options of a BatchBuilder, and calls of its methods."""
+    """Return random options of a BatchBuilder, and random calls of its methods."""
     calls: list[Any] = []
     for i in range(chance.randrange(12)):
         way = chance.choice(("append", "append", "append", "extend", "has_room_for", "finish", "append_columns"))
@@ -104,7 +104,7 @@ def builder_case(chance: Random) -> Case:
 
 @target("builder", builder_case, quick=60)
 def builder(case: Case) -> Any:
-    """Check that finished batches contain the accepted records, even if other calls fail."""
+    """Check that finished batches contain the accepted records, even if other calls failed."""
     made = attempt_raw(kafkafmt.BatchBuilder, also=WRONG_ARGUMENTS, **case.params["options"])
     if isinstance(made, Failed):
         return made
@@ -145,7 +145,7 @@ def partitioner_case(chance: Random) -> Case:
 
 @target("partitioner", partitioner_case, quick=60)
 def partitioner(case: Case) -> Any:
-    """Check that a column of keys gets the same partitions as the single keys."""
+    """Check that a column of keys is assigned to the same partitions as the single keys."""
     p, keys = case.params, from_json(case.params["keys"])
     one = attempt_raw(kafkafmt.Partitioner, p["partitions"], p["first"], also=WRONG_ARGUMENTS)
     if isinstance(one, Failed):

@@ -1,4 +1,4 @@
-"""Fuzz the functions that change batches: assignment of offsets, validation, conversion, recompression."""
+"""Fuzz the functions that change batches: offset assignment, validation, conversion and recompression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .target import target
 from .targets_records import LIMIT, stream_case
 
 ARGUMENTS = (ValueError,)
-"""Errors that these functions raise for offsets that do not fit into 64 bits."""
+"""Errors that are raised for offsets that do not fit into 64 bits."""
 
 
 def assign_case(chance: Random) -> Case:
@@ -30,7 +30,7 @@ def assign_case(chance: Random) -> Case:
 
 @target("assign-offsets", assign_case, quick=150)
 def assign_offsets(case: Case) -> Any:
-    """Check that only offsets and leader epochs change, or nothing if the buffer is rejected."""
+    """Check that only offsets and leader epochs change, and nothing if the buffer is rejected."""
     p, buffer = case.params, bytearray(case.data)
     epoch = p["leader_epoch"]
     end = attempt(
@@ -81,7 +81,7 @@ def validate_case(chance: Random) -> Case:
         "before_max_ms": chance.choice((None, None, 10**12, 5)),
         "max_message_bytes": chance.choice((None, None, 1000)),
     }
-    if chance.random() < 0.6:  # clients send one batch with base offset 0
+    if chance.random() < 0.6:  # a client sends one batch, whose base offset is 0
         part = seeds.batch(chance)
         part = renumbered([part])[0] if part[16] >= 2 else part
         return Case(params, {"data": mutate_stream(chance, [part]) if chance.random() < 0.8 else part})
@@ -90,7 +90,7 @@ def validate_case(chance: Random) -> Case:
 
 @target("validate", validate_case, quick=100)
 def validate(case: Case) -> Any:
-    """Check that the result is valid, or that the buffer is unchanged if it is rejected."""
+    """Check that the result is valid, or that a rejected buffer is unchanged."""
     settings = {k: v for k, v in case.params.items() if k != "next_offset" and v is not None}
     start, buffer = case.params["next_offset"], bytearray(case.data)
     found = attempt(
@@ -120,7 +120,7 @@ def validate(case: Case) -> Any:
         check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets increase")
         stamped = any(
             batches.get(b, "attributes") & 8 for b in batches.split(case.data) if len(b) > 22
-        )  # Kafka allows clients to set LogAppendTime
+        )  # Kafka accepts batches in which a client has set LogAppendTime
         if offset_of_max >= 0 and read and case.params["timestamp_type"] == "CreateTime" and not stamped:
             stamps = {r[0]: r[1] for r in read}
             same(stamps.get(offset_of_max), max_timestamp, f"the timestamp at offset {offset_of_max}")
@@ -141,7 +141,7 @@ def convert_case(chance: Random) -> Case:
 
 @target("convert", convert_case, quick=60)
 def convert(case: Case) -> Any:
-    """Check that records keep offsets, keys and values, except those that are reported as lost."""
+    """Check that records keep their offsets, keys and values, unless they are reported as lost."""
     made = attempt(kafkafmt.convert, case.data, max_batch_bytes=LIMIT, also=ARGUMENTS, **case.params)
     if isinstance(made, Failed):
         return made

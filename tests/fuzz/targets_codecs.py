@@ -1,4 +1,4 @@
-"""Fuzz decompression with every codec and framing, and with a limit."""
+"""Fuzz decompression with each codec and framing, and with a limit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def codec_case(chance: Random) -> Case:
 
 @target("decompress", codec_case, quick=150, compared=False)
 def decompress(case: Case) -> Any:
-    """Check that the output never exceeds the limit, and that earlier bytes of the arena are unchanged."""
+    """Check that the output never exceeds the limit, and that previous bytes in the arena do not change."""
     codec, limit = case.params["codec"], case.params["limit"]
     arena = Arena(64)
     arena.append(b"before")

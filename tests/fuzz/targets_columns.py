@@ -34,7 +34,7 @@ def columns_case(chance: Random) -> Case:
 
 
 def columns_given(case: Case) -> dict[str, Any] | None:
-    """Return the columns of a case, or None if NumPy or Arrow cannot make one of them."""
+    """Build the columns of a case, or return None if NumPy or Arrow rejects one of them."""
     import pyarrow as pa
 
     made = {}
@@ -83,7 +83,7 @@ def columns(case: Case) -> Any:
 
 
 def binary_values(column: Any, rows: int) -> list[Any] | None:
-    """Return the values that NumPy or Arrow reads from a column, or None if it is inconsistent."""
+    """Return the values that NumPy or Arrow reads from a column, or None if the column is inconsistent."""
     import pyarrow as pa
 
     if column is None:
@@ -100,7 +100,7 @@ def binary_values(column: Any, rows: int) -> list[Any] | None:
 
 
 def number_values(recipe: dict[str, Any], column: Any, rows: int) -> list[int] | None:
-    """Return the numbers or times of a column, with -1 for nulls, or None if they are ambiguous."""
+    """Return the numbers or times in a column, with -1 for nulls, or None if they are ambiguous."""
     if recipe["way"] == "scalar":
         return [column] * rows if type(column) is int else None
     if recipe["way"] == "list":
@@ -113,7 +113,7 @@ def number_values(recipe: dict[str, Any], column: Any, rows: int) -> list[int] |
 
 
 def header_values(recipe: dict[str, Any]) -> list[Any] | None:
-    """Return the headers of a recipe. Fields of structures are identified by name."""
+    """Return the headers in a JSON description. Fields of structs are identified by name."""
     if recipe["way"] in ("pairs", "list", "map", "large_list") and not (recipe["way"] == "list" and recipe["offset"]):
         return [[[k, None if v is None else bytes.fromhex(v)] for k, v in r or ()] for r in recipe["rows"]]
     if recipe["way"] == "swapped":

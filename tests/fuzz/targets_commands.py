@@ -1,4 +1,4 @@
-"""Fuzz the commands in this process. Check exit codes, JSON, and that no output can control a terminal."""
+"""Fuzz the commands in this process. Check their exit codes and JSON, and that output is escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .target import target
 from .targets_protocol import frame_of, mutate_frame
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Characters that can move a terminal's cursor, or change its colors or the direction of text."""
+"""Characters that can control a terminal or change the direction of text."""
 NAMES = ("t-0", "orders-3", "sp ace-0", "ü-1", "esc\x1b]0;x\x07-0", "rtl\u202eabc-0", "c1\x9b31m-0", "nl\nx-0", "-0", "..-0",
          "t-0.abc-delete", "__consumer_offsets-0", "__transaction_state-0", "__cluster_metadata-0", "t-99999999999", "t")  # fmt: skip
 FORMATS = ("text", "json")
@@ -37,7 +37,8 @@ def command_case(chance: Random) -> Case:
 def _arguments(chance: Random) -> list[str]:
     """Return a command with options.
 
-    PATH is later replaced by the log directory, OUT by a new directory, and FILES by all files.
+    The arguments contain placeholders: PATH for the log directory, OUT for a new directory, and
+    FILES for all files.
     """
     name = chance.choice(("ls", "cat", "cat", "seek", "groups", "verify", "salvage", "dump"))
     some = {
@@ -68,7 +69,7 @@ def _arguments(chance: Random) -> list[str]:
 def commands(case: Case) -> Any:
     try:
         return _run_on_directory(case)
-    except (OSError, ValueError) as error:  # a name that the file system does not accept
+    except (OSError, ValueError) as error:  # the file system does not accept this name
         if "Traceback" in str(error):
             raise
         check(isinstance(error, OSError) and error.filename is not None, repr(error))
@@ -87,14 +88,14 @@ def _run_on_directory(case: Case) -> Any:
 
 
 def check_output(done: Done, form: str, raw: bool = False) -> None:
-    """Check that JSON can be read, and that neither text nor messages can control a terminal."""
+    """Check that JSON output can be parsed, and that no output can control a terminal."""
     if form == "json":
         _ = done.lines
         check(
             not STEERING.search(done.out.replace("\n", "")),
             f"raw control characters in JSON: {STEERING.search(done.out)!r}",
         )
-    elif not raw:  # dump prints keys and values unchanged, as Kafka's tool does
+    elif not raw:  # like Kafka's tool, dump prints keys and values unchanged
         check(not STEERING.search(done.out), f"{STEERING.search(done.out)!r} in {done.out[:300]!r}")
     check(not STEERING.search(done.err), f"{STEERING.search(done.err)!r} in {done.err[:300]!r}")
 
@@ -116,7 +117,7 @@ def decode_case(chance: Random) -> Case:
 
 @target("decode-command", decode_case, quick=50)
 def decode(case: Case) -> Any:
-    """Check that there is a line for every frame, including damaged ones."""
+    """Check that a line is printed for each frame, including damaged frames."""
     with directories.written(case.blobs) as root:
         words = [word for name in case.blobs for word in (f"--{name}", str(Path(root) / name))]
         done = command("decode", *words, *case.params["options"], "--format", case.params["format"])

@@ -1,4 +1,4 @@
-"""Fuzz partition directories. Verify, reading, lookups, following, dump and salvage must agree with each other."""
+"""Fuzz partition directories. Verifying, reading, following, dumping and salvaging must agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .work import counted
 
 LIMIT = 1 << 22
 WORK_PER_BYTE = 60
-"""Bytes of work that are allowed for each byte of input. Small inputs are searched several times."""
+"""Bytes of work that are allowed per byte of input. Small inputs are searched several times."""
 NO_LOG = (NoLogError, kafkafmt.DuplicatePartitionError)
 
 
@@ -38,17 +38,17 @@ def directory_case(chance: Random) -> Case:
 
 
 def opened(root: Path) -> Any:
-    """Return the open log, or a Failed if there is none."""
+    """Return the open log, or a Failed if it cannot be opened."""
     return attempt_raw(kafkafmt.open, root, max_batch_bytes=LIMIT, also=NO_LOG)
 
 
 def fresh(partition: Any) -> Any:
-    """Return the partition without its cached plans."""
+    """Return a new object for the same partition, without cached plans."""
     return type(partition)(partition.log.directory, LIMIT)
 
 
 def skipping(partition: Any, **selection: Any) -> tuple[list[Any], list[Any]]:
-    """Read a partition with on_error="skip", and return its records and the damage."""
+    """Read a partition with on_error="skip", and return the records and the damage."""
     reader = fresh(partition)
     records, failure = drained(reader.records(on_error="skip", **selection))
     same(failure, None, "reading with skip raises no error")
@@ -57,7 +57,7 @@ def skipping(partition: Any, **selection: Any) -> tuple[list[Any], list[Any]]:
 
 @target("directories", directory_case, quick=50)
 def reading(case: Case) -> Any:
-    """Check that verify, reading, ranges and isolation levels agree on the delivered records."""
+    """Check that verification, reading, ranges and isolation levels agree about the delivered records."""
     found = []
     with directories.written(case.blobs) as root:
         log = opened(root)
@@ -78,7 +78,7 @@ def report_without_path(report: list[Any]) -> list[Any]:
 
 
 def _agreeing(partition: Any, report: dict[str, Any], bounds: list[int]) -> list[Any]:
-    """Read a partition in every way, and compare the records with its verify report."""
+    """Read a partition in all ways, and compare the records with its verify report."""
     every, met = skipping(partition)
     offsets = [r[0] for r in every]
     check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets increase")
@@ -125,7 +125,7 @@ def _contains(whole: list[Any], part: list[Any]) -> bool:
 
 
 def _borders(offsets: list[int], next_offset: int, bounds: list[int]) -> list[int]:
-    """Return some increasing offsets at which ranges begin and end."""
+    """Return increasing offsets at which ranges begin and end."""
     picked = {offsets[b % len(offsets)] + (b % 3 == 0) for b in bounds} if offsets else set()
     return sorted({0, *picked, max(next_offset, 0)})
 
@@ -141,7 +141,7 @@ def _failing(partition: Any, every: list[Any], spans: list[Any]) -> None:
 
 
 def _lookups(partition: Any, every: list[Any]) -> list[Any]:
-    """Look up times and epochs. The result for a time is the offset of a record, or the log end offset."""
+    """Check lookups of times and epochs. A time leads to the offset of a record, or to the log end offset."""
     times = sorted({r[1] for r in every})[:: max(1, len(every) // 3)]
     answers = [attempt(fresh(partition).offset_at, max(t, 0)) for t in [*times[:4], 0, 2**62]]
     answers.append(attempt(lambda: fresh(partition).max_timestamp))
@@ -151,7 +151,7 @@ def _lookups(partition: Any, every: list[Any]) -> list[Any]:
 
 @target("tables", directory_case, quick=15)
 def tables(case: Case) -> Any:
-    """Check that Arrow tables contain the records of a partition, and pass Arrow's own validation."""
+    """Check that Arrow tables contain the records of a partition and are valid for Arrow."""
     found = []
     with directories.written(case.blobs) as root:
         log = opened(root)
@@ -167,7 +167,7 @@ def tables(case: Case) -> Any:
 
 @target("dumps", directory_case, quick=25)
 def dumps(case: Case) -> Any:
-    """Check that every file is dumped up to its end, with every valid batch."""
+    """Check that each file is dumped completely, with all valid batches."""
     found = []
     with directories.written(case.blobs) as root:
         for path in sorted(p for p in root.rglob("*") if p.is_file()):
@@ -194,7 +194,7 @@ def _dump(path: Path) -> Any:
 
 @target("salvage", directory_case, quick=25)
 def salvage(case: Case) -> Any:
-    """Check that a copy is undamaged, and has exactly the records that reading with on_error="skip" delivers."""
+    """Check that a copy is undamaged and contains exactly the records that on_error="skip" delivers."""
     with directories.written(case.blobs) as root:
         log = opened(root)
         target_directory = root.with_name("copy")
@@ -232,11 +232,11 @@ def _compare_copy(source: Any, copy: Any) -> Any:
 
 
 ALLOWED_FINDINGS = {"segment_gap", "transaction_in_doubt", "read_committed_differs"}
-"""Findings that a copy has because of its source: missing offsets, and missing ends of transactions."""
+"""Findings that salvage cannot prevent: missing offsets, and missing ends of transactions."""
 
 
 def _epochs_contradict(copy: Any) -> bool:
-    """Return whether leader epochs decrease or offsets overlap, so that no checkpoint can match all batches."""
+    """Return whether leader epochs decrease or offsets overlap. No checkpoint can then match all batches."""
     found = [
         b
         for s in copy.log.segments
@@ -263,7 +263,7 @@ def follow_case(chance: Random) -> Case:
 
 @target("follow", follow_case, quick=25)
 def follow(case: Case) -> Any:
-    """Check that following a growing log delivers the same records as reading it at the end, or reports the others."""
+    """Check that following a growing log delivers the records that are read at the end, or reports them."""
     whole = b"".join(case.blobs.values())
     stops = sorted({int(p * len(whole)) for p in case.params["pieces"]} | {len(whole)})
     with directories.written({f"{directories.TOPIC}/{0:020}.log": b""}) as root:
@@ -288,7 +288,7 @@ def follow(case: Case) -> Any:
         every, _ = skipping(whole_log, isolation=isolation)
         offsets = [r[0] for r in delivered]
         check(all(a < b for a, b in itertools.pairwise(offsets)), "offsets increase")
-        # an incomplete batch at the end of a live file can still be completed, so following waits
+        # an incomplete batch at the end of a live file may be completed later, so following waits
         if not damage and not messages and not verify_partition(fresh(whole_log).log)["damaged"]:
             in_doubt = case.params["committed"] and whole_log.log.transactions.doubts
             check(

@@ -1,4 +1,4 @@
-"""Fuzz the functions that read files next to segments."""
+"""Fuzz the functions that read indexes, snapshots, checkpoints and properties."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def entries_case(chance: Random) -> Case:
 
 @target("indexes", entries_case, quick=100)
 def indexes(case: Case) -> Any:
-    """Check that entries in use increase, and that those of a valid file are written back unchanged."""
+    """Check that the entries in use increase, and that writing the entries of a valid file restores it."""
     suffix, base, data = case.params["suffix"], case.params["base"], case.data
     if suffix == "txnindex":
         rows = index_entries.read_transaction_index(data)
@@ -88,7 +88,7 @@ def text_case(chance: Random) -> Case:
 
 @target("checkpoints", text_case, quick=150)
 def texts(case: Case) -> Any:
-    """Check that values are equal after they are written and read again."""
+    """Check that values do not change if they are written and read again."""
     name, text = case.params["name"], case.data.decode(errors="replace")
     found = attempt(TEXTS[name], text, name)
     if isinstance(found, Failed):
@@ -113,7 +113,7 @@ def texts(case: Case) -> Any:
     elif name.endswith("checkpoint"):
         text = attempt(
             checkpoints.offset_checkpoint_text, value, also=(ValueError,)
-        )  # names that brokers do not accept are not written
+        )  # names that brokers do not accept are never written
         if not isinstance(text, Failed):
             same(checkpoints.read_offset_checkpoint(text, name), value, "offsets, written and read again")
     return found

@@ -37,7 +37,7 @@ def sized(body: bytes) -> bytes:
 
 
 def frame_of(chance: Random, kind: Kind) -> tuple[int, int, bytes]:
-    """Return the API key, version and bytes of a valid frame, either recorded or filled with random values."""
+    """Return the API key, version and bytes of a valid frame, which is recorded or has random values."""
     if chance.random() < 0.2:
         found = [f for f in seeds.golden_frames() if f[0] == kind]
         _, key, version, frame = chance.choice(found)
@@ -62,7 +62,7 @@ COUNTS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08",
 
 
 def mutate_frame(chance: Random, frame: bytes) -> bytes:
-    """Return a frame with changed bytes in its header or body. Its size is mostly correct."""
+    """Return a frame with changed bytes in its header or body. Its size is usually correct."""
     way = chance.randrange(10)
     if way == 0:
         return frame
@@ -90,7 +90,7 @@ def request_case(chance: Random) -> Case:
 
 @target("requests", request_case, quick=150)
 def requests(case: Case) -> Any:
-    """Check that a message that can be read has a repr, and is equal after it is written and read again."""
+    """Check that a readable message has a repr, and does not change if it is written and read again."""
     found = attempt_raw(protocol.read_request, case.data)
     if isinstance(found, Failed):
         return found
@@ -143,7 +143,7 @@ def _show(body: Any, version: int) -> None:
 
 
 def _records(body: Any) -> None:
-    """Read the record data in a message like other record data."""
+    """Read the record data in a message, and check it like other record data."""
     for data in protocol.record_data(body):
         drained(kafkafmt.read_records(data.records, aborted=data.aborted, max_batch_bytes=LIMIT))
         end = attempt(protocol.batches_end, data.records)
@@ -178,7 +178,7 @@ def record_data_case(chance: Random) -> Case:
 
 @target("record-data", record_data_case, quick=60)
 def record_data(case: Case) -> Any:
-    """Check that record data in a frame is read like a copy of the same bytes."""
+    """Check that record data is read in the same way from a frame and from a copy."""
     if case.params.get("request"):
         body = protocol.read_request(case.data).body
     else:
@@ -200,7 +200,7 @@ def splitter_case(chance: Random) -> Case:
 
 @target("splitter", splitter_case, quick=60)
 def splitter(case: Case) -> Any:
-    """Check that frames and errors do not depend on the parts in which a stream arrives."""
+    """Check that frames and errors do not depend on how a stream is divided into parts."""
 
     def feed(sizes: list[int]) -> list[Any]:
         made, at, found, failures = protocol.FrameSplitter(case.params["max_size"]), 0, [], []
@@ -237,7 +237,10 @@ WRONG_TAGS = (((1, b""),), ((-1, b"x"),), ((5, b""), (5, b"")), ((2**32, b""),),
 
 @target("write", write_case, quick=100)
 def write(case: Case) -> Any:
-    """Write a message with invalid field values. Check that this raises ValueError or TypeError, or survives a round trip."""
+    """Write a message with invalid values.
+
+    Check that this raises ValueError or TypeError, or that the message can be read again.
+    """
     chance, (key, version), kind = Random(case.params["seed"]), case.params["which"], case.params["kind"]
     body = random_message(chance, protocol.message_class(key, kind), version)
     fields = list(body.SCHEMA.fields)
@@ -267,7 +270,7 @@ def write(case: Case) -> Any:
 
     written = attempt(send, also=(ValueError, TypeError, OverflowError))
     if isinstance(written, Failed):
-        # the cores may find either of two wrong values first
+        # if two values are wrong, the cores may report different ones
         return type(written.error).__name__ if wrong_values == 1 else "rejected"
     if kind == "request":
         attempt_raw(protocol.read_request, written)

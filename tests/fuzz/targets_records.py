@@ -21,7 +21,7 @@ from .outcome import Failed, attempt, attempt_raw, check, drained, plain, same
 from .target import target
 
 LIMIT = 1 << 22
-"""Largest size of a batch in these targets, in bytes after decompression."""
+"""Largest size of one batch in this module, in bytes after decompression."""
 
 
 def current_core() -> Any:
@@ -37,7 +37,7 @@ def stream_case(chance: Random, **params: Any) -> Case:
 
 
 def bounds(chance: Random, size: int) -> tuple[int, int | None]:
-    """Return the start and end of a range in a buffer, mostly of the whole buffer."""
+    """Return the start and end of a random range in a buffer, usually of the whole buffer."""
     if chance.random() < 0.6:
         return 0, None
     start = chance.randint(0, size)
@@ -83,7 +83,7 @@ def decode_case(chance: Random) -> Case:
 
 @target("decode", decode_case, quick=150)
 def decode(case: Case) -> Any:
-    """Decode in steps of any size, and convert the rows to objects."""
+    """Decode in random steps, and convert the rows to objects."""
     core, data, p = current_core(), case.data, case.params
     table = np.zeros(50, BATCH_DTYPE)
     found = core.scan_batches(data, table, check_crc=False)
@@ -139,7 +139,7 @@ def decode_run(case: Case) -> Any:
 
 
 def _without_spans(rows: list[Any], data: bytes) -> list[Any]:
-    """Return the rows with the bytes in place of the spans."""
+    """Return rows in which spans are replaced by their bytes."""
 
     def inside(span: Any) -> Any:
         return (
@@ -178,10 +178,10 @@ def read_records(case: Case) -> Any:
 
 @target("offsets-of-records", stream_case, quick=150)
 def offsets_of_records(case: Case) -> Any:
-    """Check that bounds that include every offset do not change the delivered records.
+    """Check that bounds around all offsets do not change the delivered records.
 
-    A wrapper whose own offset is below the bounds is skipped, even if that offset is wrong. Kafka's
-    consumer also skips it.
+    A wrapper message whose own offset is below the bounds is skipped, even if that offset is wrong.
+    Kafka's consumer also skips such a wrapper.
     """
     every = drained(kafkafmt.read_records(case.data, control=True, max_batch_bytes=LIMIT))
     within = drained(kafkafmt.read_records(case.data, control=True, start=0, max_batch_bytes=LIMIT))
@@ -224,7 +224,7 @@ def batches_case(chance: Random) -> Case:
 
 @target("iter-batches", batches_case, quick=100)
 def iter_batches(case: Case) -> Any:
-    """Read every property and all records of every batch."""
+    """Read all properties and all records of each batch."""
     found: list[Any] = []
 
     def look() -> None:
@@ -258,7 +258,7 @@ def arrow_case(chance: Random) -> Case:
 
 @target("to-arrow", arrow_case, quick=60)
 def to_arrow(case: Case) -> Any:
-    """Check that the table passes Arrow's own full validation, and has the same records as `read_records`."""
+    """Check that the table is valid for Arrow, and contains the same records as `read_records`."""
     p = case.params
     table = attempt_raw(
         kafkafmt.to_arrow, case.data, p["columns"], control=p["control"], max_batch_bytes=LIMIT, topic="t"

@@ -1,4 +1,4 @@
-"""Share objects between threads. A call may return any value or raise any exception, but the process must not crash."""
+"""Share objects between threads. Calls may return any value or raise any exception, but must not crash."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def threads(case: Case) -> Any:
 
 
 def share(calls: list[Callable[[], Any]]) -> None:
-    """Run these calls repeatedly in several threads at once, and ignore their exceptions."""
+    """Make calls repeatedly in several threads at the same time, and ignore their exceptions."""
     ready = threading.Barrier(THREADS)
     escaped: list[BaseException] = []
 
@@ -62,7 +62,7 @@ def share(calls: list[Callable[[], Any]]) -> None:
         for i in range(CALLS):
             try:
                 calls[(number + i) % len(calls)]()
-            except Exception:  # any error is allowed, but not a crash
+            except Exception:  # any error is allowed, but no crash
                 continue
             except BaseException as error:
                 escaped.append(error)
@@ -130,7 +130,7 @@ def _calls(name: str, data: bytes, chance: Random) -> list[Callable[[], Any]]:
 
 
 def next_of(make: Callable[[], Any]) -> list[Callable[[], Any]]:
-    """Return a function that calls `next`, and replaces the iterator at its end."""
+    """Return a function that calls `next`, and creates a new iterator at the end."""
     shared = [make()]
 
     def step() -> None:

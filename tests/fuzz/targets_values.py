@@ -24,7 +24,7 @@ from .target import target
 
 @cache
 def golden_records(topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    """Return keys and values of golden partitions of an internal topic."""
+    """Return keys and values from golden partitions of an internal topic."""
     found: dict[Any, None] = {}
     for path in seeds.golden_logs():
         if not path.parent.name.startswith(f"{topic}-"):
@@ -53,7 +53,7 @@ def control_case(chance: Random) -> Case:
 
 
 def seeds_core() -> Any:
-    """Return the core that the package uses. A layout belongs to one core."""
+    """Return the core in use, because a layout can be used with only one core."""
     from kafkafmt.messages import classes
 
     return vars(classes)["core"]
@@ -97,7 +97,7 @@ def internal_case(chance: Random) -> Case:
 
 @target("internal-topics", internal_case, quick=150)
 def internal_topics(case: Case) -> Any:
-    """Check that each record has a text, which is an error message if the record cannot be decoded."""
+    """Check that each record can be formatted. The text of an undecodable record is an error message."""
     topic, key, value = case.params["topic"], case.blobs.get("key"), case.blobs.get("value")
     if topic == "__cluster_metadata":
         read = attempt(lambda: list(internal.read_metadata_record(value or b"")))

@@ -1,4 +1,4 @@
-"""Run every fuzz target on some inputs, and every saved input, on both cores."""
+"""Run some inputs of each fuzz target, and all saved inputs, on both cores."""
 
 from __future__ import annotations
 

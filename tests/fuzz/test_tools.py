@@ -1,4 +1,4 @@
-"""Check the tools of the fuzzer: mutators, saved inputs, the runner, the minimiser, counted work."""
+"""Test the tools of the fuzzer: mutators, saved inputs, the runner, the minimiser and the counters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .work import counted
 
 
 def test_batch_is_parsed_and_written_without_loss() -> None:
-    """A batch that is recompressed by another codec has the same records."""
+    """A batch contains the same records after it is recompressed with another codec."""
     for batch in seeds.built_batches():
         values = [r.value for r in kafkafmt.read_records(batch, control=True)]
         for codec in range(4) if batch[16] == 2 else range(1, 4) if batches.codec_of(batch) else ():
@@ -49,7 +49,7 @@ def test_most_mutated_batches_have_a_correct_crc() -> None:
 
 
 def test_mutators_cause_every_kind_of_error() -> None:
-    """A few hundred inputs include valid ones, and cause each error that bad data can cause."""
+    """A few hundred inputs include valid ones, and cause every error for bad data."""
     target = targets()["read-records"]
     codes = set()
     for number in range(400):
@@ -114,7 +114,7 @@ def test_input_depends_only_on_the_bytes_of_bytes_random() -> None:
 def test_runner_counts_and_saves_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One of the failing inputs ends the process."""
+    """One of the failing inputs crashes the process."""
     import os
 
     def check(case: Case) -> list[int]:

@@ -1,11 +1,11 @@
-"""Let atheris choose the random numbers for the inputs, guided by code coverage.
+"""Let atheris choose the random numbers for inputs, guided by code coverage.
 
     pip install atheris
     python -m fuzz.with_atheris TARGET [libFuzzer's options, such as -max_total_time=600, and a corpus directory]
 
-The bytes from libFuzzer replace the random number generator, so every target and every mutator
-works unchanged. Only the Python code of kafkafmt is instrumented. Use `fuzz.sanitized` for the
-native core.
+The bytes from libFuzzer replace the random number generator. Therefore, all targets and mutators
+work unchanged. Only the Python code of kafkafmt is instrumented. For the native core, use
+`fuzz.sanitized`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class BytesRandom(Random):
-    """A random number generator that returns the bits of a byte string, and zeros after its end."""
+    """Random number generator that returns the bits of a byte string, and zeros after its end."""
 
     def __new__(cls, _: bytes = b"") -> BytesRandom:
         return super().__new__(cls)

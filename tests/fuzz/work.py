@@ -1,4 +1,4 @@
-"""Count the work of a call: bytes read, bytes under a CRC, decompressed bytes, and scanned headers."""
+"""Count the work of a call: bytes read, bytes covered by CRCs, decompressed bytes and scanned headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkafmt.log.format import files
 
 @dataclass
 class Work:
-    """Numbers of bytes. `reads` and `walks` are numbers of calls."""
+    """Counts of bytes, except `reads` and `walks`, which are numbers of calls."""
 
     read: int = 0
     reads: int = 0
@@ -28,7 +28,7 @@ class Work:
 
 
 class _Counting:
-    """A core that counts the bytes that are passed to it."""
+    """A core that counts the bytes that it receives."""
 
     def __init__(self, core: Any, work: Work) -> None:
         self._core, self._work = core, work
@@ -68,7 +68,7 @@ def _length(buffer: Any, start: int, end: int | None) -> int:
 
 @contextmanager
 def counted() -> Iterator[Work]:
-    """Count the work of the calls in a `with` block, for all loaded modules of the package."""
+    """Count the work of all calls in a `with` block, in all loaded modules of the package."""
     import sys
 
     work = Work()

@@ -110,7 +110,7 @@ test_both_cores_for_long = pytest.mark.full(settings(max_examples=6_000, **QUICK
 
 @pytest.mark.parametrize("spare", [0, 7, 31, 32, 33, 100])
 def test_cores_agree_on_every_changed_byte(spare: int) -> None:
-    """Bytes after the batch select unchecked reads, and their absence selects checked reads."""
+    """With bytes after the batch, the core uses unchecked reads; without them, checked reads."""
     fields = [(i, i * 50, b"key", b"v" * i, [(b"h", b"x" * i), (b"i", None)][: i % 3]) for i in range(5)]
     data = build.batch(fields, base_timestamp=NOW, max_timestamp=NOW + 200)
     rest = build.simple_batch([bytes(spare)]) if spare else b""

@@ -1,4 +1,4 @@
-"""Test the audit of indexes, snapshots and checkpoints.
+"""Test the checks of indexes, snapshots and checkpoints.
 
 Files that brokers wrote have no findings, and every wrong entry is found.
 """
@@ -32,9 +32,9 @@ def findings(path: Path) -> Found:
 
 @pytest.mark.parametrize("golden", [*CASES, *LEGACY], ids=str)
 def test_logs_of_brokers_have_no_findings(golden: Case) -> None:
-    """The logs are of Kafka 0.8 to 4.3, compacted, killed and with transactions.
+    """The logs were written by Kafka 0.8 to 4.3. Some are compacted, transactional, or from a killed broker.
 
-    Only unfinished tails, and the index entries that point into them, are findings.
+    The only findings are unfinished tails, and index entries that point into them.
     """
     if golden.torn:
         return
@@ -65,7 +65,7 @@ def test_torn_log_has_the_findings_of_its_damage(name: str) -> None:
 
 @pytest.fixture
 def tx(tmp_path: Path) -> Path:
-    """Return a copy of a partition with transactions in several segments, whose broker was killed."""
+    """Return a copy of a partition of a killed broker, with transactions in several segments."""
     source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     assert findings(copy) == []
@@ -80,16 +80,16 @@ def edit(path: Path, change: Callable[[bytearray], None]) -> str:
 
 
 def index(folder: Path, suffix: str) -> Path:
-    """Return the index file of a kind that has the most entries."""
+    """Return the index file with the most entries, among those with a given suffix."""
     return max(folder.glob(f"*{suffix}"), key=lambda p: len(p.read_bytes().rstrip(b"\0")))
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("entry", [0, 1])
 def test_any_flipped_bit_of_an_index_entry_is_a_finding(tx: Path, suffix: str, entry: int) -> None:
-    """One change is no finding: an offset that becomes that of one of the next two batches.
+    """One change is not a finding: an offset that becomes the offset of one of the next two batches.
 
-    Brokers up to 4.0 wrote such entries, and a lookup by them still finds the right batch.
+    Brokers up to 4.0 wrote such entries. Lookups with such an entry still find the right batch.
     """
     path = index(tx, suffix)
     whole, size = path.read_bytes(), 8 if suffix == ".index" else 12
@@ -212,7 +212,7 @@ def test_index_entry_of_a_damaged_batch_is_no_finding(tx: Path) -> None:
 
 @pytest.mark.parametrize("shallow", [False, True])
 def test_valid_log_is_read_once(tx: Path, shallow: bool) -> None:
-    """One pass serves batches, records, indexes, producers and transactions."""
+    """Batches, records, indexes, producers and transactions are all checked in one pass."""
     log = PartitionLog(discover([tx]).partitions[0])
     report = verify_partition(log, shallow)
     assert log.bytes_read == report["bytes"] == sum(p.stat().st_size for p in tx.glob("*.log"))
@@ -224,9 +224,9 @@ def test_valid_log_is_read_once(tx: Path, shallow: bool) -> None:
 
 
 def test_segment_that_is_read_again_is_audited_from_a_clean_state(tmp_path: Path) -> None:
-    """The segment is read again, because its unreadable batch is found only after the marker was read.
+    """The segment is read twice, because its unreadable batch is found after the marker was read.
 
-    The marker ended the transaction that the snapshot wrongly lists as open.
+    According to the snapshot, the transaction is open, but the marker has ended it.
     """
     tx = batch([record(i) for i in range(5)], flags=TRANSACTIONAL, producer_id=7, producer_epoch=1, base_sequence=0)
     marker = control_batch(COMMIT, base_offset=5, producer_id=7, producer_epoch=1)

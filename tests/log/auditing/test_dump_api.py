@@ -1,4 +1,4 @@
-"""Test `kafkafmt.dump`: it yields typed items for all files of a log."""
+"""Test `kafkafmt.dump`, which yields typed items for all files of a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkafmt.log.auditing import dump_items
 
 
 def kinds(path: Path, **options: object) -> dict[str, list[dump_items.Item]]:
-    """Return the items of all files, by the name of their class."""
+    """Return the items of all files, by the names of their classes."""
     found: dict[str, list[dump_items.Item]] = {}
     for file in kafkafmt.dump(path, **options):  # type: ignore[arg-type]
         for item in file:

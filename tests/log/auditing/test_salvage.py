@@ -1,4 +1,4 @@
-"""Test salvage: intact batches are copied unchanged, all other files are rebuilt as a broker writes them.
+"""Test salvage. Intact batches are copied unchanged, and all other files are rebuilt as by a broker.
 
 The source is never changed.
 """
@@ -42,7 +42,7 @@ def fingerprint(path: Path) -> dict[str, tuple[str, int]]:
 
 @pytest.mark.parametrize("golden", [c for c in [*CASES, *LEGACY] if c.name not in ("jbod", "0.9.0.1-nested")], ids=str)
 def test_salvaged_golden_log_has_the_same_records_and_segments(golden: Case, tmp_path: Path) -> None:
-    """The records are equal, undamaged segments are equal byte for byte, and the copy has no findings."""
+    """The records are equal, undamaged segments have equal bytes, and the copy has no findings."""
     (source,) = golden.roots
     before = fingerprint(source)
     reports = salvage_all(source, tmp_path / "out")
@@ -64,7 +64,7 @@ def test_salvaged_golden_log_has_the_same_records_and_segments(golden: Case, tmp
 
 
 def test_files_of_a_clean_broker_are_rebuilt_identically(tmp_path: Path) -> None:
-    """The broker shut down cleanly and never compacted the log, so its files and ours are equal."""
+    """The broker shut down cleanly and never compacted the log. Therefore, all files must be equal."""
     for name in ("codecs", "internal"):
         (source,) = case(f"kafka-4.3.1/{name}").roots
         out = tmp_path / name
@@ -87,7 +87,7 @@ def test_files_of_a_clean_broker_are_rebuilt_identically(tmp_path: Path) -> None
 
 
 def test_stop_at_first_keeps_the_records_that_a_broker_keeps(tmp_path: Path) -> None:
-    """A real broker recovered the golden log `torn` too. The copy has the same records in every partition."""
+    """A real broker has also recovered the golden log `torn`. Both results contain the same records."""
     torn = case("torn")
     salvage_all(torn.roots[0], tmp_path / "out", stop_at_first=True)
     kept = rows_in(tmp_path / "out")
@@ -102,7 +102,7 @@ def one(base: int, n: int = 5, **fields: Any) -> bytes:
 
 PARTS = [one(i * 5) for i in range(30)]
 AT = [sum(map(len, PARTS[10:i])) for i in range(10, 21)]
-"""Positions of the batches in the middle one of three segments."""
+"""Positions of the batches in the second of three segments."""
 
 
 def flip(data: bytes, position: int) -> bytes:
@@ -168,7 +168,7 @@ def test_stop_at_first_keeps_the_batches_before_the_damage(kind: str, kept: int,
 
 
 def test_batch_whose_records_cannot_be_read_is_omitted(tmp_path: Path) -> None:
-    """The CRC of the batch matches, but a consumer would stop at it."""
+    """The CRC of the batch matches, but a consumer cannot read further."""
     source = tmp_path / "t-0"
     source.mkdir()
     broken = batch([], base_offset=5, last_offset_delta=4, count=5, codec=4, compressed=b"no zstd at all")
@@ -180,9 +180,9 @@ def test_batch_whose_records_cannot_be_read_is_omitted(tmp_path: Path) -> None:
 
 
 def test_segment_whose_offsets_exceed_an_index_is_split(tmp_path: Path) -> None:
-    """A broker splits such a segment when it recovers.
+    """During recovery, a broker splits such a segment.
 
-    A base offset that was increased by corruption looks the same.
+    This looks like a base offset that corruption has increased.
     """
     source = tmp_path / "t-0"
     source.mkdir()
@@ -207,7 +207,7 @@ def test_copy_of_a_file_with_another_name_is_named_by_its_offset(tmp_path: Path)
 
 
 def test_producers_come_from_the_snapshot_after_the_damage(tmp_path: Path) -> None:
-    """The marker that ended a transaction is destroyed. The next snapshot shows that the transaction has ended."""
+    """The marker of a transaction is destroyed. The next snapshot shows that the transaction has ended."""
 
     def tx(base: int, **f: Any) -> bytes:
         return one(base, flags=TRANSACTIONAL, producer_id=7, producer_epoch=1, base_sequence=base, **f)
@@ -245,7 +245,7 @@ def open_transactions(done: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def markers_lost(tmp_path: Path) -> Path:
-    """Return a log directory with three transactions, of which one has lost its marker.
+    """Return a log directory with three transactions. One of them has lost its marker.
 
     - Producer 7 wrote offset 10. Its marker at 15 is corrupted.
     - Producer 8 wrote from offset 5 on. Its commit marker at 21 is intact.
@@ -306,7 +306,7 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
 
 
 def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: Path) -> None:
-    """Markers are appended at the end. The intact batches are unchanged, and so is the committed transaction."""
+    """Markers are appended at the end of the copy. Intact batches and the committed transaction do not change."""
     kafkafmt("salvage", markers_lost, "--output", tmp_path / "unchanged")
     done = kafkafmt(
         "salvage", markers_lost, "--output", tmp_path / "out", "--abort-open-transactions", "--format", "json"
@@ -317,7 +317,8 @@ def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: 
     ]
     (unchanged,), (kept, appended) = (sorted((tmp_path / name / "t-0").glob("*.log")) for name in ("unchanged", "out"))
     assert kept.read_bytes() == unchanged.read_bytes()
-    # The markers get a separate segment, because their timestamps are weeks after those of the records.
+    # The markers are in a separate segment, because their timestamps are weeks later than those of
+    # the records.
     markers = list(iter_batches(appended.read_bytes()))
     assert [(m.base_offset, m.producer_id, m.producer_epoch, m.leader_epoch) for m in markers] == [
         (27, 7, 3, 4),
@@ -344,7 +345,7 @@ def test_open_transactions_are_aborted_on_request(markers_lost: Path, tmp_path: 
 
 
 def test_stop_at_first_aborts_transactions_whose_marker_is_dropped(markers_lost: Path, tmp_path: Path) -> None:
-    """Producer 8's marker is intact, but it is after the first damage, so it is dropped."""
+    """The marker of producer 8 is intact, but it is dropped because it is after the first damage."""
     flags = ("--stop-at-first", "--abort-open-transactions", "--format", "json")
     done = kafkafmt("salvage", markers_lost, "--output", tmp_path / "out", *flags)
     reported = [(t["producer_id"], t["first_offset"], t["cause"], t["aborted_at"]) for t in open_transactions(done)]
@@ -413,7 +414,7 @@ def test_salvage_refuses_an_unsuitable_output(tmp_path: Path) -> None:
         done = kafkafmt("salvage", source, "--output", output)
         assert done.returncode == 2, done.stdout
         assert "Error" in done.stderr
-    # A broker would refuse the new directory there.
+    # A broker would not accept the new directory in this place.
     assert kafkafmt("salvage", tmp_path / "data", "--output", tmp_path / "data" / "new").returncode == 2
     (tmp_path / "empty").mkdir()
     assert kafkafmt("salvage", source, "--output", tmp_path / "empty").returncode == 0

@@ -1,4 +1,4 @@
-"""Test `kafkafmt.salvage`: its copy and report equal the command's, and a failure leaves no output."""
+"""Test `kafkafmt.salvage`. Its copy and report equal those of the command. A failure leaves no output."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import kafkafmt
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Return a log directory with a valid partition, and one with damage and an open transaction."""
+    """Return a log directory with a valid partition, and a damaged partition with an open transaction."""
     partition(tmp_path / "in", data(0), data(1), name="a-0")
     partition(tmp_path / "in", data(0), corrupt(data(1)), data(2, 7), data(3, 7), name="b-0")
     return tmp_path / "in"
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """Return the content of all files under `root`."""
+    """Return the contents of all files under `root`."""
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
@@ -36,7 +36,7 @@ def test_report_and_copy_equal_those_of_the_command(name: str, options: dict[str
     report = kafkafmt.salvage(roots, tmp_path / "library", **options)
     assert report.to_dict() == json.loads(done.stdout)
     assert report.exit_code == done.returncode
-    if "abort_open_transactions" not in options:  # otherwise the markers contain the time of the run
+    if "abort_open_transactions" not in options:  # without this, markers would contain the current time
         assert tree(tmp_path / "library") == tree(tmp_path / "command")
 
 

@@ -1,4 +1,4 @@
-"""Test aborted transactions whose marker is damaged while a transaction index still lists them."""
+"""Test aborted transactions that a transaction index lists, but whose marker is damaged."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_stopping_at_the_first_damage_restores_no_marker_after_it(tmp_path: Path
 
 
 def test_copy_without_the_marker_is_read_according_to_its_index(tmp_path: Path) -> None:
-    """Earlier versions of salvage wrote such copies. A broker uses the index."""
+    """Earlier versions of salvage wrote such copies. A broker uses the transaction index."""
     partition(tmp_path / "in", data(0, 7), data(2, 8), commit(3, 8), data(4), index=[ENTRY])
     assert committed(tmp_path / "in") == [2, 4]
     made, _ = salvaged(tmp_path / "in", tmp_path / "out")

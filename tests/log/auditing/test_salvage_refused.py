@@ -1,4 +1,4 @@
-"""Test batches that the plan of a segment accepts but no index can hold: only such a batch is damage."""
+"""Test batches that the planner accepts, but that no index can hold. Only such a batch is damage."""
 
 from __future__ import annotations
 
