@@ -77,6 +77,11 @@ encode_json: Callable[[Any], str] = json_encoder()
 """Encode a value as one line of JSON."""
 
 
+def counted(n: int, thing: str) -> str:
+    """Return a number with a noun in the right form, such as `1 record` or `2 records`."""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
 def size(n: float) -> str:
     """Return a number of bytes as text with a unit, such as "1.5 MB". The units are powers of 1000."""
     for unit in ("B", "kB", "MB", "GB"):

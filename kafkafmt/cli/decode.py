@@ -18,10 +18,10 @@ from ..protocol import Correlation, apis, record_data
 from ..protocol.decode import DecodedFrame, decode_requests, decode_responses
 from ..protocol.frames import SIZE_BYTES
 from ..records import read_records
-from ..text import encode_json, plain
+from ..text import counted, encode_json, plain
 from .cat import json_row, text_line
 from .options import LocalPath, ParamType, bytes_option, format_option, limit_batch_option
-from .output import BYTES, EXIT_DAMAGE, counted, tell
+from .output import BYTES, EXIT_DAMAGE, tell
 
 
 class ApiName(ParamType[int]):

@@ -70,11 +70,6 @@ def moment(ms: int) -> str:
         return f"{ms} ms"
 
 
-def counted(n: int, thing: str) -> str:
-    """Return a number with a singular or plural noun, such as `1 record` or `2 records`."""
-    return f"{n:,} {thing}{'' if n == 1 else 's'}"
-
-
 def may_be_lost(damage: Damage | dict[str, Any]) -> str:
     """Return a text that lists the offsets which a damaged span may have contained.
 

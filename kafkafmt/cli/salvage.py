@@ -10,10 +10,10 @@ from ..log.auditing.open_transactions import OpenTransaction
 from ..log.auditing.salvage import OutputPlaceError, SalvageReport
 from ..log.auditing.salvage import salvage as salvage_paths
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import encode_json
+from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_INTERRUPTED, counted, progress_bar, say, show, tell
+from .output import EXIT_INTERRUPTED, progress_bar, say, show, tell
 from .verify import show_lost, show_spans
 
 

@@ -14,11 +14,11 @@ from ..log import PartitionLog
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.seek import EARLIEST, LATEST, MAX_TIMESTAMP, Position
 from ..log.reading.seek import seek as seek_in
-from ..text import encode_json
+from ..text import counted, encode_json
 from .choosing import choose, find
 from .offset_range import parse_time
 from .options import ParamType, paths_argument, reading_options
-from .output import counted, moment, show, tell
+from .output import moment, show, tell
 
 ORDER = "kafkafmt.seek.order"
 WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}

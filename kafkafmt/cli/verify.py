@@ -10,10 +10,10 @@ import click
 from ..log.auditing.reports import PartitionReport, VerifyReport
 from ..log.auditing.verify import verify as verify_paths
 from ..log.reading.choice import PartitionNotFoundError
-from ..text import encode_json
+from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .options import choice_options, jobs_option, paths_argument, reading_options
-from .output import NOTHING_MISSING, counted, may_be_lost, progress_bar, say, show, tell
+from .output import NOTHING_MISSING, may_be_lost, progress_bar, say, show, tell
 
 SPANS_SHOWN = 10
 """Largest number of lost spans per partition that the summary lists."""

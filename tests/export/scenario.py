@@ -6,6 +6,11 @@ Accidents of the first attempt of a task:
 - "crash": its process is killed halfway through the file.
 - "error": it raises an error halfway.
 - "slow": it takes so long that Spark starts a second attempt, and then writes another file.
+- "kill executor": the executor, which is the JVM that started its process, is killed.
+- "eio": reading the log fails with EIO.
+
+Accident of every attempt:
+- "drag": it takes half a second longer.
 
 Accidents of the driver:
 - "die at planning", "die at exporting", "die at placing", "die at publishing": it kills itself with
@@ -17,6 +22,7 @@ The report is printed on stdout.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -59,6 +65,15 @@ def writer(accident: str, notes: str) -> WriteBundle:
             if accident == "crash":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("an accident")
+        if first and number == 1 and accident == "kill executor":
+            with open(f"/proc/{os.getppid()}/stat") as status:  # of the daemon that starts the Python workers
+                os.kill(int(status.read().rpartition(")")[2].split()[1]), signal.SIGKILL)
+            time.sleep(60)
+        if accident == "drag":
+            time.sleep(0.5)
+        if first and number % 3 == 1 and accident == "eio":
+            with patch.object(os, "preadv", failing_read):
+                return write_bundle(bundle, settings)
         result = write_bundle(bundle, settings)
         if accident == "slow" and first and number == 1:
             time.sleep(120)
@@ -67,6 +82,10 @@ def writer(accident: str, notes: str) -> WriteBundle:
         return result
 
     return write
+
+
+def failing_read(handle: int, buffers: Any, position: int) -> int:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def main(request: dict[str, Any]) -> None:

@@ -2,58 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from exporting import assert_no_leftovers, expected_rows, read_with_pyarrow, rows_of
-from golden_cases import case, same_rows
+from scenarios import CLUSTER, GOLDEN, assert_complete, attempts, leftovers, run, run_killed, start
 from standalone import standalone_cluster
-
-SCENARIO = Path(__file__).with_name("scenario.py")
-GOLDEN = case("segments")
-SPLIT_BYTES = 20_000
-CLUSTER = "local-cluster[2,1,1024]"
-
-
-def start(tmp_path: Path, **request: Any) -> subprocess.Popen[str]:
-    request |= {"paths": [str(p) for p in GOLDEN.roots], "split_bytes": SPLIT_BYTES}
-    request |= {"output": str(tmp_path / "out"), "notes": str(tmp_path / "notes")}
-    environment = os.environ | {"PYTHONPATH": str(SCENARIO.parents[2])}
-    command = [sys.executable, str(SCENARIO), json.dumps(request)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
-    )
-
-
-def run(tmp_path: Path, **request: Any) -> dict[str, Any]:
-    process = start(tmp_path, **request)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err[-2000:]
-    report: dict[str, Any] = json.loads(out.splitlines()[-1])
-    return report
-
-
-def attempts(tmp_path: Path) -> list[tuple[int, int, int, int]]:
-    """Return the split, attempt, process and parent process of each attempt."""
-    found = []
-    for note in (tmp_path / "notes").iterdir():
-        split, attempt, process = map(int, note.name.split("-"))
-        found.append((split, attempt, process, int(note.read_text() or 0)))
-    return found
-
-
-def assert_complete(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert (out / "_SUCCESS").exists()
-    assert_no_leftovers(out)
-    same_rows(rows_of(read_with_pyarrow(out / "data")), expected_rows(GOLDEN))
 
 
 @pytest.mark.parametrize(
@@ -97,16 +53,6 @@ def test_slow_attempt_adds_nothing_after_its_repetition_won(tmp_path: Path) -> N
     assert len({parent for *_, parent in attempts(tmp_path)}) == 2
     assert report["written"]["records"] == len(GOLDEN.expected())
     assert_complete(tmp_path)
-
-
-def run_killed(tmp_path: Path, accident: str, **request: Any) -> None:
-    process = start(tmp_path, accident=accident, **request)
-    process.communicate(timeout=300)
-    assert process.returncode == -signal.SIGKILL
-
-
-def leftovers(tmp_path: Path) -> list[str]:
-    return [p.name for p in tmp_path.iterdir() if p.name.startswith(".out.kafkafmt-")]
 
 
 def test_killed_driver_leaves_no_partial_output(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from blind import VIEWS, segments_of
 from exporting import RunExport, expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
 from pyspark import cloudpickle
-from standalone import standalone_cluster
+from standalone import can_unshare, standalone_cluster, without
 
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
@@ -170,17 +170,14 @@ def test_cluster_with_executors_that_do_not_see_the_log(tmp_path: Path, folder: 
 
     If no worker sees the log, the export fails and names a host.
     """
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode
-    ):
+    if not can_unshare():
         pytest.skip("needs a separate mount namespace")
     out = tmp_path / "out"
-    hide_log = f'mount --make-rprivate / && mount -t tmpfs none {folder.parent} && exec "$@"'
-    wrapper = ["unshare", "-m", "sh", "-c", hide_log, "sh"]
     settings = {"spark.driver.host": "127.0.0.1", "spark.executor.cores": "1", "spark.executor.memory": "512m"}
     settings |= {"spark.task.maxFailures": "4", "spark.excludeOnFailure.enabled": "true"}
-    with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"], [wrapper] * workers) as master:
+    with standalone_cluster(
+        tmp_path / "spark", ["127.0.0.1", "127.0.0.2"], [without(folder.parent)] * workers
+    ) as master:
         command = [
             sys.executable,
             "-m",

@@ -66,7 +66,7 @@ def test_jobs_and_stages_have_readable_descriptions(run_export: RunExport, spark
     new = {text: (group, stages) for group, text, stages in descriptions(spark) if group not in before}
     partitions = report["read"]["partitions"]
     (whole,) = [text for text in new if f" of {partitions} partitions as Parquet to {out}" in text]
-    (planning,) = [text for text in new if text.startswith("kafkafmt export: plan 3 segments (")]
+    (planning,) = [text for text in new if text.startswith("kafkafmt export: plan 8 segments (")]
     assert whole.startswith("kafkafmt export: write ")
     for text in (whole, planning):
         group, stages = new[text]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -48,6 +49,19 @@ def standalone_cluster(folder: Path, hosts: list[str], wrappers: Sequence[list[s
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def without(folder: Path) -> list[str]:
+    """Return a command that runs its arguments in a mount namespace in which `folder` is empty."""
+    hide = f'mount --make-rprivate / && mount -t tmpfs none {folder} && exec "$@"'
+    return ["unshare", "-m", "sh", "-c", hide, "sh"]
+
+
+def can_unshare() -> bool:
+    """Return whether this process may create mount namespaces."""
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
 
 
 def _start(folder: Path, wrapper: list[str], name: str, *arguments: str) -> subprocess.Popen[bytes]:

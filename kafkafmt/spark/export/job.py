@@ -27,7 +27,7 @@ from ...log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLo
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.read_limits import ReadLimits
 from ...log.reading.transactions import TransactionInDoubtError, Transactions
-from ...text import json_encoder
+from ...text import counted, json_encoder
 from ...text import size as size_text
 from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
@@ -258,7 +258,9 @@ class Export:
         tasks = group_tasks(
             items, lambda item: _size(item[1]), share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
         )
-        description = f"kafkafmt export: plan {len(items)} segments ({size_text(total)}) that one pass could not read"
+        description = (
+            f"kafkafmt export: plan {counted(len(items), 'segment')} ({size_text(total)}) that one pass could not read"
+        )
         plans = run_job(context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), description, progress)
         read = sum(plan.size for _, plan in plans if not isinstance(plan, str))
         self._note_step("planning segments", len(tasks), read, 0, started)
@@ -314,7 +316,7 @@ class Export:
         size = options.split_bytes or share(total, context.defaultParallelism, SMALLEST_TASK, max(SPLIT_BYTES, largest))
         tasks = group_tasks(bundles, lambda bundle: bundle.bytes, size)
         partitions = len({(split.topic, split.partition) for bundle in bundles for split in bundle.splits})
-        what = f"{size_text(total)} of {partitions} partition{'s'[: partitions != 1]}"
+        what = f"{size_text(total)} of {counted(partitions, 'partition')}"
         description = f"kafkafmt export: write {what} as Parquet to {self.staging.output}"
         results = run_job(context, tasks, lambda bundle: write(bundle, settings), describe, description, progress)
         read = sum(manifest.bytes_read for result in results for manifest in result.manifests)
