@@ -47,7 +47,8 @@ class PartitionOffsets:
 
         If no transaction is open, the last stable offset is `next_offset`.
 
-        The first access to this property reads the whole log. Kafka's counterpart is
+        The first access reads the batch headers after the latest producer snapshot. If there is no
+        valid snapshot, it reads the whole log. Kafka's counterpart is
         ``UnifiedLog.lastStableOffset``.
         """
         return self.log.open_transactions.last_stable_offset

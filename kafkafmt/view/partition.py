@@ -244,9 +244,9 @@ class Partition(PartitionOffsets):
 
         Notes
         -----
-        "read_committed" omits the same records as Kafka's consumer (``CompletedFetch``). A broker
-        would list the aborted transactions. Without a broker, the whole log is read first to find
-        them.
+        "read_committed" omits the same records as Kafka's consumer (``CompletedFetch``). To find
+        the outcomes of transactions, the batch headers of the range and the following batches are
+        read first. If the log is damaged there, the whole log is read.
         """
         chunks = self._chunks(RecordColumns(1024, COLUMNS), selection)
         return core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
@@ -377,8 +377,9 @@ class Partition(PartitionOffsets):
         -----
         The whole table is in memory. `to_batches` and `to_reader` stream Arrow record batches of
         about 8 MB instead. "read_committed" omits the same records as Kafka's consumer
-        (``CompletedFetch``). A broker would list the aborted transactions. Without a broker, the
-        whole log is read first to find them.
+        (``CompletedFetch``). To find the outcomes of transactions, the batch headers of the range
+        and the following batches are read first. If the log is damaged there, the whole log is
+        read.
         """
         return self.to_reader(columns, **selection).read_all()
 
