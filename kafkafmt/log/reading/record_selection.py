@@ -132,7 +132,7 @@ class Selection:
         """Return the selected records of one partition as an interval of offsets.
 
         The interval may extend beyond the last stable offset. `PartitionLog.chunks` applies this
-        limit later, because finding the last stable offset requires reading the whole log.
+        limit later, because finding the last stable offset requires reading a part of the log.
         """
         low = 0 if self.below_log_start else log.log_start_offset
         if self.start is not None:
