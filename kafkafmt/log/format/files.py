@@ -56,20 +56,33 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
     return raw[start : start + size]
 
 
-def _open(path: str | os.PathLike[str]) -> int:
-    """Open a regular file for reading and return its descriptor.
+def _open(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
+    """Open a regular file for reading. Return its descriptor and its status.
 
     A pipe or a device is treated as a missing file, because opening or reading it can block
     forever.
     """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         raise FileNotFoundError(errno.ENOENT, "not a regular file", os.fspath(path))
-    return handle
+    return handle, status
+
+
+def _read_whole(path: Path, limit: int) -> tuple[int, bytes]:
+    """Return the size of a file and its content, but at most its first `limit` bytes."""
+    handle, status = _open(path)
+    try:
+        data, left = [], min(status.st_size, limit)
+        while left > 0 and (part := os.read(handle, left)):
+            data.append(part)
+            left -= len(part)
+        return status.st_size, b"".join(data)
+    finally:
+        os.close(handle)
 
 
 class FileView:
@@ -86,6 +99,8 @@ class FileView:
     ----------
     size : int
         Length of the file in bytes when it was opened.
+    status : os.stat_result
+        Status of the file when it was opened.
     bytes_read, reads : int
         Number of bytes that have been read, and number of read calls. Access through `data` is not
         counted.
@@ -95,8 +110,8 @@ class FileView:
 
     def __init__(self, path: str | os.PathLike[str], mapped: bool = False) -> None:
         self.path: Path = Path(path)
-        self._fd = _open(path)
-        self.size: int = os.fstat(self._fd).st_size
+        self._fd, self.status = _open(path)
+        self.size: int = self.status.st_size
         self.bytes_read: int = 0
         self.reads: int = 0
         self.seconds: float = 0.0
@@ -211,9 +226,9 @@ def _read_and_write(source: int, target: int, start: int, count: int) -> int:
     return len(data)
 
 
-def write_all(target: int, data: bytes) -> None:
+def write_all(target: int, data: Buffer) -> None:
     """Write all bytes of `data` at the current position of the file descriptor `target`."""
-    rest = memoryview(data)
+    rest = byte_view(data)
     while rest:
         rest = rest[os.write(target, rest) :]
 
@@ -297,12 +312,16 @@ def create(path: Path, mode: int = NEW_FILE) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
-def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Create a file with the content `data`, and sync it. Raise FileExistsError if the path exists."""
+def write_new(path: Path, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
+    """Create a file with the content `data`. Raise FileExistsError if the path exists.
+
+    If `synced` is True, the file is synced. Otherwise, the caller must sync it, as `sync_tree` does.
+    """
     target = create(path, mode)
     try:
         write_all(target, data)
-        os.fsync(target)
+        if synced:
+            os.fsync(target)
     finally:
         os.close(target)
 
@@ -386,9 +405,7 @@ def read_text(path: Path) -> str | None:
     MAX_TEXT_LINES.
     """
     try:
-        with os.fdopen(_open(path), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(size) if size <= MAX_TEXT_BYTES else b""
+        size, data = _read_whole(path, MAX_TEXT_BYTES)
     except FileNotFoundError:
         return None
     except IsADirectoryError:
@@ -407,7 +424,6 @@ def read_bytes(path: Path) -> bytes | None:
     Return None if the path does not exist or is a directory.
     """
     try:
-        with os.fdopen(_open(path), "rb") as file:
-            return file.read(min(os.fstat(file.fileno()).st_size, MAX_INDEX_BYTES))
+        return _read_whole(path, MAX_INDEX_BYTES)[1]
     except (FileNotFoundError, IsADirectoryError):
         return None

@@ -7,7 +7,7 @@ plan are divided instead (`make_splits`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile
@@ -48,7 +48,7 @@ class Piece:
         return self.directory.segments[0]
 
     @property
-    def extents(self) -> list[Run]:
+    def extents(self) -> Sequence[Run]:
         """The extents of the plan. Empty if there is no plan."""
         return [] if self.plan is None else self.plan.extents
 
