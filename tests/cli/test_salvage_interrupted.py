@@ -28,24 +28,31 @@ out, pattern, count, signs = Path(sys.argv.pop(1)), sys.argv.pop(1), int(sys.arg
 def held(real):
     def call(*args, **options):
         while len(list(out.glob(pattern))) >= count and not (signs / "continue").exists():
-            (signs / "held").touch()
+            open(signs / "held", "w").close()
             time.sleep(0.005)
         return real(*args, **options)
     return call
-os.fsync = held(lambda _: None)
+def creating(real):
+    create = held(real)
+    return lambda path, flags, *args, **options: (create if flags & os.O_CREAT else real)(path, flags, *args, **options)
+os.open = creating(os.open)
 os.rename = held(os.rename)
+os.fsync = lambda _: None
+from kafkafmt.log.format import syncing
+syncing.sync_file_system = held(lambda _: None)
 from kafkafmt.cli.main import run
 run()
 """
-"""Runs the command, but stops before the next flush or rename when the output contains `count`
-files that match a pattern. The process then creates the file `held`, and waits for the file
-`continue`.
+"""Run the command, but stop before a file is created, synced or renamed once the output has `count` files of a pattern.
+
+The process then creates the file `held`, and waits for the file `continue`.
 """
 
 MOMENTS = {
     "at the beginning": (WORK, 1),
     "while partitions are copied": (f"{WORK}/t-*", PARTITIONS // 2 + 1),
     "while checkpoints are written": (f"{WORK}/recovery-point-offset-checkpoint", 1),
+    "while the copy is synced": (f"{WORK}/meta.properties", 1),
 }
 LATE = MOMENTS | {"while partitions are moved to their place": ("t-1", 1)}
 """Moments of a salvage: a pattern of files in the output, and the number of these files."""
@@ -159,11 +166,11 @@ FULL_DISK = """
 import errno, os
 from kafkafmt.log.format import files
 real_write, calls = files.write_new, []
-def full(*args):
+def full(*args, **options):
     calls.append(1)
     if len(calls) > 20:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return real_write(*args)
+    return real_write(*args, **options)
 files.write_new = full
 """
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from kafkafmt.log.format import syncing
+
 CHANGES = ("pwrite", "write", "ftruncate", "fsync", "replace", "unlink", "open", "mkdir", "copy_file_range", "sendfile")
 WRITES = ("pwrite", "write")
 
@@ -35,6 +37,7 @@ class Disk:
         self._dead = False
         for name in CHANGES:
             monkeypatch.setattr(os, name, self._changing(name, getattr(os, name)))
+        monkeypatch.setattr(syncing, "sync_file_system", self._changing("syncfs", lambda _: None))
         for name in ("preadv", "pread"):
             monkeypatch.setattr(os, name, self._reading(name, getattr(os, name)))
 

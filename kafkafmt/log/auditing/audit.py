@@ -18,6 +18,7 @@ from ..format.checkpoints import (
     read_partition_metadata,
 )
 from ..format.names import base_offset_of
+from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Finding
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -48,6 +49,7 @@ class PartitionAudit:
             self._names = files.list_directory(log.directory.path)[1]
         except FileNotFoundError:  # log.plan() reports the missing directory
             self._names = []
+        self._listed = set(self._names)
         self._found: list[Finding] = []
         epochs = self._read_epochs()
         bases = sorted(b for n in self._names if (b := base_offset_of(n)) is not None)
@@ -76,7 +78,7 @@ class PartitionAudit:
         """Read the index files of a segment, before its batches are added."""
         if self._states:
             self._states.open(segment)
-        self._indexes = None if segment.base_offset is None else IndexAudit(segment, segment.base_offset)
+        self._indexes = None if segment.base_offset is None else IndexAudit(segment, segment.base_offset, self._listed)
         self._before = self._expected
         if self._states:
             self._states.mark()
@@ -131,9 +133,9 @@ class PartitionAudit:
 
     def close(self, plan: SegmentPlan) -> None:
         """Compare the indexes of a segment with its batches, after all its valid batches were added."""
-        if self._states and any(not d.empty for d in plan.damaged):
+        if self._states and not DamageColumns.of(plan.damaged).empty.all():
             self._states.incomplete()
-        if not plan.extents:
+        if not len(plan.extents):
             if self._states and self._expected is not None and self._expected != plan.segment.base_offset:
                 self._states.incomplete()  # offsets before this segment are missing
             self._expected = plan.segment.base_offset

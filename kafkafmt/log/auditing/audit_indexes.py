@@ -18,7 +18,7 @@ instead of the last offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +36,10 @@ from ..format.index_entries import (
     read_offset_index,
     read_time_index,
 )
+from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Finding
 from ..reading.partition_dir import SegmentFile
+from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
 
 MANY = np.iinfo(np.int64).max
@@ -57,6 +59,7 @@ class _File:
 
 def _load(
     segment: SegmentFile,
+    names: Container[str] | None,
     suffix: str,
     entry: int,
     base: int,
@@ -64,7 +67,7 @@ def _load(
     whole: Callable[[bytes, int], Columns],
 ) -> _File:
     path = segment.path.with_suffix(suffix)
-    data = files.read_bytes(path) or b""
+    data = (files.read_bytes(path) or b"") if names is None or path.name in names else b""
     columns, found = used(data, base), []
     n = len(columns[0])
     if len(data) % entry:
@@ -80,13 +83,16 @@ def _load(
 class IndexAudit:
     """Compares the offset index and the time index of a segment with its batches.
 
-    Call `add` with each table of batches, in offset order. After the last table, call `findings`.
+    Call `add` with every table of batches, in offset order, and then `findings`. `names` contains
+    the names of all files in the partition directory, so that no missing file is opened.
     """
 
-    def __init__(self, segment: SegmentFile, base: int) -> None:
+    def __init__(self, segment: SegmentFile, base: int, names: Container[str] | None = None) -> None:
         self._segment = segment
-        self._offset = _load(segment, ".index", OFFSET_ENTRY.itemsize, base, read_offset_index, all_offset_entries)
-        self._time = _load(segment, ".timeindex", TIME_ENTRY.itemsize, base, read_time_index, all_time_entries)
+        size = OFFSET_ENTRY.itemsize
+        self._offset = _load(segment, names, ".index", size, base, read_offset_index, all_offset_entries)
+        size = TIME_ENTRY.itemsize
+        self._time = _load(segment, names, ".timeindex", size, base, read_time_index, all_time_entries)
         self._base = base
         self.begin()
 
@@ -156,9 +162,8 @@ class IndexAudit:
         following = np.append(positions[1:], MANY)[: len(positions)]
         appended_together = (self._last_of >= positions) & (self._last_of < following)
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
-        if plan.damaged or not all(
-            e.dense for e in plan.extents
-        ):  # after compaction, the entry can contain the offset of any remaining record
+        # after compaction, the entry can have the offset of any record that was kept
+        if len(plan.damaged) or not RunColumns.of(plan.extents).dense.all():
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
 
@@ -215,23 +220,21 @@ def _others(mask: np.ndarray) -> str:
 
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
-    """Return a mask of the index entries that cannot be checked, because they refer to damage."""
-    damaged = plan.damaged
-    if not len(offsets) or not damaged:
+    """Return a mask that is True for entries that refer to damage or to an unfinished tail.
+
+    These entries cannot be checked.
+    """
+    if not len(offsets) or not len(plan.damaged):
         return np.zeros(len(offsets), bool)
-    unknown = _inside(
-        offsets,
-        [d.first_offset or 0 for d in damaged],
-        [MANY if d.last_offset is None else d.last_offset for d in damaged],
-    )
+    damaged = DamageColumns.of(plan.damaged)
+    unknown = _inside(offsets, damaged.first, damaged.last)
     if positions is not None:
-        unknown |= _inside(positions, [d.position for d in damaged], [d.position + d.length - 1 for d in damaged])
+        unknown |= _inside(positions, damaged.position, damaged.end - 1)
     return unknown
 
 
-def _inside(values: np.ndarray, low: list[int], high: list[int]) -> np.ndarray:
+def _inside(values: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
     """Return a mask that is True for values in at least one of the ranges [low, high]."""
-    lows, highs = np.array(low, np.int64), np.array(high, np.int64)
     order = np.argsort(lows, kind="stable")
     at = np.searchsorted(lows[order], values, "right") - 1
     highest = np.maximum.accumulate(highs[order])

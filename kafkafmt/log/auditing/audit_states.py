@@ -56,6 +56,7 @@ class StateAudit:
 
     def __init__(self, segments: list[SegmentFile], names: list[str], epochs: Epochs, max_batch_bytes: int) -> None:
         self._segments = segments
+        self._names = set(names)
         self._indexed = any(n.endswith("index") for n in names)
         self._found: list[Finding] = []
         self._start = segments[0].base_offset or 0
@@ -121,7 +122,8 @@ class StateAudit:
 
     def open(self, segment: SegmentFile) -> None:
         """Read a segment's transaction index. Call this before its batches are added."""
-        self._indexes[segment.name] = files.read_bytes(segment.path.with_suffix(".txnindex")) or b""
+        path = segment.path.with_suffix(".txnindex")
+        self._indexes[segment.name] = (files.read_bytes(path) or b"") if path.name in self._names else b""
 
     def incomplete(self) -> None:
         """Record that batches are missing at this point of the log."""

@@ -79,9 +79,10 @@ class PartitionReport:
         records are not counted.
     log_start_offset, next_offset, last_stable_offset : int
         The offsets that a broker would report. `next_offset` is the log end offset.
-    damaged : tuple of Damage
-        Spans of `.log` files that cannot be delivered, sorted by file and position.
-    findings : tuple of Finding
+    damaged : sequence of Damage
+        Spans of `.log` files that cannot be delivered, sorted by file and position. The objects are
+        created when they are used.
+    findings : sequence of Finding
         All other problems.
     """
 
@@ -96,8 +97,8 @@ class PartitionReport:
     log_start_offset: int
     next_offset: int
     last_stable_offset: int
-    damaged: tuple[Damage, ...]
-    findings: tuple[Finding, ...]
+    damaged: Sequence[Damage]
+    findings: Sequence[Finding]
 
     @property
     def ok(self) -> bool:

@@ -12,12 +12,16 @@ import errno
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from ...errors import KafkaFormatError, StructureError
 from ...paths import Location
+from ...types import IntArray
 from ..format import files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
@@ -36,13 +40,17 @@ from ..format.leader_epochs import Epochs, believable_runs, contradicted, epochs
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
+from ..format.span_copier import SpanCopier
+from ..reading.damaged_spans import DamageColumns, DamagedSpans
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
+from ..reading.parts import RunColumns
+from ..reading.rows import Joined
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import State, read_through
 from .salvage_markers import restored_markers
-from .salvage_pieces import Items, Piece, Restored, around, indexable, insert, split
+from .salvage_pieces import Restored, divide, indexable, outside, pieces_of, spans_of
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode, restrict
 
 CLUSTER_METADATA = "__cluster_metadata"
@@ -106,18 +114,20 @@ class Salvaged:
 
 def salvage_partition(
     log: PartitionLog,
-    damaged: Iterable[Damage],
+    damaged: Sequence[Damage],
     output: Path,
     stop_at_first: bool = False,
     bounds: Bounds | None = None,
 ) -> Salvaged:
     """Copy the valid batches of a partition into a new directory below `output`.
 
+    The copy is not synced. `Output.publish` syncs all partitions together.
+
     Parameters
     ----------
     log : PartitionLog
         The source.
-    damaged : iterable of Damage
+    damaged : sequence of Damage
         The damage that `verify_partition` found, including batches with unreadable records.
     output : Path
         An existing directory. If an error is raised, the partition's directory in it is removed.
@@ -141,28 +151,43 @@ def salvage_partition(
     bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
     bounds.check_partition(directory)
     left_out = bounds.without_foreign_files(directory)
-    holes: dict[str, list[tuple[int, int]]] = {s.name: [] for s in log.segments}
-    for damage in damaged:
-        if damage.file in holes:
-            holes[damage.file].append((damage.position, damage.position + damage.length))
-    kept: list[tuple[SegmentFile, list[Piece]]] = []
+    holes = _holes(damaged)
+    kept: list[tuple[SegmentFile, IntArray]] = []
     for segment in log.segments:
-        cuts = sorted(holes[segment.name])
-        pieces = [piece for e in log.plan(segment).extents for piece in around(cuts, Piece(e.position, e.end))]
-        if stop_at_first and cuts:
-            kept.append((segment, [p for p in pieces if p.end <= cuts[0][0]]))
-            break
-        kept.append((segment, pieces))
+        runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
+        spans = np.stack((runs.position, runs.end), axis=1)
+        if cuts is not None:
+            spans = outside(cuts, spans)
+            if stop_at_first:
+                kept.append((segment, spans[spans[:, 1] <= cuts[0, 0]]))
+                break
+        kept.append((segment, spans))
     copy = _Copy(log, output / f"{log.topic}-{log.partition}", left_out)
     try:
-        filled = [(s, pieces) for s, pieces in kept if copy.is_copied(s, pieces, bool(holes[s.name]))]
+        filled = [(s, spans) for s, spans in kept if copy.is_copied(s, spans, s.name in holes)]
         markers = restored_markers(log, filled, to_the_end=not stop_at_first)
-        for segment, pieces in kept:
-            copy.segment(segment, pieces, bool(holes[segment.name]), markers.get(segment.name, []))
+        for segment, spans in kept:
+            copy.segment(segment, spans, segment.name in holes, markers.get(segment.name, []))
         return copy.finish()
     except BaseException:
         shutil.rmtree(copy.made.path, ignore_errors=True)
         raise
+
+
+def _holes(damaged: Sequence[Damage]) -> dict[str, IntArray]:
+    """Return the start and end positions of the damaged spans of each file, sorted by position."""
+    parts = damaged.parts if isinstance(damaged, Joined) else [damaged]
+    found: dict[str, list[IntArray]] = defaultdict(list)
+    for part in parts:
+        columns = DamageColumns.of(part)
+        spans = np.stack((columns.position, columns.end), axis=1)
+        if isinstance(part, DamagedSpans):
+            found[part.file].append(spans)
+        else:
+            for damage, span in zip(part, spans, strict=True):
+                found[damage.file].append(span.reshape(1, 2))
+    joined = {file: np.concatenate(spans) for file, spans in found.items()}
+    return {file: spans[np.lexsort((spans[:, 1], spans[:, 0]))] for file, spans in joined.items()}
 
 
 class _RefusedError(Exception):
@@ -176,7 +201,9 @@ class _Copy:
         self.log = log
         self.source = log.directory.path
         foreign = {entry.path.name for entry in left_out}
-        self.names = [n for n in files.list_directory(self.source)[1] if n not in foreign]
+        listed = files.list_directory(self.source)[1]
+        self._listed = set(listed)
+        self.names = [n for n in listed if n not in foreign]
         self.snapshots = sorted(o for n in self.names if (o := snapshot_offset_of(n)) is not None)
         mode = files.mode_of(self.source) or 0
         folder.mkdir(mode | 0o700)
@@ -185,20 +212,21 @@ class _Copy:
         )
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
+        self.spans = SpanCopier()
         self.unsure = True
         """Whether batches may be missing, so that some producers are only in a producer snapshot."""
 
-    def is_copied(self, source: SegmentFile, pieces: list[Piece], damaged: bool) -> bool:
+    def is_copied(self, source: SegmentFile, spans: IntArray, damaged: bool) -> bool:
         """Return whether the copy has a file for a segment.
 
         The copy always has a file for the last segment, because the log end offset is at least the
         base offset in its name.
         """
-        return bool(pieces) or source.last or not (damaged or source.size)
+        return len(spans) > 0 or source.last or not (damaged or source.size)
 
-    def segment(self, source: SegmentFile, pieces: list[Piece], damaged: bool, markers: list[Restored]) -> None:
+    def segment(self, source: SegmentFile, spans: IntArray, damaged: bool, markers: list[Restored]) -> None:
         """Copy one segment, unless nothing in it can be copied."""
-        if not self.is_copied(source, pieces, damaged):
+        if not self.is_copied(source, spans, damaged):
             self.unsure = True
             return
         with FileView(source.path) as view:
@@ -209,31 +237,33 @@ class _Copy:
                 (self.made.batches, self.made.bytes, self.made.next_offset),
             )
             try:
-                self._write(view, source, pieces, markers)
+                self._write(view, source, spans, markers)
             except _RefusedError as refused:
                 self.state, self.unsure, count, (self.made.batches, self.made.bytes, self.made.next_offset) = before
                 self.made.segments = count
                 written, self.bases = self.bases[count:], self.bases[:count]
-                if self._changed(view, source, pieces, written):
+                if self._changed(view, source, spans, written):
                     raise OSError(
                         errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)
                     ) from None
                 self._remove(written)
                 walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
-                pieces, damage = indexable(walker, source.name, pieces, source.base_offset or 0, source.next_base)
+                pieces, damage = indexable(
+                    walker, source.name, pieces_of(spans), source.base_offset or 0, source.next_base
+                )
                 self.made.damaged += damage
-                damaged = True
-                if self.is_copied(source, pieces, damaged):
-                    self._write_again(view, source, pieces, markers)
+                damaged, spans = True, spans_of(pieces)
+                if self.is_copied(source, spans, damaged):
+                    self._write_again(view, source, spans, markers)
         self.unsure = self.unsure or damaged
 
-    def _write_again(self, view: FileView, source: SegmentFile, pieces: list[Piece], markers: list[Restored]) -> None:
+    def _write_again(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
         try:
-            self._write(view, source, pieces, markers)
+            self._write(view, source, spans, markers)
         except _RefusedError as refused:
             raise OSError(errno.EIO, f"the file changed while it was salvaged ({refused})", str(source.path)) from None
 
-    def _write(self, view: FileView, source: SegmentFile, pieces: list[Piece], markers: list[Restored]) -> None:
+    def _write(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
         """Write the batches and the index files of a segment.
 
         Raise _RefusedError if an index cannot contain the batches.
@@ -241,12 +271,11 @@ class _Copy:
         walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
         base = source.base_offset
         if base is None:
-            base = walker.first_offset_at(pieces[0].position) if pieces else 0
-        items: Items = insert(walker, pieces, markers) if markers else [*pieces]
+            base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
         highest = max([self.log.plan(source).next_offset or base, *(m.offset for m in markers)])
         times = files.times_of(source.path)
         mode = files.narrowed(ALL_FILE_BITS | 0o111, source.path)
-        for part_base, part in split(walker, items, base, highest):
+        for part_base, part in divide(walker, spans, markers, base, highest):
             path = self._path(part_base, ".log")
             self.made.modes[path.name] = mode
             self.bases.append(part_base)
@@ -256,8 +285,7 @@ class _Copy:
                     if isinstance(item, Restored):
                         files.write_all(target, item.data)
                     else:
-                        view.transfer(target, item.position, item.end)
-                os.fsync(target)
+                        self.spans.copy(view, target, item)
             finally:
                 os.close(target)
             self._index(path, part_base)
@@ -265,7 +293,7 @@ class _Copy:
                 os.utime(path, ns=times)
         self.made.restored += [m.offset for m in markers]
 
-    def _changed(self, view: FileView, source: SegmentFile, pieces: list[Piece], written: list[int]) -> bool:
+    def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:
         """Return whether the source has changed since it was planned.
 
         A source has also changed if its bytes now differ from the copied bytes.
@@ -274,8 +302,8 @@ class _Copy:
         if known is not None and files.stamp(source.path) != known:
             return True
         crc = 0
-        for piece in pieces:
-            crc = view.crc32c(piece.position, piece.end, crc)
+        for start, end in spans.tolist():
+            crc = view.crc32c(start, end, crc)
         if len(written) != 1 or self.made.restored:
             return False
         with FileView(self._path(written[0], ".log")) as copied:
@@ -295,9 +323,11 @@ class _Copy:
         The permissions of the file are those that both `mode` and the source file of the same name
         include.
         """
-        mode = files.narrowed(mode & ALL_FILE_BITS, self.source / path.name)
+        mode &= ALL_FILE_BITS
+        if path.name in self._listed:
+            mode = files.narrowed(mode, self.source / path.name)
         self.made.modes[path.name] = mode
-        files.write_new(path, data, mode | OWNER)
+        files.write_new(path, data, mode | OWNER, synced=False)
 
     def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
         """Return the producers in the newest readable snapshot of the source up to `offset`.
@@ -375,7 +405,6 @@ class _Copy:
         )  # the log start offset is below the first segment if older segments are in tiered storage
         self._new(folder / LEADER_EPOCHS, leader_epochs_text(self._epochs(log_start, end)).encode(), self.made.mode)
         self._copy_unchanged_files()
-        files.sync_directory(folder)
         if self.log.topic == CLUSTER_METADATA:
             return self.made
         self.made.offsets = {RECOVERY_POINTS: end, HIGH_WATERMARKS: min(known.get(HIGH_WATERMARKS) or end, end)}
@@ -429,11 +458,10 @@ class _Copy:
 
 
 def copy_file(source: Location, target: Path, mode: int) -> None:
-    """Copy the content of a file into a new file that is created with permissions `mode`."""
+    """Copy the content of a file into a new file that is created with permissions `mode`, without syncing it."""
     with FileView(source) as view:
         handle = files.create(target, mode)
         try:
             view.transfer(handle, 0, view.size)
-            os.fsync(handle)
         finally:
             os.close(handle)

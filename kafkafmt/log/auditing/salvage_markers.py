@@ -23,7 +23,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...records import build_marker
-from ...types import BatchTable, last_offsets
+from ...types import BatchTable, IntArray, last_offsets
 from ..format import files
 from ..format.files import FileView
 from ..format.names import snapshot_offset_of
@@ -32,7 +32,7 @@ from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.segment_walker import Walker
-from .salvage_pieces import Piece, Restored
+from .salvage_pieces import Restored
 
 
 class _Lost(NamedTuple):
@@ -114,7 +114,7 @@ class _Search:
 
 
 def restored_markers(
-    log: PartitionLog, kept: Sequence[tuple[SegmentFile, list[Piece]]], to_the_end: bool
+    log: PartitionLog, kept: Sequence[tuple[SegmentFile, IntArray]], to_the_end: bool
 ) -> dict[str, list[Restored]]:
     """Return a dict that maps segment names to the markers to restore in each segment of a copy.
 
@@ -122,24 +122,24 @@ def restored_markers(
     ----------
     log : PartitionLog
         The source. Its `transactions.unmarked` are the index entries without a marker.
-    kept : sequence of (segment, pieces)
-        The pieces of each segment that are copied, in offset order.
+    kept : sequence of (segment, spans)
+        The start and end positions in each segment of the bytes that are copied, in offset order.
     to_the_end : bool
         Also restore markers after the last batch of the copy.
     """
     if not log.transactions.unmarked:
         return {}
     search = _Search(log.transactions.unmarked)
-    for segment, pieces in kept:
-        if pieces:
+    for segment, spans in kept:
+        if len(spans):
             with FileView(segment.path) as view:
                 walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
-                for piece in pieces:
-                    for _, _, table, _ in walker.tables(*piece):
+                for start, end in spans.tolist():
+                    for _, _, table, _ in walker.tables(start, end):
                         search.add(table)
     if to_the_end and kept:
-        segment, pieces = kept[-1]
-        search.finish(log.plan(segment).size - sum(p.end - p.position for p in pieces))
+        segment, spans = kept[-1]
+        search.finish(log.plan(segment).size - int((spans[:, 1] - spans[:, 0]).sum()))
     places: dict[str, list[Restored]] = defaultdict(list)
     snapshots = _snapshots(log.directory) if search.found else []
     bases = [MAX_OFFSET if s.base_offset is None else s.base_offset for s, _ in kept]

@@ -1,8 +1,9 @@
 """Build the output directory so that an interrupted salvage leaves nothing that looks complete.
 
-All files are written to `.kafkafmt-salvage` below the output directory. They are moved to the
-output directory when all of them are complete. As long as `.kafkafmt-salvage` exists, kafkafmt
-refuses to read the output directory.
+All files are written to `.kafkafmt-salvage` below the output directory. When all of them are
+complete, they are synced together, and then moved to the output directory. As long as
+`.kafkafmt-salvage` exists, kafkafmt refuses to read the output directory. So no file needs to be
+synced before the others are complete.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..format.checkpoints import (
     offset_checkpoint_text,
     read_meta_properties,
 )
+from ..format.syncing import sync_tree
 from ..reading.discovery import INCOMPLETE
 from ..reading.partition_dir import PartitionDir
 from .salvage_copy import OWNER, Salvaged, copy_file
@@ -83,6 +85,8 @@ def finish_directory(
 ) -> list[str]:
     """Write the files of a log directory after its partitions are complete, and return messages.
 
+    The files are not synced.
+
     Parameters
     ----------
     output : Path
@@ -105,7 +109,7 @@ def finish_directory(
     for name in OFFSET_CHECKPOINTS:
         offsets = {(p.topic, p.partition): p.offsets[name] for p in made if name in p.offsets}
         known = files.narrowed(mode, *(root / name for root in sources))
-        files.write_new(output / name, offset_checkpoint_text(offsets).encode(), known | OWNER)
+        files.write_new(output / name, offset_checkpoint_text(offsets).encode(), known | OWNER, synced=False)
     identity = None
     for root in sources:
         source = root / META_PROPERTIES
@@ -127,10 +131,9 @@ def finish_directory(
         messages.append(f"{output}: has no {META_PROPERTIES}; a broker needs one (`kafka-storage.sh format` writes it)")
     elif identity / BOOTSTRAP not in foreign and files.file_size(identity / BOOTSTRAP) is not None:
         _copy(identity / BOOTSTRAP, output / BOOTSTRAP)
-    files.write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER)
+    files.write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER, synced=False)
     if identity is not None:
         _copy(identity / META_PROPERTIES, output / META_PROPERTIES)
-    files.sync_directory(output)
     return messages
 
 
@@ -215,7 +218,11 @@ class Output:
             self._lock = -1
 
     def publish(self, made: Iterable[Salvaged]) -> None:
-        """Move all files to the target directory, each partition by one rename, and `meta.properties` last."""
+        """Sync all files, and move them to the target.
+
+        A partition is moved by one rename. `meta.properties` is moved last.
+        """
+        sync_tree(self.work, self._lock)
         partitions = {m.path.name: m for m in made}
         mode = ALL_FILE_BITS
         for partition in partitions.values():

@@ -12,7 +12,7 @@ import numpy as np
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BatchTable, last_offsets
+from ...types import BatchTable, IntArray, last_offsets
 from ..reading.models import Damage
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import MAX_SEGMENT_BYTES
@@ -33,17 +33,43 @@ class Restored(NamedTuple):
 
 
 Items = list[Piece | Restored]
+NO_HOLE = np.iinfo(np.int64).max
 
 
-def around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
-    """Return the parts of `piece` that are outside all `holes`.
+def pieces_of(spans: IntArray) -> list[Piece]:
+    """Return spans of the source file as objects."""
+    return [Piece(start, end) for start, end in spans.tolist()]
 
-    `holes` is a sorted list of (start, end) file positions.
+
+def spans_of(pieces: Sequence[Piece]) -> IntArray:
+    """Return pieces as an array with two columns: start and end positions in the file, in bytes."""
+    return np.array(pieces, np.int64).reshape(-1, 2)
+
+
+def outside(holes: IntArray, spans: IntArray) -> IntArray:
+    """Return the parts of `spans` that are outside all `holes`.
+
+    Both are arrays with two columns: start and end positions in the file, in bytes. The holes are
+    sorted.
     """
+    starts, ends = spans.T
+    following = np.searchsorted(holes[:, 0], starts)
+    whole = (starts < ends) & (np.concatenate((holes[:, 0], [NO_HOLE]))[following] >= ends)
+    if whole.all():
+        return spans
+    pairs: list[tuple[int, int]] = list(map(tuple, holes.tolist()))
+    parts, begin = [spans[:0]], 0
+    for i in np.flatnonzero(~whole).tolist():
+        cut = _around(pairs, Piece(*spans[i].tolist()))
+        parts += [spans[begin:i], np.array(cut, np.int64).reshape(-1, 2)]
+        begin = i + 1
+    return np.concatenate([*parts, spans[begin:]])
+
+
+def _around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
+    """Return the parts of `piece` that are outside all `holes`."""
     start, end = piece
     first = bisect_left(holes, (start, 0))
-    if start < end and (first == len(holes) or holes[first][0] >= end):
-        return [piece]
     parts = []
     for i in range(first, len(holes)):
         a, b = holes[i]
@@ -235,6 +261,33 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
             part.append(item)
         size += length
     yield base, part
+
+
+def divide(
+    walker: Walker, spans: IntArray, markers: Sequence[Restored], base: int, highest: int
+) -> Iterator[tuple[int, list[IntArray | Restored]]]:
+    """Divide the bytes to copy into segments that an index can hold, and add the restored markers.
+
+    Yield the base offset of each segment, and arrays of spans and markers in the order in which
+    they are written. Usually there is only one segment with one array. The parameters are those of
+    `insert` and `split`.
+    """
+    size = int((spans[:, 1] - spans[:, 0]).sum())
+    if not markers and size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
+        yield base, [spans]
+        return
+    pieces = pieces_of(spans)
+    items: Items = insert(walker, pieces, markers) if markers else [*pieces]
+    for part_base, part in split(walker, items, base, highest):
+        together: list[IntArray | Restored] = []
+        adjacent: list[Piece] = []
+        for item in part:
+            if isinstance(item, Piece):
+                adjacent.append(item)
+            else:
+                together += [spans_of(adjacent), item] if adjacent else [item]
+                adjacent = []
+        yield part_base, [*together, spans_of(adjacent)] if adjacent else together
 
 
 def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:

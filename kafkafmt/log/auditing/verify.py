@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -15,14 +15,17 @@ from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...types import BATCH_DTYPE
 from ..format.files import FileView
+from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage, Finding
 from ..reading.offset_interval import OffsetInterval
 from ..reading.part import Part
-from ..reading.partition import OnDamage, PartitionLog
+from ..reading.partition import BatchDamage, OnDamage, PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
+from ..reading.parts import UNKNOWN_COUNT, RunColumns
 from ..reading.parts import Run as Extent
 from ..reading.plan import SegmentPlan
 from ..reading.read_limits import ReadLimits
+from ..reading.rows import Joined
 from .audit import PartitionAudit
 from .reports import PartitionReport, VerifyReport
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
@@ -133,8 +136,8 @@ def verify_partition(
         The partition cannot be read.
     """
     low = log.log_start_offset
-    damaged: list[Damage] = []
-    findings = [Finding(*problem) for problem in log.directory.problems]
+    damaged: list[tuple[str, Sequence[Damage]]] = []
+    findings: list[Sequence[Finding]] = [[Finding(*problem) for problem in log.directory.problems]]
     audit = None if shallow else PartitionAudit(log)
     first_pass = VerifyPass(log, audit)
     records = 0
@@ -143,39 +146,37 @@ def verify_partition(
             audit.open(segment)
         first_pass.begin(segment)
         plan = log.plan(segment, first_pass.see)
-        findings += plan.findings
-        damaged += plan.damaged
-        deep: list[Damage] = []
+        findings.append(plan.findings)
+        deep = BatchDamage()
         complete, audited = first_pass.is_complete(plan), False
-        if plan.extents:
+        if plan.first_offset is not None:
             if shallow:
                 records += _count_headers(log, plan, low, deep)
             elif complete:
                 records += first_pass.records
-            elif audit is not None and low <= plan.extents[0].first_offset:
+            elif audit is not None and low <= plan.first_offset:
                 audited = True
                 records += _count_records(log, plan, low, deep, partial(_add_to_audit, audit, segment))
             else:
                 records += _count_records(log, plan, low, deep)
-        planned = set(map(id, plan.damaged))
-        damaged += [d for d in deep if id(d) not in planned]
+        damaged.append((segment.name, _by_position(plan.damaged, deep.found)))
         if audit:
-            if not complete and not audited and plan.extents:
-                start, end = plan.extents[0].first_offset, plan.extents[-1].last_offset + 1
-                for part in log.parts(start, end, lambda _: None, grouped=True):
+            if not complete and not audited and plan.first_offset is not None:
+                end = plan.next_offset or 0
+                for part in log.parts(plan.first_offset, end, lambda _: None, grouped=True):
                     _add_to_audit(audit, segment, part)
             audit.close(plan)
         if progress is not None:
             progress(plan.size)
     first_pass.finish()
-    findings += _segment_gaps(log) + (audit.findings() if audit else [])
+    found = _segment_gaps(log) + (audit.findings() if audit else [])
     for doubt in log.transactions.doubts:
         whose = f"the transaction of producer {doubt.producer_id} that began at offset {doubt.first_offset}"
         message = f"{doubt.hidden_by} may hide how {whose} ended"
-        findings.append(Finding(doubt.file, "transaction_in_doubt", message))
-    findings += audit.read_committed_findings() if audit else []
-    damaged.sort(key=attrgetter("file", "position"))
-    lost = _lost_records(damaged, low)
+        found.append(Finding(doubt.file, "transaction_in_doubt", message))
+    found += audit.read_committed_findings() if audit else []
+    spans = Joined(part for _, part in sorted(damaged, key=itemgetter(0)))
+    lost = _lost_records(spans, low)
     return PartitionReport(
         topic=log.topic,
         partition=log.partition,
@@ -188,8 +189,8 @@ def verify_partition(
         log_start_offset=low,
         next_offset=log.next_offset,
         last_stable_offset=log.transactions.last_stable_offset,
-        damaged=tuple(damaged),
-        findings=tuple(findings),
+        damaged=spans,
+        findings=Joined([*findings, found]),
     )
 
 
@@ -213,33 +214,42 @@ def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> No
     audit.add(segment, part.position, part.buffer, part.table)
 
 
+def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Damage]:
+    """Return the damage of one segment, sorted by position.
+
+    `planned` is the damage of its plan, and `deep` is the damage that was found later.
+    """
+    position = DamageColumns.of(planned).position
+    if not deep and bool((position[1:] >= position[:-1]).all()):
+        return planned
+    return sorted([*planned, *deep], key=attrgetter("position"))
+
+
 def _count_records(
-    log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage], see: Callable[[Part], None] | None = None
+    log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, see: Callable[[Part], None] | None = None
 ) -> int:
     """Decode the records of a segment, and return the number of data records that can be delivered.
 
     Records at offsets below `low` are not counted. `see` is called with each part that is read.
     """
-    interval = OffsetInterval(max(low, plan.extents[0].first_offset), plan.extents[-1].last_offset + 1)
-    chunks = log.chunks(interval=interval, on_damage=deep.append, see=see)
+    interval = OffsetInterval(max(low, plan.first_offset or 0), plan.next_offset or 0)
+    chunks = log.chunks(interval=interval, on_damage=deep, see=see)
     return sum(c.columns.rows for c in chunks)
 
 
-def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: list[Damage]) -> int:
+def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage) -> int:
     """Count the data records of a segment, starting at offset `low`.
 
     The number is computed from the batch headers, and only the batch that contains `low` is
     decoded. A segment with wrapper messages is decoded completely, because their headers do not
     contain the number of records.
     """
-    if any(extent.records is None for extent in plan.extents):
+    runs = RunColumns.of(plan.extents)
+    if (runs.records == UNKNOWN_COUNT).any():
         return _count_records(log, plan, low, deep)
-    total = 0
-    for extent in plan.extents:
-        if extent.first_offset >= low:
-            total += extent.records or 0
-        elif extent.last_offset >= low:
-            total += count_from(log, extent, low, deep.append)[0]
+    total = int(runs.records[runs.first >= low].sum())
+    for i in np.flatnonzero((runs.first < low) & (runs.last >= low)).tolist():
+        total += count_from(log, plan.extents[i], low, deep)[0]
     return total
 
 
@@ -261,19 +271,15 @@ def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage)
     return counts[0], counts[1]
 
 
-def _lost_records(damaged: list[Damage], low: int) -> int | None:
+def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
     """Return the number of data records that were lost, from offset `low` onwards.
 
     Return None if the number of lost records is unknown for any damaged span.
     """
-    lost = 0
-    for d in damaged:
-        if d.empty or (d.last_offset is not None and d.last_offset < low):
-            continue
-        if d.records is None or d.first_offset is None or d.first_offset < low:
-            return None
-        lost += d.records
-    return lost
+    spans = DamageColumns.of(damaged)
+    missing = ~spans.empty & (spans.last >= low)
+    first, records = spans.first[missing], spans.records[missing]
+    return None if (records == UNKNOWN_COUNT).any() or (first < low).any() else int(records.sum())
 
 
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
@@ -289,15 +295,16 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
     end: int | None = None
     for segment, following in itertools.pairwise(log.segments):
         plan, next_plan, base = log.plan(segment), log.plan(following), following.base_offset
+        damaged = DamageColumns.of(plan.damaged)
         if plan.next_offset is not None or segment.size == 0:
             end = plan.next_offset if plan.next_offset is not None else segment.base_offset
-        if base is None or base != segment.next_base or any(d.last_offset is None for d in plan.damaged):
+        if base is None or base != segment.next_base or not damaged.known.all():
             end = None
-        elif any(d.last_offset == base - 1 for d in plan.damaged):
+        elif (damaged.last == base - 1).any():
             end = base
         begins = base
-        if next_plan.extents and not next_plan.damaged:
-            begins = next_plan.extents[0].first_offset
+        if next_plan.first_offset is not None and not len(next_plan.damaged):
+            begins = next_plan.first_offset
         if end is not None and begins is not None and end < begins:
             findings.append(Finding(following.name, "segment_gap", f"offsets {end} to {begins - 1} are in no segment"))
     return findings

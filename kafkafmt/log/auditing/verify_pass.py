@@ -19,6 +19,7 @@ from ...types import BATCH_DTYPE, BatchTable, Buffer
 from ..reading.part_builder import TABLE_ROWS
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
+from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
 from ..reading.transactions import TransactionWalk, misses_a_segment, settle
 from .audit import PartitionAudit
@@ -107,14 +108,17 @@ class VerifyPass:
     def is_complete(self, plan: SegmentPlan) -> bool:
         """Return whether `see` was called with exactly the delivered batches, in order of delivery.
 
-        If the result is False, the data that was collected for the segment is discarded.
+        If not, discard the data that was collected for the segment. Damage between the batches does
+        not matter, except for transactions.
         """
+        runs = RunColumns.of(plan.extents)
         if (
             self._readable
-            and not plan.damaged
-            and sum(e.batches for e in plan.extents) == self._batches
-            and len(plan.extents) < 2
+            and int(runs.batches.sum()) == self._batches
+            and bool((runs.position[1:] > runs.position[:-1]).all())
         ):
+            if len(plan.damaged) or len(runs) > 1:  # the walk must learn of damage between the batches
+                self._walk = None
             self._flush()
             self._follow(plan)
             return True
@@ -128,12 +132,12 @@ class VerifyPass:
 
         The marker of a transaction may have been in the missing segment.
         """
-        for extent in plan.extents:
-            if self._before is not None and misses_a_segment(
-                self.log, *self._before, plan.segment, extent.first_offset
-            ):
-                self._walk = None
-            self._before = plan.segment, extent.last_offset + 1
+        first_offset, next_offset = plan.first_offset, plan.next_offset
+        if first_offset is None or next_offset is None:
+            return
+        if self._before is not None and misses_a_segment(self.log, *self._before, plan.segment, first_offset):
+            self._walk = None
+        self._before = plan.segment, next_offset
 
     def finish(self) -> None:
         """Set `log.transactions`, if `see` was called with every batch."""

@@ -61,20 +61,36 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
     return raw[start : start + size]
 
 
-def _open(path: str | os.PathLike[str]) -> int:
-    """Open a regular file for reading and return its descriptor.
+def _open(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
+    """Open a regular file for reading. Return its descriptor and its status.
 
     A pipe or a device is treated as a missing file, because opening or reading it can block
     forever.
     """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         raise FileNotFoundError(errno.ENOENT, "not a regular file", os.fspath(path))
-    return handle
+    return handle, status
+
+
+def _read_whole(path: Location, limit: int) -> tuple[int, bytes]:
+    """Return the size of a file and its content, but at most its first `limit` bytes."""
+    if isinstance(path, UrlPath):
+        with FileView(path) as view:
+            return view.size, view.read(0, min(view.size, limit))
+    handle, status = _open(path)
+    try:
+        data, left = [], min(status.st_size, limit)
+        while left > 0 and (part := os.read(handle, left)):
+            data.append(part)
+            left -= len(part)
+        return status.st_size, b"".join(data)
+    finally:
+        os.close(handle)
 
 
 class FileView:
@@ -92,6 +108,8 @@ class FileView:
     ----------
     size : int
         Length of the file in bytes when it was opened.
+    status : os.stat_result
+        Status of the file when it was opened.
     bytes_read, reads : int
         Number of bytes that have been read, and number of read calls. Access through `data` is not
         counted.
@@ -121,8 +139,8 @@ class FileView:
             self._count_requests(self._remote)
             return
         self.path = Path(path)
-        self._fd = _open(path)
-        self.size = os.fstat(self._fd).st_size
+        self._fd, status = _open(path)
+        self.size = status.st_size
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
 
@@ -273,9 +291,9 @@ def _read_and_write(source: int, target: int, start: int, count: int) -> int:
     return len(data)
 
 
-def write_all(target: int, data: bytes) -> None:
+def write_all(target: int, data: Buffer) -> None:
     """Write all bytes of `data` at the current position of the file descriptor `target`."""
-    rest = memoryview(data)
+    rest = byte_view(data)
     while rest:
         rest = rest[os.write(target, rest) :]
 
@@ -375,12 +393,16 @@ def create(path: Path, mode: int = NEW_FILE) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
-def write_new(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Create a file with the content `data`, and sync it. Raise FileExistsError if the path exists."""
+def write_new(path: Path, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
+    """Create a file with the content `data`. Raise FileExistsError if the path exists.
+
+    If `synced` is True, the file is synced. Otherwise, the caller must sync it, as `sync_tree` does.
+    """
     target = create(path, mode)
     try:
         write_all(target, data)
-        os.fsync(target)
+        if synced:
+            os.fsync(target)
     finally:
         os.close(target)
 
@@ -510,9 +532,7 @@ def read_text(path: Location) -> str | None:
     MAX_TEXT_LINES.
     """
     try:
-        with FileView(path) as view:
-            size = view.size
-            data = view.read(0, size) if size <= MAX_TEXT_BYTES else b""
+        size, data = _read_whole(path, MAX_TEXT_BYTES)
     except FileNotFoundError:
         return None
     except IsADirectoryError:
@@ -531,7 +551,6 @@ def read_bytes(path: Location) -> bytes | None:
     Return None if the path does not exist or is a directory.
     """
     try:
-        with FileView(path) as view:
-            return view.read(0, min(view.size, MAX_INDEX_BYTES))
+        return _read_whole(path, MAX_INDEX_BYTES)[1]
     except (FileNotFoundError, IsADirectoryError):
         return None

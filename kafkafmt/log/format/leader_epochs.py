@@ -37,9 +37,10 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
-    rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
-    if not len(rows):
+    known = (table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)
+    if not known.any():
         return []
+    rows = table if known.all() else table[known]
     starts = np.concatenate(([0], np.flatnonzero(rows["leader_epoch"][1:] != rows["leader_epoch"][:-1]) + 1))
     ends = np.concatenate((starts[1:], [len(rows)])) - 1
     lasts = last_offsets(rows[ends])

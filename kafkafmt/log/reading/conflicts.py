@@ -50,6 +50,8 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     far = (runs.first > before) & (distance > MAX_RELATIVE_OFFSET + 1)
     if not lower:
         far[:1] = False
+    if not far.any():  # the usual case
+        return far
     adrift: npt.NDArray[np.bool_] = far & (runs.batches == 1) & parts.after_bad()
     return adrift
 

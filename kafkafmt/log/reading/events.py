@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...types import IntArray
+from .damaged_spans import DamageColumns
 from .models import Damage
-from .parts import Run
+from .parts import Extents, Run, RunColumns
 from .plan import SegmentPlan
-
-Event = TypeVar("Event", Run, Damage)
 
 
 class Events:
@@ -26,14 +24,20 @@ class Events:
         spans. A damaged span with the same offset as an extent counts as before it.
     """
 
-    extents: list[Run]
-    damaged: list[Damage]
+    extents: Extents
+    damaged: Sequence[Damage]
 
     def __init__(self, plan: SegmentPlan, start: int, end: int) -> None:
         self.plan = plan
-        self.extents, offsets = _select(plan.extents, start, end)
-        self.damaged, damage_offsets = _select(plan.damaged, start, end)
-        self.damage_before: list[int] = np.searchsorted(damage_offsets, offsets, "right").tolist()
+        runs, damaged = RunColumns.of(plan.extents), DamageColumns.of(plan.damaged)
+        rows = _selected(runs.first, runs.last, start, end)
+        self.extents = Extents(runs) if rows is None else Extents(runs.at(rows))
+        offsets = damaged.first
+        self.damaged, rows = plan.damaged, _selected(offsets, damaged.last, start, end)
+        if rows is not None:
+            offsets = offsets[rows]
+            self.damaged = _at(plan.damaged, rows.tolist())
+        self.damage_before: list[int] = np.searchsorted(offsets, self.extents.columns.first, "right").tolist()
         self.damage_before.append(len(self.damaged))
 
     def __iter__(self) -> Iterator[Run | Damage]:
@@ -45,20 +49,26 @@ class Events:
         yield from self.damaged[at:]
 
 
-def _select(events: list[Event], start: int, end: int) -> tuple[list[Event], IntArray]:
-    """Return the extents or damaged spans that overlap the offsets [start, end), and their first offsets."""
-    first = np.array([e.first_offset or 0 for e in events], np.int64)
-    last = np.array([MAX_OFFSET if e.last_offset is None else e.last_offset for e in events], np.int64)
-    keep = np.full(len(events), start <= MAX_OFFSET)
+def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
+    """Return the given rows of a sequence of damaged spans."""
+    if rows and rows == list(range(rows[0], rows[0] + len(rows))):
+        return damaged[rows[0] : rows[-1] + 1]
+    spans = list(damaged)
+    return [spans[i] for i in rows]
+
+
+def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray | None:
+    """Return the rows that overlap the offsets [start, end), in offset order.
+
+    Return None if these are all rows, in the given order.
+    """
+    keep = np.full(len(first), start <= MAX_OFFSET)
     if start <= MAX_OFFSET:
         keep &= np.maximum(first, last) >= start
     if end <= MAX_OFFSET:
         keep &= first < end
     if (first[1:] < first[:-1]).any():
         order = np.argsort(first, kind="stable")
-        order = order[keep[order]]
-    elif keep.all():
-        return events, first
-    else:
-        order = np.flatnonzero(keep)
-    return [events[i] for i in order.tolist()], first[order]
+        rows: IntArray = order[keep[order]]
+        return rows
+    return None if keep.all() else np.flatnonzero(keep)

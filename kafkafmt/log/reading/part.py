@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -119,9 +118,8 @@ class GroupReader:
         self._extents = extents = events.extents
         self._buffer = aligned_buffer(min(GROUP_BYTES, max(walker.view.size, 1)))
         self._rows = np.zeros(TABLE_ROWS, BATCH_DTYPE)
-        self._columns = np.empty((len(extents), 4), np.int64)
-        for i, name in enumerate(("position", "end", "batches", "last_offset")):
-            self._columns[:, i] = list(map(attrgetter(name), extents))
+        runs = extents.columns
+        self._columns = np.stack((runs.position, runs.end, runs.batches, runs.last), axis=1)
         self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
 
     def read(self, k: int) -> Part | None:

@@ -41,7 +41,7 @@ class PartBuilder:
         self._count = 0
         self._rows = np.empty(rows, BATCH_DTYPE)
         self._firsts = np.empty(rows, np.int64)
-        self._bads = BadColumns.empty()
+        self._bads = BadColumns()
         """Damaged spans that were added since the last call of `_take`."""
         self._bad_rows: list[int] = []
         """For each damaged span in `_bads`, the number of collected batches before the span."""
@@ -49,7 +49,7 @@ class PartBuilder:
         self._first_message = ""
         self._runs: list[RunColumns] = []
         self._run_at: list[IntArray] = []
-        self._all_bads = BadColumns.empty()
+        self._all_bads = BadColumns()
         self._bad_at: list[IntArray] = []
         self._parts = 0
 
@@ -128,8 +128,10 @@ class PartBuilder:
         if not len(spans):
             return
         at = spans[:, 2] + n
-        borders = np.flatnonzero(np.diff(at, prepend=-1, append=-1))
-        longest = int(np.diff(borders).max())
+        borders, longest = np.array([0, 1]), 1
+        if len(spans) > 1:
+            borders = np.concatenate(([0], np.flatnonzero(at[1:] != at[:-1]) + 1, [len(at)]))
+            longest = int((borders[1:] - borders[:-1]).max())
         if not self._follows(int(at[0]), int(spans[0, 0])):
             self._consecutive = 0
         if self._consecutive + longest <= SINGLE_SPANS:
@@ -201,15 +203,14 @@ class PartBuilder:
             self.stats.add(rows)
             starts, runs = columns_of(rows, firsts, self.cut_gaps, self._cut_at, at)
             if self._runs and not len(at[:1][at[:1] == 0]) and self._continue_last(runs):
-                starts = starts[1:]
-                runs = RunColumns(*(column[1:] for column in vars(runs).values()))
+                starts, runs = starts[1:], runs.at(slice(1, None))
             if len(runs):
                 self._runs.append(runs)
                 self._run_at.append(np.arange(len(runs)) + np.searchsorted(at, starts, "right") + self._parts)
         if len(bads):
             self._bad_at.append(np.arange(len(bads)) + np.searchsorted(starts, at) + self._parts)
             self._all_bads.extend(bads)
-            self._bads, self._bad_rows = BadColumns.empty(), []
+            self._bads, self._bad_rows = BadColumns(), []
         self._parts += len(starts) + len(at)
         self._count = 0
 
@@ -237,8 +238,10 @@ class PartBuilder:
         self._take()
         none = np.empty(0, np.int64)
         empty = RunColumns(none, none, none, none, none, none, none.astype(bool))
-        columns = [vars(runs).values() for runs in self._runs or [empty]]
-        runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
+        runs = self._runs[0] if self._runs else empty
+        if len(self._runs) > 1:
+            columns = [vars(runs).values() for runs in self._runs]
+            runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
         run_at, bad_at = np.concatenate([none, *self._run_at]), np.concatenate([none, *self._bad_at])
         return Parts(runs, self._all_bads, run_at, bad_at)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,27 @@ from .single_pass import SinglePass, UnconfirmedError, add_run
 from .transactions import Transactions, find_transactions
 
 OnDamage = Callable[[Damage], None]
+
+
+class BatchDamage:
+    """Passed as `on_damage` by callers that have the plan: collects only damage that the plan does not contain.
+
+    This is damage inside batches whose CRC matches, and damage since the plan was made.
+
+    Attributes
+    ----------
+    found : list of Damage
+        The damaged spans.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Damage] = []
+
+    def __call__(self, damage: Damage) -> None:
+        """Add a damaged span."""
+        self.found.append(damage)
+
+
 FEW_EXTENTS = 4
 """If a segment has more extents than this, its small extents are read in groups."""
 
@@ -186,11 +207,14 @@ class PartitionLog(PlannedLog):
             self.skip_missing(segment)
             return None
         reading = SinglePass(view, segment, stretch, self.max_batch_bytes, self.directory.cleaned)
-        confirmed = self.confirmed.setdefault(segment.name, SegmentPlan(segment, view.size, [], [], []))
+        delivered: list[Run] = []
+        known = self.confirmed.setdefault(segment.name, SegmentPlan(segment, view.size, delivered, [], []))
+        if known.extents is not delivered:  # another pass has delivered batches of the segment
+            known.extents = delivered = list(known.extents)
         try:
             for part in reading.parts(start, end):
                 yield part
-                add_run(confirmed.extents, part.extent)
+                add_run(delivered, part.extent)
         finally:
             self._close(view)
         if reading.complete:
@@ -283,9 +307,11 @@ class PartitionLog(PlannedLog):
                 plan.segment, f"it has {batches} batches up to offset {before}, but {extent.batches} were planned"
             )
 
-    def _damage_of(self, damaged: list[Damage], on_damage: OnDamage | None) -> None:
-        for damage in damaged:
-            self.damage(damage, on_damage)
+    def _damage_of(self, damaged: Sequence[Damage], on_damage: OnDamage | None) -> None:
+        """Report the damage of a plan."""
+        if len(damaged) and not isinstance(on_damage, BatchDamage):
+            for damage in damaged:
+                self.damage(damage, on_damage)
 
     def _close(self, view: FileView) -> None:
         self.bytes_read += view.bytes_read

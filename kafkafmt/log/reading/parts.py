@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ...constants import MAGIC_V2
 from ...errors import ChecksumError, StructureError, TruncatedError, UnsupportedError
 from ...types import IntArray
+from .rows import Rows
 
 CRC_UNKNOWN = -1
 """Value of `BadColumns.magic` if the error message cannot contain the CRCs."""
@@ -94,8 +95,24 @@ class RunColumns:
     records: IntArray
     dense: npt.NDArray[np.bool_]
 
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> RunColumns:
+        """Return the columns of a sequence of runs. If it is an `Extents`, nothing is copied."""
+        if isinstance(runs, Extents):
+            return runs.columns
+        names = ("position", "end", "first_offset", "last_offset", "batches")
+        position, end, first, last, batches = (
+            np.array([getattr(run, name) for run in runs], np.int64) for name in names
+        )
+        records = np.array([UNKNOWN_COUNT if run.records is None else run.records for run in runs], np.int64)
+        return cls(position, end, first, last, batches, records, np.array([run.dense for run in runs], bool))
+
     def __len__(self) -> int:
         return len(self.position)
+
+    def at(self, rows: IntArray | slice) -> RunColumns:
+        """Return the given rows."""
+        return RunColumns(*(column[rows] for column in vars(self).values()))
 
     def objects(self) -> list[Run]:
         """Return a `Run` for each row."""
@@ -106,95 +123,157 @@ class RunColumns:
         return list(map(Run, *(c.tolist() for c in columns), records, self.dense.tolist()))
 
 
-@dataclass
+class Extents(Rows[Run]):
+    """Runs as a sequence that builds a `Run` only when it is used.
+
+    Attributes
+    ----------
+    columns : RunColumns
+        The runs as columns.
+    """
+
+    def __init__(self, columns: RunColumns) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def _build(self, start: int, stop: int) -> list[Run]:
+        if stop - start == 1:  # half of the time that `objects` takes
+            c, i = self.columns, start
+            records = int(c.records[i])
+            known = None if records == UNKNOWN_COUNT else records
+            numbers = int(c.position[i]), int(c.end[i]), int(c.first[i]), int(c.last[i]), int(c.batches[i])
+            return [Run(*numbers, known, bool(c.dense[i]))]
+        return self.columns.at(slice(start, stop)).objects()
+
+    def _sliced(self, start: int, stop: int) -> Extents:
+        return Extents(self.columns.at(slice(start, stop)))
+
+
 class BadColumns:
     """Damaged spans as columns.
 
     Attributes
     ----------
-    position, end, records : list of int
-        Position and end of each span in bytes, and its number of records, -1 if unknown.
-    magic, crc, stored : list of int
+    position, end, records : array of int64
+        Position and end of each span in bytes, and its number of records, which is -1 if it is not
+        known.
+    magic, crc, stored : array of int64
         Magic, computed CRC and crc field of each batch whose CRC does not match. For other
         problems, the columns `problem`, `actual` and `stored` of `core.scan_damaged`.
     problems : dict of int to tuple of str
         Error code and message of each span with another kind of error, by the row of the span.
     """
 
-    position: list[int]
-    end: list[int]
-    records: list[int]
-    magic: list[int]
-    crc: list[int]
-    stored: list[int]
-    problems: dict[int, tuple[str, str]]
-
-    @classmethod
-    def empty(cls) -> BadColumns:
-        """Return columns without rows."""
-        return cls([], [], [], [], [], [], {})
+    def __init__(self) -> None:
+        self._count = 0
+        self._rows = np.empty((0, 6), np.int64)
+        self.problems: dict[int, tuple[str, str]] = {}
 
     def __len__(self) -> int:
-        return len(self.position)
+        return self._count
+
+    @property
+    def position(self) -> IntArray:
+        """Position of each span, in bytes."""
+        return self._rows[: self._count, 0]
+
+    @property
+    def end(self) -> IntArray:
+        """Position after each span, in bytes."""
+        return self._rows[: self._count, 1]
+
+    @property
+    def magic(self) -> IntArray:
+        """Magic of each batch, or the number of the problem."""
+        return self._rows[: self._count, 2]
+
+    @property
+    def crc(self) -> IntArray:
+        """CRC of each batch."""
+        return self._rows[: self._count, 3]
+
+    @property
+    def stored(self) -> IntArray:
+        """The crc field of each batch."""
+        return self._rows[: self._count, 4]
+
+    @property
+    def records(self) -> IntArray:
+        """Number of records in each span, or -1."""
+        return self._rows[: self._count, 5]
+
+    def _append(self, rows: IntArray) -> None:
+        n = self._count + len(rows)
+        if n > len(self._rows):
+            larger = np.empty((max(2 * n, 16), 6), np.int64)
+            larger[: self._count] = self._rows[: self._count]
+            self._rows = larger
+        self._rows[self._count : n] = rows
+        self._count = n
 
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
         """Append a damaged span with any kind of error."""
-        self.problems[len(self.position)] = code, message
-        self.position.append(position)
-        self.end.append(end)
-        self.records.append(UNKNOWN_COUNT if records is None else records)
-        self.magic.append(CRC_UNKNOWN)
-        self.crc.append(0)
-        self.stored.append(0)
+        self.problems[self._count] = code, message
+        known = UNKNOWN_COUNT if records is None else records
+        self._append(np.array([(position, end, CRC_UNKNOWN, 0, 0, known)], np.int64))
 
     def add_spans(self, spans: IntArray) -> None:
         """Append damaged spans.
 
         `spans` contains rows from `core.scan_damaged`, with file positions.
         """
-        position, end, _, magic, crc, stored, _, records = spans.T.tolist()
-        self.position += position
-        self.end += end
-        self.records += records
-        self.magic += magic
-        self.crc += crc
-        self.stored += stored
+        self._append(spans[:, [0, 1, 3, 4, 5, 7]])
 
     def extend(self, other: BadColumns) -> None:
         """Append all damaged spans of `other`."""
-        n = len(self)
-        self.problems.update((n + i, problem) for i, problem in other.problems.items())
-        for name in ("position", "end", "records", "magic", "crc", "stored"):
-            getattr(self, name).extend(getattr(other, name))
+        self.problems.update((self._count + i, problem) for i, problem in other.problems.items())
+        self._append(other._rows[: len(other)])
 
     def code(self, i: int) -> str:
-        """Return the error code of the span in row `i`."""
-        return self.problems[i][0] if i in self.problems else _code(self.magic[i])
+        """Return the error code for a span, by its index."""
+        return self.problems[i][0] if i in self.problems else _code(int(self.magic[i]))
 
     def message(self, i: int) -> str:
         """Return the error message of the span in row `i`."""
         problem = self.problems.get(i)
-        return problem_message(self.magic[i], self.crc[i], self.stored[i]) if problem is None else problem[1]
+        return problem_message(*self._rows[i, 2:5].tolist()) if problem is None else problem[1]
 
-    def codes(self) -> list[str]:
-        """Return the error codes of all spans."""
-        codes = [ChecksumError.code] * len(self)
-        if min(self.magic, default=0) < CRC_UNKNOWN:
-            codes = [PROBLEM_CODES.get(magic, ChecksumError.code) for magic in self.magic]
-        for i, (code, _) in self.problems.items():
-            codes[i] = code
+    def codes(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return the error codes of the spans with the indexes [start, stop)."""
+        magic = self.magic[start:stop]
+        codes = [ChecksumError.code] * len(magic)
+        if len(magic) and int(magic.min()) < CRC_UNKNOWN:
+            codes = list(map(_code, magic.tolist()))
+        for i, (code, _) in self._problems_in(start, start + len(magic)):
+            codes[i - start] = code
         return codes
 
-    def messages(self) -> list[str]:
-        """Return the error messages of all spans."""
-        messages = list(map(problem_message, self.magic, self.crc, self.stored))
-        for i, (_, message) in self.problems.items():
-            messages[i] = message
+    def messages(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return the error messages of the spans with the indexes [start, stop)."""
+        magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
+        if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:  # the usual case, in half of the time
+            messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
+        else:
+            messages = list(map(problem_message, magic.tolist(), crc.tolist(), stored.tolist()))
+        for i, (_, message) in self._problems_in(start, start + len(magic)):
+            messages[i - start] = message
         return messages
 
-    def counts(self) -> list[int | None]:
-        """Return the number of records of each span, with None for an unknown number."""
-        return [None if n == UNKNOWN_COUNT else n for n in self.records]
+    def _problems_in(self, start: int, stop: int) -> Iterator[tuple[int, tuple[str, str]]]:
+        """Yield the items of `problems` with a row in [start, stop)."""
+        if len(self.problems) <= stop - start:
+            yield from (item for item in self.problems.items() if start <= item[0] < stop)
+        else:
+            yield from ((i, self.problems[i]) for i in range(start, stop) if i in self.problems)
+
+    def counts(self, start: int = 0, stop: int | None = None) -> list[int | None]:
+        """Return the number of records of the spans [start, stop), or None for a number that is not known."""
+        return [None if n == UNKNOWN_COUNT else n for n in self.records[start:stop].tolist()]
+
+
+_CRC32C_MESSAGE = "CRC-32C is {:#010x}, the crc field says {:#010x}".format
 
 
 def _code(magic: int) -> str:
@@ -260,7 +339,6 @@ class Parts:
     def bad(self, b: int) -> Bad:
         """Return damaged span number `b` of the segment."""
         bads = self.bads
-        records = bads.records[b]
-        return Bad(
-            bads.position[b], bads.end[b], bads.code(b), bads.message(b), None if records == UNKNOWN_COUNT else records
-        )
+        records = int(bads.records[b])
+        known = None if records == UNKNOWN_COUNT else records
+        return Bad(int(bads.position[b]), int(bads.end[b]), bads.code(b), bads.message(b), known)

@@ -22,7 +22,7 @@ from .index_ranges import Stretch, last_border
 from .missing import check_retention
 from .models import Damage
 from .partition_dir import PartitionDir, SegmentFile
-from .parts import Run
+from .parts import Run, RunColumns
 from .plan import SegmentPlan, plan_segment
 from .ranges import reach, sound_runs
 from .read_limits import DEFAULT_LIMITS, ReadLimits
@@ -188,7 +188,7 @@ class PlannedLog:
         The log counts as compacted if the log cleaner's checkpoint contains the partition, or if an
         offset between two batches has no record. All segments may have to be read.
         """
-        return self.directory.cleaned or not all(e.dense for s in self.segments for e in self.plan(s).extents)
+        return self.directory.cleaned or not all(RunColumns.of(self.plan(s).extents).dense.all() for s in self.segments)
 
     @property
     def planned(self) -> int:

@@ -45,10 +45,8 @@ class Stats:
         wrappers = bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any())
         self.records = total(self.records, None if wrappers else int(np.maximum(rows["count"], 0).sum(dtype=np.int64)))
         self.transactional = self.transactional or bool((attributes & TRANSACTIONAL_BIT).any())
-        for codec in np.unique(attributes & CODEC_MASK).tolist():
-            self.codecs |= 1 << codec
-        for magic in np.unique(rows["magic"]).tolist():
-            self.magics |= 1 << magic
+        self.codecs |= int(np.bitwise_or.reduce(1 << (attributes & CODEC_MASK)))
+        self.magics |= int(np.bitwise_or.reduce(1 << rows["magic"]))
         self.max_timestamp = max(self.max_timestamp, int(rows["max_timestamp"].max()))
         starts = rows["base_timestamp"][((attributes & DELETE_HORIZON_BIT) == 0) & (rows["base_timestamp"] >= 0)]
         if len(starts):

@@ -19,7 +19,7 @@ import numpy as np
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET, NO_PRODUCER_ID
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
-from ...types import BatchTable, Buffer, last_offsets
+from ...types import BatchTable, Buffer, IntArray, last_offsets
 from ..format.files import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
@@ -28,6 +28,8 @@ from ..reading.segment_walker import Walker
 
 INDEX_INTERVAL = 4096
 """Default value of Kafka's setting ``index.interval.bytes``."""
+FEW_BATCHES = 64
+"""Tables with fewer rows are added row by row."""
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Largest size of a segment's `.log` file.
 
@@ -72,6 +74,29 @@ class SegmentIndexes:
         The positions in `table` are relative to a buffer, and `position` is the file position of
         this buffer.
         """
+        if len(table) < FEW_BATCHES:
+            self._add_few(table, position)
+            return
+        starts, lasts = table["position"] + position, last_offsets(table)
+        largest = np.maximum.accumulate(np.maximum(table["max_timestamp"], self.largest_timestamp))
+        rises = largest > np.concatenate(([self.largest_timestamp], largest[:-1]))
+        begins = np.maximum.accumulate(np.where(rises, np.arange(len(table)), -1))
+        n = 0
+        while (n := int(np.searchsorted(starts, self._indexed_at + self.interval, "right"))) < len(table):
+            self._indexed_at = int(starts[n])
+            self._offsets.append((int(lasts[n]), self._indexed_at))
+            self.offset_entries += 1
+            self._reach(int(largest[n]), lasts, int(begins[n]))
+            self.close()
+        self._reach(int(largest[-1]), lasts, int(begins[-1]))
+
+    def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
+        """Note the largest timestamp so far. It is that of `row`, or that of an earlier table if `row` is -1."""
+        if row >= 0:
+            self.largest_timestamp, self._largest_at = largest, int(lasts[row])
+
+    def _add_few(self, table: BatchTable, position: int) -> None:
+        """Add batches one by one, which takes less time if there are only a few of them."""
         names = ("position", "base_offset", "last_offset_delta", "max_timestamp")
         for start, first, delta, timestamp in zip(*(table[name].tolist() for name in names), strict=True):
             last = first + delta if delta > 0 else first

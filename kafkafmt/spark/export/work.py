@@ -74,12 +74,13 @@ class Work:
         Raise OSError if tasks have delivered offsets of one segment twice.
         """
         plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
+        extents = {name: list(plan.extents) for name, plan in plans.items()}
         for confirmed in (plan for manifest in self.manifests for plan in manifest.plans):
             plan = plans[confirmed.segment.name]
             plan.size = max(plan.size, confirmed.size)
-            plan.extents += confirmed.extents
-        for plan in plans.values():
-            plan.extents.sort(key=lambda e: e.first_offset)
+            extents[confirmed.segment.name] += confirmed.extents
+        for name, plan in plans.items():
+            plan.extents = sorted(extents[name], key=lambda e: e.first_offset)
             for before, after in itertools.pairwise(plan.extents):
                 if after.first_offset <= before.last_offset:
                     raise OSError(f"{plan.segment.path}: two tasks delivered offset {after.first_offset}")

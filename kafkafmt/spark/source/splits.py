@@ -7,7 +7,7 @@ valid batches in its plan instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...constants import NO_END
@@ -53,8 +53,8 @@ class Piece:
         return self.directory.segments[0]
 
     @property
-    def extents(self) -> list[Run]:
-        """The extents of the plan. The list is empty if there is no plan."""
+    def extents(self) -> Sequence[Run]:
+        """The extents of the plan. Empty if there is no plan."""
         return [] if self.plan is None else self.plan.extents
 
     @property

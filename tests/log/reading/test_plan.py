@@ -7,8 +7,8 @@ import pytest
 from building import simple_batch
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.reading import plan
-from kafkafmt.log.reading.parts import Run
+from kafkafmt.log.reading.out_of_place import _Around, _Delivered
+from kafkafmt.log.reading.parts import Run, RunColumns
 
 
 @pytest.fixture
@@ -21,17 +21,17 @@ def runs() -> list[Run]:
 def test_extents_stay_in_offset_order_in_small_blocks(runs: list[Run], first: int) -> None:
     rest = random.Random(7).sample(runs, len(runs))
     kept = sorted(rest[:first], key=lambda run: run.first_offset)
-    around = plan._Around(kept)
+    around = _Around(kept)
     for number, run in enumerate(rest[first:]):
         around.insert(run)
         if number % 500 == 0:
             assert sorted(around.extents, key=lambda r: r.first_offset) == around.extents
     assert around.extents == runs
-    assert max(map(len, around._blocks)) < 2 * plan._Around.BLOCK
+    assert max(map(len, around._blocks)) < 2 * _Around.BLOCK
 
 
 def test_neighbours_are_found_across_blocks(runs: list[Run]) -> None:
-    around = plan._Around(runs[::2])
+    around = _Around(runs[::2])
     for before, piece, after in zip(runs[::2], runs[1::2], runs[2::2], strict=False):
         assert around.before(piece) == (before, after)
     assert around.before(runs[-1]) == (runs[-2], None)
@@ -45,3 +45,14 @@ def test_all_batches_are_delivered_if_each_pair_is_swapped(tmp_path: Path) -> No
     offsets = [record.offset for record in log.records(on_damage=lambda _: None)]
     assert offsets == sorted(offsets)
     assert len(offsets) >= 3996
+
+
+def test_inserted_runs_are_merged_with_the_columns_of_the_others(runs: list[Run]) -> None:
+    delivered = _Delivered(RunColumns.of(runs[::2]))
+    assert delivered.before(runs[3]) == (runs[2], runs[4])
+    assert not delivered.gap_for(runs[3], 0)
+    for run in runs[1::2]:
+        delivered.insert(run)
+    assert delivered.extents == runs
+    assert delivered.before(runs[3]) == (runs[3], runs[4])
+    assert delivered.before(runs[-1]) == (runs[-1], None)

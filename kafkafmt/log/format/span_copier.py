@@ -1,0 +1,98 @@
+"""Copy many spans of a file into another file with few system calls."""
+
+from __future__ import annotations
+
+import errno
+import os
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._backend import core
+from ...types import IntArray
+from .files import FileView, aligned_buffer, write_all
+
+WINDOW = 1 << 20
+"""Number of bytes that are read at once if small spans are copied."""
+SMALL = 1 << 14
+"""Spans of at most this many bytes are copied together."""
+MOST_SPANS = 8192
+"""Largest number of spans that are copied together."""
+FEWEST_SPANS = 4
+"""If fewer small spans are close to each other, each of them is copied separately."""
+
+
+class SpanCopier:
+    """Copies spans of a file, in a given order.
+
+    Large spans are copied inside the kernel. Small spans that are close to each other are read
+    together, and written together.
+    """
+
+    @cached_property
+    def _read(self) -> npt.NDArray[np.uint8]:
+        return aligned_buffer(WINDOW)
+
+    @cached_property
+    def _written(self) -> npt.NDArray[np.uint8]:
+        return np.empty(WINDOW, np.uint8)
+
+    @cached_property
+    def _offsets(self) -> npt.NDArray[np.int32]:
+        return np.empty(MOST_SPANS + 1, np.int32)
+
+    def copy(self, view: FileView, target: int, spans: IntArray) -> None:
+        """Write the bytes of the spans to the current position of the file descriptor `target`.
+
+        Parameters
+        ----------
+        view : FileView
+            The source.
+        target : int
+            A file descriptor that is open for writing.
+        spans : array of int64, shape (n, 2)
+            Start and end of each span in the source, in bytes.
+
+        Raises
+        ------
+        OSError
+            The source ends before a span (EIO), or a call fails.
+        """
+        spans = joined(spans)
+        k = 0
+        while k < len(spans):
+            n = self._close_to(spans[k : k + MOST_SPANS]) if len(spans) - k >= FEWEST_SPANS else 0
+            if n < FEWEST_SPANS:
+                view.transfer(target, *spans[k].tolist())
+                k += 1
+            else:
+                self._copy_together(view, target, spans[k : k + n])
+                k += n
+
+    def _close_to(self, spans: IntArray) -> int:
+        """Return how many spans, from the first one on, are small and in one window together."""
+        near = spans[:, 1] - spans[:, 0] <= SMALL
+        low = np.minimum.accumulate(spans[:, 0])
+        near &= np.maximum.accumulate(spans[:, 1]) - low <= WINDOW
+        near &= np.cumsum(spans[:, 1] - spans[:, 0]) <= WINDOW
+        return len(near) if near.all() else int(np.argmin(near))
+
+    def _copy_together(self, view: FileView, target: int, spans: IntArray) -> None:
+        start, n = int(spans[:, 0].min()), len(spans)
+        size = int(spans[:, 1].max()) - start
+        if view.read_into(self._read[:size], start) < size:
+            raise OSError(errno.EIO, "the file was truncated while it was read", os.fspath(view.path))
+        lengths = (spans[:, 1] - spans[:, 0]).astype(np.int32)
+        positions = np.ascontiguousarray(spans[:, 0] - start)
+        filled, _ = core.gather(self._read, positions, lengths, n, self._offsets, self._written, None)
+        write_all(target, self._written[:filled])
+
+
+def joined(spans: IntArray) -> IntArray:
+    """Merge each span that begins at the end of the previous one with it."""
+    if len(spans) < 2:
+        return spans
+    begins = np.flatnonzero(np.concatenate(([True], spans[1:, 0] != spans[:-1, 1])))
+    ends = np.append(begins[1:], len(spans)) - 1
+    return np.stack((spans[begins, 0], spans[ends, 1]), axis=1)

@@ -1,0 +1,90 @@
+"""Make a directory tree durable with one pass after everything in it was written.
+
+Linux can sync a whole file system with one call (``syncfs``). One call for thousands of small files
+takes a fraction of the time of one ``fsync`` for each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from . import files
+
+WHOLE_SYNC_TYPES = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"})
+"""File systems that are synced with ``syncfs``.
+
+On other file systems, such as NFS and FUSE, the call may return before the data is on disk.
+"""
+REPORTS_ERRORS = (5, 8)
+"""First version of Linux whose ``syncfs`` reports errors of earlier writes."""
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def sync_tree(root: Path, opened: int) -> None:
+    """Sync all files and directories below `root`.
+
+    Parameters
+    ----------
+    root : Path
+        A directory. All files below it are in the same file system.
+    opened : int
+        A descriptor of a directory in this file system. It must have been opened before the files
+        were written: ``syncfs`` reports only errors that occurred afterwards.
+
+    Raises
+    ------
+    OSError
+        A file could not be written to the disk.
+    """
+    if _syncs_whole(root):
+        sync_file_system(opened)
+        return
+    for folder, _, names in os.walk(root):
+        for name in names:
+            files.sync(Path(folder, name))
+        files.sync_directory(Path(folder))
+
+
+def sync_file_system(opened: int) -> None:
+    """Sync the file system that contains an open file."""
+    libc, ctypes = _libc()
+    if libc.syncfs(opened) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@lru_cache(1)
+def _libc() -> tuple[Any, Any]:
+    import ctypes  # loaded only here, because it takes some milliseconds
+
+    return ctypes.CDLL(None, use_errno=True), ctypes
+
+
+def _syncs_whole(root: Path) -> bool:
+    """Return whether ``syncfs`` is sufficient for the file system of `root`."""
+    if sys.platform != "linux" or _linux_version() < REPORTS_ERRORS:
+        return False
+    try:
+        return hasattr(_libc()[0], "syncfs") and file_system_type(root) in WHOLE_SYNC_TYPES
+    except (ImportError, OSError):
+        return False
+
+
+def _linux_version() -> tuple[int, ...]:
+    numbers = os.uname().release.split("-")[0].split(".")[:2]
+    return tuple(int(n) for n in numbers if n.isdigit())
+
+
+def file_system_type(path: Path) -> str | None:
+    """Return the type of the file system that contains `path`, such as "ext4", or None if it is not listed."""
+    device = os.stat(path).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in MOUNTS.read_text(errors="replace").splitlines():
+        mount, _, kind = line.partition(" - ")
+        if mount.split()[2:3] == [wanted]:
+            return kind.split()[0]
+    return None

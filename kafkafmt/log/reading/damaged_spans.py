@@ -1,0 +1,175 @@
+"""Keep the damaged spans of a segment as columns, and compute which offsets may be missing."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...constants import MAX_OFFSET
+from ...types import IntArray
+from .models import Damage
+from .parts import UNKNOWN_COUNT, BadColumns, Parts
+from .rows import Joined, Rows, field_setters, objects_of
+
+_DAMAGE_SETTERS = field_setters(Damage)
+
+
+@dataclass
+class DamageColumns:
+    """Damaged spans as columns of int64 and bool.
+
+    Attributes
+    ----------
+    position, length : array of int64
+        Position and length of each span, in bytes.
+    first, last : array of int64
+        The first and the last offset that may be missing. If they are not known, 0 and MAX_OFFSET.
+    known : array of bool
+        Whether both offsets are known.
+    records : array of int64
+        Number of data records, or -1 if it is not known.
+    """
+
+    position: IntArray
+    length: IntArray
+    first: IntArray
+    last: IntArray
+    known: npt.NDArray[np.bool_]
+    records: IntArray
+
+    @classmethod
+    def of(cls, damaged: Sequence[Damage]) -> DamageColumns:
+        """Return the columns of damaged spans. If they are `DamagedSpans`, nothing is copied."""
+        if isinstance(damaged, DamagedSpans):
+            return damaged.columns
+        if isinstance(damaged, Joined) and damaged.parts:
+            columns = [vars(cls.of(part)).values() for part in damaged.parts]
+            return cls(*map(np.concatenate, zip(*columns, strict=True)))
+        return cls(
+            np.array([d.position for d in damaged], np.int64),
+            np.array([d.length for d in damaged], np.int64),
+            np.array([d.first_offset or 0 for d in damaged], np.int64),
+            np.array([MAX_OFFSET if d.last_offset is None else d.last_offset for d in damaged], np.int64),
+            np.array([d.first_offset is not None and d.last_offset is not None for d in damaged], bool),
+            np.array([UNKNOWN_COUNT if d.records is None else d.records for d in damaged], np.int64),
+        )
+
+    @property
+    def end(self) -> IntArray:
+        """Position after each span."""
+        return self.position + self.length
+
+    @property
+    def empty(self) -> npt.NDArray[np.bool_]:
+        """Whether no offset can be missing because of the span."""
+        empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
+        return empty
+
+    def at(self, rows: slice) -> DamageColumns:
+        """Return the given rows."""
+        return DamageColumns(*(column[rows] for column in vars(self).values()))
+
+
+class DamagedSpans(Rows[Damage]):
+    """The damaged spans of one segment as a sequence that builds a `Damage` only when it is used.
+
+    The first offset of each span is known. If its last offset is not known, it is None.
+
+    Attributes
+    ----------
+    file : str
+        Name of the segment's file.
+    columns : DamageColumns
+        The spans as columns.
+    """
+
+    def __init__(self, file: str, columns: DamageColumns, bads: BadColumns, start: int = 0) -> None:
+        self.file = file
+        self.columns = columns
+        self._bads = bads
+        self._start = start
+        """Row of the first span in `_bads`, which contains the error messages."""
+
+    def __len__(self) -> int:
+        return len(self.columns.position)
+
+    def _build(self, start: int, stop: int) -> list[Damage]:
+        c, a, b = self.columns.at(slice(start, stop)), self._start + start, self._start + stop
+        last: list[int | None] = c.last.tolist()
+        for i in np.flatnonzero(~c.known).tolist():
+            last[i] = None
+        codes, messages, records = self._bads.codes(a, b), self._bads.messages(a, b), self._bads.counts(a, b)
+        places = ([self.file] * len(last), c.position.tolist(), c.length.tolist(), c.first.tolist(), last)
+        return objects_of(Damage, _DAMAGE_SETTERS, *places, codes, messages, records)
+
+    def _sliced(self, start: int, stop: int) -> DamagedSpans:
+        return DamagedSpans(self.file, self.columns.at(slice(start, stop)), self._bads, self._start + start)
+
+
+def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> DamagedSpans:
+    """Return the first `n` damaged spans of a segment."""
+    bads = parts.bads
+    position, end = bads.position[:n], bads.end[:n]
+    columns = DamageColumns(position, end - position, *bounds.of(parts.bad_at[:n]), bads.records[:n])
+    return DamagedSpans(file, columns, bads)
+
+
+class OffsetBounds:
+    """Computes which offsets may be missing because of damage, from the delivered runs around it.
+
+    Parameters
+    ----------
+    parts : Parts
+        All parts of the segment.
+    chosen : array of int64
+        Indexes of the runs that are delivered in file order.
+    moved : tuple of two arrays of int64
+        First and last offsets of the runs that are delivered out of file order.
+    lower : int
+        Lowest offset of the segment.
+    next_base : int or None
+        Base offset of the next segment, if there is one.
+    """
+
+    def __init__(
+        self, parts: Parts, chosen: IntArray, moved: tuple[IntArray, IntArray], lower: int, next_base: int | None
+    ) -> None:
+        self._at = parts.run_at[chosen]
+        self._first, self._last = parts.runs.first[chosen], parts.runs.last[chosen]
+        order = np.argsort(moved[0], kind="stable")
+        self._moved_first: list[int] = moved[0][order].tolist()
+        self._moved_last: list[int] = moved[1][order].tolist()
+        self._lower = lower
+        self._upper = None if next_base is None else next_base - 1
+
+    def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+        """Return the first and the last offset that may be missing because of each damaged part.
+
+        The third array contains whether the last offset is known. If not, it is MAX_OFFSET. `at`
+        contains the indexes of the damaged parts.
+        """
+        i, n = np.searchsorted(self._at, at), len(self._at)
+        first = np.concatenate(([self._lower], self._last + 1))[i]
+        upper = MAX_OFFSET if self._upper is None else self._upper
+        last = np.concatenate((self._first - 1, [upper]))[i]
+        known = (i < n) | (self._upper is not None)
+        if self._moved_first and len(at):
+            ends = [n if sure else None for n, sure in zip(last.tolist(), known.tolist(), strict=True)]
+            narrowed = list(map(self._without_moved, first.tolist(), ends))
+            first = np.array([low for low, _ in narrowed], np.int64)
+            last = np.array([MAX_OFFSET if high is None else high for _, high in narrowed], np.int64)
+        return first, last, known
+
+    def _without_moved(self, first: int, last: int | None) -> tuple[int, int | None]:
+        firsts, lasts = self._moved_first, self._moved_last
+        k = bisect_left(firsts, first)
+        while k < len(firsts) and firsts[k] == first:
+            first, k = lasts[k] + 1, k + 1
+        k = 0 if last is None else bisect_right(lasts, last)
+        while k and lasts[k - 1] == last:
+            last, k = firsts[k - 1] - 1, k - 1
+        return first, last

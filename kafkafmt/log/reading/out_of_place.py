@@ -1,0 +1,269 @@
+"""Decide what happens to valid batches whose offsets contradict the accepted batches of a segment.
+
+Such a run is delivered out of file order if its offsets fill a gap. It is omitted if it repeats a
+batch byte for byte. Otherwise, it is damage.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...types import IntArray
+from .models import Finding
+from .neighbours import Neighbours
+from .partition_dir import SegmentFile
+from .parts import Extents, Run, RunColumns
+from .rows import Joined, Rows, field_setters, objects_of
+from .segment_walker import Walker
+
+_FINDING_SETTERS = field_setters(Finding)
+
+
+@dataclass
+class Placed:
+    """The decisions about all runs of a segment.
+
+    Attributes
+    ----------
+    extents : sequence of Run
+        The runs that are delivered, in offset order.
+    findings : sequence of Finding
+        A finding for each run that is out of place or repeated, in file order.
+    moved : tuple of two arrays of int64
+        First and last offsets of the runs that are delivered out of file order.
+    contradicting : list of (int, Run)
+        The runs that are damage, in file order. The integer is the index of the run among all runs
+        of the segment, or of the run that contained it.
+    """
+
+    extents: Sequence[Run]
+    findings: Sequence[Finding]
+    moved: tuple[IntArray, IntArray]
+    contradicting: list[tuple[int, Run]]
+
+
+def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArray, lower: int) -> Placed:
+    """Decide about all runs of a segment.
+
+    `chosen` contains the indexes of the runs that are accepted, and `lower` is the lowest offset of
+    the segment.
+    """
+    remaining = np.ones(len(runs), bool)
+    remaining[chosen] = False
+    fills, order = _fill_gaps(runs, chosen, np.flatnonzero(remaining), lower)
+    remaining[fills] = False
+    moved: list[Run] = []
+    contradicting: list[tuple[int, Run]] = []
+    found: list[tuple[int, Finding]] = []
+    neighbours, around = Neighbours(segment), _Delivered(runs.at(order))
+    others = np.flatnonzero(remaining)
+    for i, run in zip(others.tolist(), runs.at(others).objects(), strict=True):
+        for piece in [run] if around.gap_for(run, lower) else _pieces(walker, run):
+            if _repeats(walker, piece, around) or neighbours.hold(walker, piece):
+                found.append((i, _duplicate(segment.name, piece)))
+            elif around.gap_for(piece, lower):
+                moved.append(piece)
+                around.insert(piece)
+                found.append((i, OutOfPlace(segment.name, RunColumns.of([piece]))[0]))
+            else:
+                contradicting.append((i, piece))
+    inserted = RunColumns.of(moved)
+    offsets = np.concatenate((runs.first[fills], inserted.first)), np.concatenate((runs.last[fills], inserted.last))
+    return Placed(around.extents, _in_file_order(segment.name, runs, fills, found), offsets, contradicting)
+
+
+class OutOfPlace(Rows[Finding]):
+    """A finding for each run of a segment that is delivered out of file order."""
+
+    def __init__(self, file: str, runs: RunColumns) -> None:
+        self._file = file
+        self._runs = runs
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def _build(self, start: int, stop: int) -> list[Finding]:
+        runs = self._runs.at(slice(start, stop))
+        message = "offsets {} to {} at position {}: is out of place; delivered where its offsets fit".format
+        messages = list(map(message, runs.first.tolist(), runs.last.tolist(), runs.position.tolist()))
+        n = len(messages)
+        return objects_of(Finding, _FINDING_SETTERS, [self._file] * n, ["batch_out_of_place"] * n, messages)
+
+    def _sliced(self, start: int, stop: int) -> OutOfPlace:
+        return OutOfPlace(self._file, self._runs.at(slice(start, stop)))
+
+
+def _in_file_order(
+    file: str, runs: RunColumns, fills: IntArray, others: list[tuple[int, Finding]]
+) -> Sequence[Finding]:
+    """Return the findings about the runs `fills`, together with other findings, in file order.
+
+    Each of the other findings has the index of its run.
+    """
+    parts: list[Sequence[Finding]] = []
+    start = 0
+    together: list[Finding] = []
+    for cut, (_, finding) in zip(np.searchsorted(fills, [i for i, _ in others]).tolist(), others, strict=True):
+        if cut > start:
+            parts += [together, OutOfPlace(file, runs.at(fills[start:cut]))]
+            start, together = cut, []
+        together.append(finding)
+    return Joined([*parts, together, OutOfPlace(file, runs.at(fills[start:]))])
+
+
+def _duplicate(file: str, run: Run) -> Finding:
+    what = "repeats a batch byte for byte; delivered once"
+    message = f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}"
+    return Finding(file, "duplicate_batch", message)
+
+
+def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
+    """Find the runs that exactly fill a gap between two accepted runs, or before the first one.
+
+    Return two arrays of indexes: these runs in file order, and the accepted runs together with
+    these runs in offset order. `others` contains the indexes of all runs that are not accepted. Of
+    several runs for one gap, the first fills it. A run is omitted if its offsets overlap those of a
+    remaining run, because the order in which these two are judged matters.
+    """
+    none = np.empty(0, np.int64)
+    if not len(chosen) or not len(others):
+        return none, chosen
+    first, last = runs.first[others], runs.last[others]
+    gap = np.searchsorted(runs.first[chosen], first, "right")
+    start = np.concatenate(([lower], runs.last[chosen] + 1))[gap]
+    after = runs.first[chosen][np.minimum(gap, len(chosen) - 1)]
+    fits = (gap < len(chosen)) & (first == start) & (first <= last) & (last == after - 1)
+    at = np.flatnonzero(fits)
+    at = at[np.unique(gap[at], return_index=True)[1]]
+    rest = np.ones(len(others), bool)
+    rest[at] = False
+    if rest.any():
+        low, high = np.minimum(first, last)[rest], np.maximum(first, last)[rest]
+        by_low = np.argsort(low)
+        highest = np.concatenate(([-1], np.maximum.accumulate(high[by_low])))
+        at = at[highest[np.searchsorted(low[by_low], last[at], "right")] < first[at]]
+    fills = others[np.sort(at)]
+    both = np.concatenate((chosen, fills))
+    return fills, both[np.argsort(runs.first[both], kind="stable")]
+
+
+def _pieces(walker: Walker, run: Run) -> list[Run]:
+    """Split a run that is not accepted into runs of one batch each, so that every batch is judged separately."""
+    if run.batches == 1:
+        return [run]
+    pieces = []
+    for start, _, rows, _ in walker.tables(run.position, run.end):
+        for i in range(len(rows)):
+            pieces += walker.runs(rows[i : i + 1], start)
+    return pieces
+
+
+class _Delivered:
+    """The runs that are delivered: those that were accepted, as columns, and those that were inserted."""
+
+    def __init__(self, runs: RunColumns) -> None:
+        self._runs = runs
+        self._inserted = _Around([])
+
+    @property
+    def extents(self) -> Extents:
+        """All extents, in offset order."""
+        inserted = self._inserted.extents
+        if not inserted:
+            return Extents(self._runs)
+        columns = (vars(self._runs).values(), vars(RunColumns.of(inserted)).values())
+        runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
+        return Extents(runs.at(np.argsort(runs.first, kind="stable")))
+
+    def before(self, piece: Run) -> tuple[Run | None, Run | None]:
+        """Return the last extent that begins at or before the first offset of `piece`, and the extent after it.
+
+        If one of these extents does not exist, it is None.
+        """
+        at, runs = int(np.searchsorted(self._runs.first, piece.first_offset, "right")), Extents(self._runs)
+        before, after = self._inserted.before(piece)
+        if at and (before is None or before.first_offset < int(self._runs.first[at - 1])):
+            before = runs[at - 1]
+        if at < len(runs) and (after is None or after.first_offset > int(self._runs.first[at])):
+            after = runs[at]
+        return before, after
+
+    def gap_for(self, piece: Run, lower: int) -> bool:
+        """Return whether the offsets of the run `piece` exactly fill a gap.
+
+        The gap can be between two extents or before the first extent.
+        """
+        before, after = self.before(piece)
+        start = lower if before is None else before.last_offset + 1
+        return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
+
+    def insert(self, piece: Run) -> None:
+        self._inserted.insert(piece)
+
+
+class _Around:
+    """Keeps runs in offset order, and finds the runs around an offset.
+
+    The runs are kept in blocks of limited size. Inserting into a single list would take
+    quadratic time if every second batch of a segment is out of place.
+    """
+
+    BLOCK = 512
+    """Number of extents in a new block. A block of twice that size is split."""
+
+    def __init__(self, extents: list[Run]) -> None:
+        size = self.BLOCK
+        self._blocks = [extents[i : i + size] for i in range(0, len(extents), size)] or [[]]
+        self._offsets = [[extent.first_offset for extent in block] for block in self._blocks]
+        self._starts = [offsets[0] if offsets else 0 for offsets in self._offsets]
+
+    @property
+    def extents(self) -> list[Run]:
+        """All extents, in offset order."""
+        return [extent for block in self._blocks for extent in block]
+
+    def _find(self, offset: int) -> tuple[int, int]:
+        """Return the block for `offset`, and the index after its last extent that begins at or before it."""
+        block = max(bisect_right(self._starts, offset) - 1, 0)
+        return block, bisect_right(self._offsets[block], offset)
+
+    def before(self, piece: Run) -> tuple[Run | None, Run | None]:
+        """Return the last extent that begins at or before the first offset of `piece`, and the extent after it.
+
+        If one of these extents does not exist, it is None.
+        """
+        number, at = self._find(piece.first_offset)
+        block = self._blocks[number]
+        if at < len(block):
+            after: Run | None = block[at]
+        else:
+            after = self._blocks[number + 1][0] if number + 1 < len(self._blocks) else None
+        return (block[at - 1] if at else None), after
+
+    def insert(self, piece: Run) -> None:
+        number, at = self._find(piece.first_offset)
+        block, offsets = self._blocks[number], self._offsets[number]
+        block.insert(at, piece)
+        offsets.insert(at, piece.first_offset)
+        self._starts[number] = offsets[0]
+        if len(block) >= 2 * self.BLOCK:
+            half = len(block) // 2
+            self._blocks[number : number + 1] = [block[:half], block[half:]]
+            self._offsets[number : number + 1] = [offsets[:half], offsets[half:]]
+            self._starts.insert(number + 1, offsets[half])
+
+
+def _repeats(walker: Walker, piece: Run, around: _Delivered) -> bool:
+    """Return whether an extent contains an identical copy of the batch `piece`."""
+    extent, _ = around.before(piece)
+    if extent is None or piece.last_offset > extent.last_offset:
+        return False
+    size = piece.end - piece.position
+    for start, _, rows, _ in walker.tables(extent.position, extent.end):
+        for row in rows[(rows["base_offset"] == piece.first_offset) & (rows["size"] == size)]:
+            return walker.view.read(start + int(row["position"]), size) == walker.view.read(piece.position, size)
+    return False

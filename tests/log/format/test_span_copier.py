@@ -1,0 +1,64 @@
+"""Test that spans are copied in the given order, however large they are and wherever they are."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kafkafmt.log.format import span_copier
+from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.span_copier import SpanCopier, joined
+
+DATA = random.Random(5).randbytes(300_000)
+
+
+def copied(folder: Path, spans: list[tuple[int, int]]) -> bytes:
+    source, target = folder / "source", folder / "target"
+    source.write_bytes(DATA)
+    with FileView(source) as view, target.open("wb") as file:
+        SpanCopier().copy(view, file.fileno(), np.array(spans, np.int64).reshape(-1, 2))
+    return target.read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_spans_are_copied_in_the_given_order(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(span_copier, "WINDOW", chance.choice((1000, 20_000, 1 << 20)))
+    monkeypatch.setattr(span_copier, "SMALL", chance.choice((100, 1000)))
+    monkeypatch.setattr(span_copier, "MOST_SPANS", chance.choice((5, 100)))
+    spans, at = [], 0
+    for _ in range(chance.choice((0, 1, 3, 50, 400))):
+        size = chance.choice((0, 1, 60, 60, 99, 300, 3000))
+        spans.append((at, min(at + size, len(DATA))))
+        at = min(max(at + size + chance.choice((0, 0, 10, 400, -700)), 0), len(DATA))
+    assert copied(tmp_path, spans) == b"".join(DATA[a:b] for a, b in spans)
+
+
+def test_many_small_spans_take_few_system_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    for name in ("preadv", "write", "copy_file_range"):
+        real = getattr(os, name)
+
+        def counted(*args: object, name: str = name, real: object = real) -> object:
+            calls.append(name)
+            return real(*args)  # type: ignore[operator]
+
+        monkeypatch.setattr(os, name, counted)
+    spans = [(i, i + 70) for i in range(0, len(DATA) - 100, 100)]
+    assert copied(tmp_path, spans) == b"".join(DATA[a:b] for a, b in spans)
+    assert len(calls) <= 4
+
+
+def test_source_that_ends_before_a_span_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="truncated"):
+        copied(tmp_path, [(i, i + 50) for i in range(len(DATA) - 400, len(DATA) + 400, 100)])
+
+
+def test_adjacent_spans_are_joined() -> None:
+    spans = np.array([(0, 5), (5, 9), (12, 14), (14, 20), (3, 4), (4, 5)], np.int64)
+    assert joined(spans).tolist() == [[0, 9], [12, 20], [3, 5]]
+    assert joined(spans[:0]).tolist() == []
