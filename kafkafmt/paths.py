@@ -137,8 +137,9 @@ class UrlPath:
 
     @property
     def name(self) -> str:
-        """Last part of the path. If there is none, the host or bucket."""
-        return self.key.rpartition("/")[2] or self.root.rpartition("/")[2]
+        """Last part of the path. If there is none, the host or bucket, or the name of the archive without extension."""
+        archive = os.path.splitext(self.chain.rpartition("/")[2])[0]
+        return self.key.rpartition("/")[2] or self.root.rpartition("/")[2] or archive
 
     @property
     def suffix(self) -> str:
@@ -187,6 +188,12 @@ Location = Path | UrlPath
 """Where a file or directory is."""
 
 
+def is_url(text: str) -> bool:
+    """Return whether a path is a URL with a scheme other than ``file``, such as ``s3://bucket/x``."""
+    scheme = _scheme(text)
+    return "://" in text and scheme != "file" and re.fullmatch(r"[a-z][a-z0-9+.-]+", scheme or "") is not None
+
+
 def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     """Convert a path from a user to an absolute local path, or to a URL.
 
@@ -213,9 +220,9 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     text = os.fspath(path)
     if not text:  # abspath would return the working directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
-    scheme = _scheme(text)
-    if scheme and scheme != "file" and "://" in text and re.fullmatch(r"[a-z][a-z0-9+.-]+", scheme):
+    if is_url(text):
         return UrlPath(text)
+    scheme = _scheme(text)
     if scheme in REMOTE:
         raise ValueError(f"{text}: a URL has two slashes after its scheme, as in {scheme}://NAME/PATH")
     return Path(os.path.abspath(local_path(text)))

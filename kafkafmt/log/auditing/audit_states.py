@@ -116,7 +116,7 @@ class StateAudit:
 
     def open(self, segment: SegmentFile) -> None:
         """Read a segment's transaction index. Call this before its batches are added."""
-        self._indexes[segment.name] = files.read_bytes(segment.path.with_suffix(".txnindex")) or b""
+        self._indexes[segment.name] = files.read_bytes(segment.sibling(".txnindex")) or b""
 
     def incomplete(self) -> None:
         """Record that batches are missing at this point of the log."""
@@ -242,7 +242,7 @@ class StateAudit:
         return [Finding(file_name(base, ".txnindex"), "read_committed_differs", message)]
 
     def _wrong_transactions(self, segment: SegmentFile) -> list[Finding]:
-        path = segment.path.with_suffix(".txnindex")
+        path = segment.sibling(".txnindex")
         data = self._indexes[segment.name]
         theirs = [Aborted(*e[1:]) for e in read_transaction_index(data).tolist()]
         ours = {(a.producer_id, a.last): a for a in self._aborted.get(segment.name, ())}
