@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +21,7 @@ from ..spark.export.options import CODECS, DEFAULT_ZSTD_LEVEL, ON_ERROR, ZSTD_LE
 from ..text import encode_json, plain
 from .choosing import MissingError, choose_range, find
 from .options import (
-    LocalPath,
+    InputPath,
     isolation_option,
     paths_argument,
     range_options,
@@ -44,8 +45,8 @@ MOST_LINES = 20
     "--output",
     required=True,
     metavar="OUT",
-    type=LocalPath(),
-    help="Directory to create. Missing parent directories are created too.",
+    type=InputPath(),
+    help="Directory to create, also in a bucket (s3://, gs://, az://). Missing parent directories are created too.",
 )
 @click.option(
     "--overwrite", is_flag=True, help="Replace an existing OUT. The old OUT stays intact until the new one is complete."
@@ -234,8 +235,9 @@ def show(report: ExportReport) -> None:
     console.print(
         f"\n{written.records:,} records in {seconds.total:.1f} s{speed} (Spark's start not counted)", highlight=False
     )
-    layout = OutputLayout(report.output)
-    for what, path in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
+    layout = OutputLayout(Path())
+    for what, inner in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
+        path = report.output / str(inner)
         console.print(plain(f"{what:<12}{path}"), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -88,7 +88,8 @@ class Commands(click.Group):
 def group() -> None:
     """Read, check and repair Kafka's log directories without a broker, and decode its wire protocol.
 
-    PATH is a .log file, a partition directory or a log directory. Several paths can be specified.
+    PATH is a .log file, a partition directory or a log directory, or the URL of one (s3://…). It can
+    contain wildcards. Several paths can be specified.
     kafkafmt never writes to PATH. `kafkafmt COMMAND --help` describes a command.
 
     \b

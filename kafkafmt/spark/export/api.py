@@ -63,7 +63,8 @@ def export(
         Log directories, partition directories or `.log` files.
     output : str or os.PathLike
         Directory to create, with its parents. The directory is not visible until the export is
-        complete.
+        complete. It can be a URL, such as ``s3://bucket/out``; then the file ``_SUCCESS`` exists when
+        the export is complete.
     topics : str or iterable of str, optional
         Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
         internal topics are exported.
@@ -96,7 +97,8 @@ def export(
     compression_level : int, default 1
         Compression level for zstd, from -7 to 22. The other codecs have no level.
     overwrite : bool, default False
-        Replace an existing output. The old output stays complete until the new one replaces it.
+        Replace an existing output. The old output stays complete until the new one replaces it. In a
+        bucket, the old output is deleted before the new one is uploaded.
     master : str, default "local[*]"
         Master URL of the Spark session to start. Every executor must be able to access `paths` and
         `output`. If the process already has an active Spark session, that session is used, and it

@@ -30,6 +30,7 @@ from ...log.reading.read_limits import ReadLimits
 from ...log.reading.transactions import TransactionInDoubtError
 from ...text import json_encoder
 from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits, make_splits, may_hold
+from .bucket_staging import staging_of
 from .checks import check_names, check_place
 from .delivered import check_damage, check_missing, check_records, plan_in_task
 from .options import ExportOptions, Progress
@@ -146,8 +147,8 @@ class Export:
         self.chosen: list[PartitionDir] = chosen
         self.messages: list[str] = list(found.messages)
         self._on_message = on_message or (lambda _: None)
-        self.staging: Staging = Staging(options.output, options.overwrite)
-        check_place(self.staging.output, [*options.paths, *(p.path for p in found.partitions)])
+        self.staging: Staging = staging_of(options.output, options.overwrite)
+        check_place(self.staging.target, [*options.paths, *(p.path for p in found.partitions)])
         self.staging.check()
         check_names(chosen)
 
@@ -201,7 +202,7 @@ class Export:
             committed = perf_counter()
             report = make_report(
                 options=replace(options, master=context.master or options.master),
-                output=staging.output,
+                output=staging.target,
                 partitions=[
                     partition_result(
                         work.log.directory,

@@ -6,13 +6,13 @@ import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ... import __version__, backend
 from ...extras import LIBRARIES, library_versions
 from ...log import Damage, Discovery, PartitionDir
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.transactions import Doubt
+from ...paths import Location
 from ..source.splits import Split
 from .options import ExportOptions
 from .parquet import Manifest
@@ -89,7 +89,7 @@ def partition_result(
 
 def make_report(
     options: ExportOptions,
-    output: Path,
+    output: Location,
     partitions: Sequence[PartitionExport],
     left_out: Sequence[LeftOutPartition],
     messages: Sequence[str],

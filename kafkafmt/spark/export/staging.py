@@ -30,7 +30,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from ...paths import local_path
+from ...paths import Location, local_path
 from .errors import OutputExistsError
 from .layout import OutputLayout
 
@@ -47,6 +47,7 @@ class Staging:
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
         self.output: Path = Path(os.path.realpath(local_path(output)))
+        self.target: Location = self.output
         self.overwrite = overwrite
         self.path: Path = Path()
         self._lock = -1
