@@ -85,6 +85,10 @@ def _path_of_url(url: str) -> str:
     return literal if os.path.lexists(literal) and not os.path.lexists(decoded) else decoded
 
 
+class UrlError(ValueError):
+    """Raised if a URL is wrong, or cannot be used. The message is one line."""
+
+
 WITHOUT_HOST = frozenset("memory zip tar libarchive".split())
 """Schemes whose URLs name no host or bucket. The path begins directly after `://`."""
 
@@ -123,9 +127,9 @@ class UrlPath:
         host, _, key = ("", "", rest) if scheme in WITHOUT_HOST else rest.partition("/")
         parts = [part for part in key.split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise ValueError(f"{url}: a URL must not contain '..'")
+            raise UrlError(f"{url}: a URL must not contain '..'")
         if not host and scheme not in WITHOUT_HOST:
-            raise ValueError(f"{url}: the URL names no host or bucket; write {scheme}://NAME/PATH")
+            raise UrlError(f"{url}: the URL names no host or bucket; write {scheme}://NAME/PATH")
         self.root = f"{scheme}://{host}"
         self.key = "/".join(parts)
         self.chain = colons + chain
@@ -224,12 +228,12 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
         return UrlPath(text)
     scheme = _scheme(text)
     if scheme in REMOTE:
-        raise ValueError(f"{text}: a URL has two slashes after its scheme, as in {scheme}://NAME/PATH")
+        raise UrlError(f"{text}: a URL has two slashes after its scheme, as in {scheme}://NAME/PATH")
     return Path(os.path.abspath(local_path(text)))
 
 
 def check_local(path: Location, what: str) -> Path:
-    """Return a local path. Raise ValueError if it is a URL. `what` is what only local files can be, such as "followed"."""
+    """Return a local path. Raise UrlError if it is a URL. `what` is what only local files can be, such as "followed"."""
     if isinstance(path, UrlPath):
-        raise ValueError(f"{path}: only local files can be {what}; copy the files first")
+        raise UrlError(f"{path}: only local files can be {what}; copy the files first")
     return path

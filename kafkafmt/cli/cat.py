@@ -7,7 +7,7 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,6 @@ from ..log.reading.partition import OnDamage
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..log.reading.selection import select_partitions
-from ..paths import check_local, input_path
 from ..text import encode_json, plain
 from .choosing import Choice, choose_range, find
 from .options import (
@@ -92,8 +91,6 @@ def cat(
     """
     if follow and offsets.end is not None:
         raise click.UsageError("-f never ends; with -f, -o must have the form FROM:")
-    if follow:
-        _check_local(paths)
     found = find(paths, replicas)
     selection = Selection(*offsets, isolation=isolation, control=control, below_log_start=below_log_start)
     limits = ReadLimits(max_batch_bytes)
@@ -140,14 +137,6 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
         printer.write(log, log.records(interval, on_damage=printer.on_damage(log)))
     if choice.partitions and printer.shown == 0 and limit != 0 and not printer.damaged:
         tell(why_nothing(choice.partitions, choice.selection))
-
-
-def _check_local(paths: Collection[str]) -> None:
-    try:
-        for path in paths:
-            check_local(input_path(path), "followed")
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:

@@ -17,6 +17,7 @@ from ..errors import KafkaFormatError
 from ..extras import LIBRARIES, extra_of, install_line, library_versions
 from ..log import DuplicatePartitionError
 from ..log.auditing.run import error_text
+from ..paths import UrlError
 from ..text import plain
 from .choosing import MissingError, NotThereError
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, tell
@@ -155,6 +156,9 @@ def run() -> NoReturn:
         code = EXIT_INTERRUPTED
     except DuplicatePartitionError as error:
         tell(f"{error.problem}; name only one of the two directories, or use --replicas longest")
+        code = EXIT_USAGE
+    except UrlError as error:
+        tell(str(error))
         code = EXIT_USAGE
     except MissingError as error:
         tell(str(error))

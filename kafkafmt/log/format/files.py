@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...errors import StructureError
-from ...paths import Location, UrlPath
+from ...paths import Location, UrlError, UrlPath
 from ...types import Buffer, byte_view
 from . import remote
 from .packed import SequentialReader, open_unpacked, segment_name_of
@@ -124,7 +124,7 @@ class FileView:
             return
         if isinstance(path, UrlPath):
             if mapped:
-                raise ValueError(f"{path}: only local files can be memory-mapped; pass mapped=False")
+                raise UrlError(f"{path}: only local files can be memory-mapped; pass mapped=False")
             self._remote = remote.open_file(path)
             self.size = self._remote.size
             self._count_requests(self._remote)

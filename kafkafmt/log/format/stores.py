@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...extras import install_line
-from ...paths import UrlPath
+from ...paths import UrlError, UrlPath
 from ...types import Buffer
 
 OBJECT_STORES = {
@@ -31,7 +31,7 @@ OBJECT_STORES = {
 """The schemes that obstore serves, with the name by which it knows them."""
 
 
-class SchemeError(ValueError):
+class SchemeError(UrlError):
     """Raised if no installed package can read URLs with a scheme. The message is one line."""
 
 
