@@ -25,11 +25,13 @@ zlib, because the compression levels of isal differ.
 
 from __future__ import annotations
 
+import gzip
+import io
 import struct
 import zlib as plain_zlib
 from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import lz4.frame
 import numpy as np
@@ -430,3 +432,46 @@ def _zstd_header_size(descriptor: int) -> int:
 
 
 _ZSTD_HEADER_SIZES = [_zstd_header_size(descriptor) for descriptor in range(256)]
+
+
+UNPACKING_ERRORS = (OSError, EOFError, plain_zlib.error, zlib.error, zstandard.ZstdError)
+"""The errors that a reader of `unpacking_reader` raises for data that is damaged or incomplete."""
+
+
+def unpacking_reader(source: BinaryIO, kind: str) -> BinaryIO:
+    """Return a file object that decompresses `source` while it is read. `kind` is "gzip" or "zstd"."""
+    if kind == "gzip":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=source))
+    return cast(BinaryIO, _WholeFrames(source))
+
+
+class _WholeFrames(io.RawIOBase):
+    """Decompresses zstd frames, and raises EOFError if the last one is incomplete."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source, self._left, self._ready = source, b"", memoryview(b"")
+        self._frame: Any = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            if self._frame is None or self._frame.eof:
+                self._left = (self._frame.unused_data if self._frame is not None else b"") or self._source.read(
+                    STREAM_BYTES
+                )
+                if not self._left:
+                    return 0
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            elif not (data := self._source.read(STREAM_BYTES)):
+                raise EOFError("the last zstd frame is incomplete")
+            else:
+                self._left = data
+            self._ready = memoryview(self._frame.decompress(self._left))
+        n = min(len(buffer), len(self._ready))
+        buffer[:n], self._ready = self._ready[:n], self._ready[n:]
+        return n
+
+
+STREAM_BYTES = 1 << 17

@@ -82,6 +82,10 @@ def _path_of_url(url: str) -> str:
     return literal if os.path.lexists(literal) and not os.path.lexists(decoded) else decoded
 
 
+class UrlError(ValueError):
+    """Raised if a URL is wrong, or cannot be used. The message is one line."""
+
+
 WITHOUT_HOST = frozenset("memory zip tar libarchive".split())
 """Schemes whose URLs name no host or bucket. The path begins directly after `://`."""
 
@@ -120,9 +124,9 @@ class UrlPath:
         host, _, key = ("", "", rest) if scheme in WITHOUT_HOST else rest.partition("/")
         parts = [part for part in key.split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise ValueError(f"{url}: a URL must not contain '..'")
+            raise UrlError(f"{url}: a URL must not contain '..'")
         if not host and scheme not in WITHOUT_HOST:
-            raise ValueError(f"{url}: the URL names no host or bucket; write {scheme}://NAME/PATH")
+            raise UrlError(f"{url}: the URL names no host or bucket; write {scheme}://NAME/PATH")
         self.root = f"{scheme}://{host}"
         self.key = "/".join(parts)
         self.chain = colons + chain
@@ -134,8 +138,9 @@ class UrlPath:
 
     @property
     def name(self) -> str:
-        """Last part of the path. If there is none, the host or bucket."""
-        return self.key.rpartition("/")[2] or self.root.rpartition("/")[2]
+        """Last part of the path. If there is none, the host or bucket, or the name of the archive without extension."""
+        archive = os.path.splitext(self.chain.rpartition("/")[2])[0]
+        return self.key.rpartition("/")[2] or self.root.rpartition("/")[2] or archive
 
     @property
     def suffix(self) -> str:
@@ -184,6 +189,12 @@ Location = Path | UrlPath
 """Where a file or directory is."""
 
 
+def is_url(text: str) -> bool:
+    """Return whether a path is a URL with a scheme other than ``file``, such as ``s3://bucket/x``."""
+    scheme = _scheme(text)
+    return "://" in text and scheme != "file" and re.fullmatch(r"[a-z][a-z0-9+.-]+", scheme or "") is not None
+
+
 def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     """Convert a path from a user to an absolute local path, or to a URL.
 
@@ -210,16 +221,16 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     text = os.fspath(path)
     if not text:  # abspath would return the working directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
-    scheme = _scheme(text)
-    if scheme and scheme != "file" and "://" in text and re.fullmatch(r"[a-z][a-z0-9+.-]+", scheme):
+    if is_url(text):
         return UrlPath(text)
+    scheme = _scheme(text)
     if scheme in REMOTE:
-        raise ValueError(f"{text}: a URL has two slashes after its scheme, as in {scheme}://NAME/PATH")
+        raise UrlError(f"{text}: a URL has two slashes after its scheme, as in {scheme}://NAME/PATH")
     return Path(os.path.abspath(local_path(text)))
 
 
 def check_local(path: Location, what: str) -> Path:
-    """Return a local path. Raise ValueError if it is a URL. `what` is what only local files can be, such as "followed"."""
+    """Return a local path. Raise UrlError if it is a URL. `what` is what only local files can be, such as "followed"."""
     if isinstance(path, UrlPath):
-        raise ValueError(f"{path}: only local files can be {what}; copy the files first")
+        raise UrlError(f"{path}: only local files can be {what}; copy the files first")
     return path

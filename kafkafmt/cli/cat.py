@@ -7,7 +7,7 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,6 @@ from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..log.reading.selection import select_partitions
 from ..log.reading.transactions import Doubt, Transactions
-from ..paths import check_local, input_path
 from ..text import encode_json, plain
 from .choosing import Choice, choose_range, find
 from .options import (
@@ -93,8 +92,6 @@ def cat(
     """
     if follow and offsets.end is not None:
         raise click.UsageError("--follow cannot be used with an end offset; -o must have the form FROM:")
-    if follow:
-        _check_local(paths)
     found = find(paths, replicas)
     selection = Selection(*offsets, isolation=isolation, control=control, below_log_start=below_log_start)
     limits = ReadLimits(max_batch_bytes)
@@ -144,14 +141,6 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
         printer.write(log, log.records(interval, on_damage=printer.on_damage(log)))
     if choice.partitions and printer.shown == 0 and limit != 0 and not printer.damaged:
         tell(why_nothing(choice.partitions, choice.selection))
-
-
-def _check_local(paths: Collection[str]) -> None:
-    try:
-        for path in paths:
-            check_local(input_path(path), "followed")
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:

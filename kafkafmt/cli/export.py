@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,7 +33,7 @@ from ..text import encode_json, plain, size
 from .choosing import MissingError, choose_range, find
 from .options import (
     ByteSize,
-    LocalPath,
+    InputPath,
     Names,
     isolation_option,
     paths_argument,
@@ -57,8 +58,8 @@ MOST_LINES = 20
     "--output",
     required=True,
     metavar="OUT",
-    type=LocalPath(),
-    help="Directory to create for the output. Missing parent directories are created too.",
+    type=InputPath(),
+    help="Directory to create, also in a bucket (s3://, gs://, az://). Missing parent directories are created too.",
 )
 @click.option(
     "--overwrite",
@@ -285,8 +286,9 @@ def show(report: ExportReport) -> None:
     console.print(
         f"\n{written.records:,} records in {seconds.total:.1f} s{speed} (without the start of Spark)", highlight=False
     )
-    layout = OutputLayout(report.output)
-    for what, path in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
+    layout = OutputLayout(Path())
+    for what, inner in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
+        path = report.output / str(inner)
         console.print(plain(f"{what:<12}{path}"), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -17,6 +17,7 @@ from ..errors import KafkaFormatError
 from ..extras import LIBRARIES, extra_of, install_line, library_versions
 from ..log import DuplicatePartitionError
 from ..log.auditing.run import error_text
+from ..paths import UrlError
 from ..text import plain
 from .choosing import MissingError, NotThereError
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, tell
@@ -85,8 +86,9 @@ class Commands(click.Group):
 def group() -> None:
     """Read, check and repair Kafka's log directories without a broker, and decode its wire protocol.
 
-    PATH is a .log file, a partition directory or a log directory. PATH… means that several paths
-    can be specified. kafkafmt never writes to PATH. `kafkafmt COMMAND --help` describes a command.
+    PATH is a .log file, a partition directory or a log directory, or the URL of one (s3://…). It can
+    contain wildcards. PATH… means that several paths can be specified. kafkafmt never writes to PATH.
+    `kafkafmt COMMAND --help` describes a command.
 
     \b
     Exit codes:
@@ -152,6 +154,9 @@ def run() -> NoReturn:
         code = EXIT_INTERRUPTED
     except DuplicatePartitionError as error:
         tell(f"{error.problem}; specify only one of the two directories, or use --replicas longest")
+        code = EXIT_USAGE
+    except UrlError as error:
+        tell(str(error))
         code = EXIT_USAGE
     except MissingError as error:
         tell(str(error))

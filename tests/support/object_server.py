@@ -79,8 +79,13 @@ class Proxy:
 
             do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request: object, client_address: object) -> None:
+                """Ignore connections that a killed client has closed."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
         Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property

@@ -66,7 +66,7 @@ def _load(
     used: Callable[[bytes, int], Columns],
     whole: Callable[[bytes, int], Columns],
 ) -> _File:
-    path = segment.path.with_suffix(suffix)
+    path = segment.sibling(suffix)
     data = (files.read_bytes(path) or b"") if names is None or path.name in names else b""
     columns, found = used(data, base), []
     n = len(columns[0])

@@ -122,7 +122,7 @@ class StateAudit:
 
     def open(self, segment: SegmentFile) -> None:
         """Read a segment's transaction index. Call this before its batches are added."""
-        path = segment.path.with_suffix(".txnindex")
+        path = segment.sibling(".txnindex")
         self._indexes[segment.name] = (files.read_bytes(path) or b"") if path.name in self._names else b""
 
     def incomplete(self) -> None:
@@ -249,7 +249,7 @@ class StateAudit:
         return [Finding(file_name(base, ".txnindex"), "read_committed_differs", message)]
 
     def _wrong_transactions(self, segment: SegmentFile) -> list[Finding]:
-        path = segment.path.with_suffix(".txnindex")
+        path = segment.sibling(".txnindex")
         data = self._indexes[segment.name]
         theirs = [Aborted(*e[1:]) for e in read_transaction_index(data).tolist()]
         ours = {(a.producer_id, a.last): a for a in self._aborted.get(segment.name, ())}

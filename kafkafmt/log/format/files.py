@@ -19,6 +19,7 @@ import mmap
 import os
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -29,9 +30,10 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...errors import StructureError
-from ...paths import Location, UrlPath
+from ...paths import Location, UrlError, UrlPath
 from ...types import Buffer, byte_view
 from . import remote
+from .packed import SequentialReader, open_unpacked, segment_name_of
 from .remote import RemoteFile
 from .stores import store_of
 
@@ -49,6 +51,10 @@ _LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85"
 """The line endings that `str.splitlines` recognizes, encoded in UTF-8."""
 NEW_FILE = 0o644
 """Mode of a new file, before the umask is applied."""
+
+
+def _open_whole(path: Location) -> SequentialReader:
+    return SequentialReader(FileView(path, whole=True))
 
 
 def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
@@ -102,7 +108,9 @@ class FileView:
         A regular file, or the URL of a file.
     mapped : bool, default False
         Also map the file into memory, as `data`. This is safe only if the file is never truncated.
-        A URL cannot be mapped; it raises ValueError.
+        A URL cannot be mapped; it raises ValueError. A compressed segment is not mapped.
+    whole : bool, default False
+        Read a compressed segment as it is. By default, its decompressed content is read.
 
     Attributes
     ----------
@@ -121,7 +129,7 @@ class FileView:
 
     least_read: int = 0
 
-    def __init__(self, path: str | os.PathLike[str] | UrlPath, mapped: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str] | UrlPath, mapped: bool = False, whole: bool = False) -> None:
         self.bytes_read: int = 0
         self.reads: int = 0
         self.seconds: float = 0.0
@@ -129,16 +137,19 @@ class FileView:
         self.data: npt.NDArray[np.uint8] | None = None
         self._fd = -1
         self._remote: RemoteFile | None = None
-        self.path: Location
+        self.path: Location = path if isinstance(path, UrlPath) else Path(path)
+        if not whole and segment_name_of(self.path.name) is not None:
+            self._fd = open_unpacked(self.path, stamp(self.path), partial(_open_whole, self.path))
+            self.size: int = os.fstat(self._fd).st_size
+            return
         if isinstance(path, UrlPath):
             if mapped:
-                raise ValueError(f"{path}: only local files can be memory-mapped; pass mapped=False")
-            self.path, self._remote = path, remote.open_file(path)
-            self.size: int = self._remote.size
+                raise UrlError(f"{path}: only local files can be memory-mapped; pass mapped=False")
+            self._remote = remote.open_file(path)
+            self.size = self._remote.size
             self.least_read = remote.LEAST_BYTES
             self._count_requests(self._remote)
             return
-        self.path = Path(path)
         self._fd, status = _open(path)
         self.size = status.st_size
         if mapped and self.size:
@@ -253,21 +264,21 @@ class FileView:
         self.close()
 
 
-def open_ahead(path: Location, whole: bool) -> None:
-    """Prepare to read a segment soon. For a URL, begin to open it and its offset index.
+def open_ahead(path: Location, index: Location, whole: bool) -> None:
+    """Prepare to read a segment soon. If the paths are URLs, begin to open it and its offset index.
 
     If `whole` is True, it will be read from its start.
     """
-    if isinstance(path, UrlPath):
-        remote.open_ahead(path.with_suffix(".index"), remote.WHOLE_BYTES)
+    if isinstance(path, UrlPath) and isinstance(index, UrlPath):
+        remote.open_ahead(index, remote.WHOLE_BYTES)
         remote.open_ahead(path, remote.NEXT_BYTES if whole else remote.FIRST_BYTES)
 
 
-def forget_ahead(path: Location) -> None:
+def forget_ahead(path: Location, index: Location) -> None:
     """Forget what `open_ahead` has prepared, if it was not used."""
-    if isinstance(path, UrlPath):
-        remote.forget_ahead(path)
-        remote.forget_ahead(path.with_suffix(".index"))
+    for place in (path, index):
+        if isinstance(place, UrlPath):
+            remote.forget_ahead(place)
 
 
 CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
@@ -483,6 +494,20 @@ def file_size(path: Location) -> int | None:
         if error.errno in (errno.ENOENT, errno.ELOOP):
             return None
         raise
+
+
+def content_size(path: Location) -> int | None:
+    """Return the number of bytes that a `FileView` of a file reads, or None if the file does not exist.
+
+    A compressed segment is decompressed.
+    """
+    if segment_name_of(path.name) is None:
+        return file_size(path)
+    try:
+        with FileView(path) as view:
+            return view.size
+    except FileNotFoundError:
+        return None
 
 
 def is_file(path: Location) -> bool:

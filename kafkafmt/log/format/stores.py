@@ -7,18 +7,20 @@ Credentials, endpoints and retries are those of the libraries, which read the en
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from ...extras import install_line
-from ...paths import UrlPath
+from ...paths import UrlError, UrlPath
 from ...types import Buffer
 
 OBJECT_STORES = {
@@ -29,7 +31,7 @@ OBJECT_STORES = {
 """The schemes that obstore serves, with the name by which it knows them."""
 
 
-class SchemeError(ValueError):
+class SchemeError(UrlError):
     """Raised if no installed package can read URLs with a scheme. The message is one line."""
 
 
@@ -76,6 +78,27 @@ class Store(ABC):
         If the file has changed since it had this version, raise OSError with ESTALE, as far as the
         library can detect it.
         """
+
+    def check_writable(self, path: UrlPath) -> None:
+        """Raise SchemeError unless files can be written, and created by conditional requests."""
+        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+
+    def put(self, path: UrlPath, content: bytes | Path, create: bool = False) -> None:
+        """Write a file whose content is given, or is that of a local file.
+
+        If `create` is True and the file exists, raise FileExistsError. Of several callers, one
+        succeeds.
+        """
+        self.check_writable(path)
+
+    def delete(self, paths: Sequence[UrlPath]) -> None:
+        """Delete files. Missing files are ignored."""
+        for path in paths:
+            self.check_writable(path)
+
+    def list_all(self, path: UrlPath) -> list[UrlPath]:
+        """Return all files below a directory, in any depth."""
+        raise SchemeError(f"{path}: the files below a URL can be listed on object stores only")
 
     def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:
         """Return the status of a file and, if this takes no further request, its first `size` bytes."""
@@ -207,6 +230,35 @@ class ObjectStore(Store):
             if status.size:
                 raise
             return status, b""
+
+    def check_writable(self, path: UrlPath) -> None:
+        """Do nothing, since all object stores have conditional requests."""
+
+    def put(self, path: UrlPath, content: bytes | Path, create: bool = False) -> None:
+        """Write an object whose content is given, or is that of a local file."""
+        failures = self._obstore.exceptions.AlreadyExistsError, self._obstore.exceptions.PreconditionError
+        try:
+            with _errors_of(path):
+                self._obstore.put(self._store, path.key, content, mode="create" if create else "overwrite")
+        except OSError as error:
+            if create and (isinstance(error, FileExistsError) or isinstance(error.__cause__, failures)):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+            raise
+
+    def delete(self, paths: Sequence[UrlPath]) -> None:
+        """Delete objects. Missing objects are ignored."""
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError), _errors_of(path):
+                self._obstore.delete(self._store, path.key)
+
+    def list_all(self, path: UrlPath) -> list[UrlPath]:
+        """Return all objects below a directory, in any depth."""
+        with _errors_of(path):
+            pages = list(self._obstore.list(self._store, prefix=f"{path.key}/" if path.key else None))
+        root = path
+        while root.key:
+            root = root.parent
+        return [root / found["path"] for page in pages for found in page]
 
 
 def _object_status(meta: Any) -> Status:

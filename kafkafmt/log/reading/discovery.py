@@ -31,8 +31,10 @@ from ..format.checkpoints import (
     PARTITION_METADATA,
     read_offset_checkpoint,
 )
-from ..format.names import base_offset_of, parse_partition_name
+from ..format.names import parse_partition_name
+from ..format.packed import base_of, is_log_name, segment_name_of
 from . import recognize
+from .archives import archive_root
 from .partition_dir import PartitionDir, SegmentFile
 from .patterns import matching
 from .replicas import choose_replicas
@@ -141,6 +143,9 @@ def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
 
 def _discover_path(path: Location, messages: list[str]) -> list[PartitionDir]:
     if _is_file(path):
+        inside = archive_root(path)
+        if inside is not None:
+            return _discover_path(inside, messages)
         _check_log_file(path)
         _, names, sizes = files.list_with_sizes(path.parent)
         return [_partition(path.parent, [path.name], names, sizes, messages, named=True)]
@@ -149,8 +154,8 @@ def _discover_path(path: Location, messages: list[str]) -> list[PartitionDir]:
         raise NoLogError(
             f"{path} is incomplete, because a salvage was interrupted or is still running; if the salvage was interrupted, delete the directory and salvage again"
         )
-    logs = [n for n in names if n.endswith(".log")]
-    if any(base_offset_of(n) is not None for n in logs):
+    logs = [n for n in names if is_log_name(n)]
+    if any(base_of(n) is not None for n in logs):
         return [_partition(path, logs, names, sizes, messages, named=True)]
     packed = recognize.packed_logs(names)
     links = [n for n in names if parse_partition_name(n).parsed and not files.is_file(path / n)]
@@ -176,11 +181,11 @@ def _check_log_file(path: Location) -> None:
 
     A `.log` file whose name is 20 digits counts as a Kafka log, even if it is badly damaged.
     """
-    log = path.suffix == ".log"
+    log = is_log_name(path.name)
     if log and recognize.starts_with_batch(path):
         return
-    packing = recognize.packing(path)
-    if log and packing is None and (base_offset_of(path.name) is not None or recognize.has_valid_batch(path)):
+    packing = None if segment_name_of(path.name) else recognize.packing(path)
+    if log and packing is None and (base_of(path.name) is not None or recognize.has_valid_batch(path)):
         return
     what = "not a Kafka log, because the name is not a base offset of 20 digits, and the file contains no valid batch"
     if not log:
@@ -234,7 +239,7 @@ def _directories(path: Location) -> list[str]:
 
 def _has_log(path: Location) -> bool:
     try:
-        return any(base_offset_of(name) is not None for name in files.list_directory(path)[1])
+        return any(base_of(name) is not None for name in files.list_directory(path)[1])
     except OSError:
         return False
 
@@ -279,7 +284,7 @@ def _partition_in(
         messages.append(f"{path}: deleted before it was read, by retention or with its topic")
         return None
     logs = _segments_among(path, inner)
-    if not parsed and not any(base_offset_of(n) is not None for n in logs):
+    if not parsed and not any(base_of(n) is not None for n in logs):
         return None
     if not logs and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
         return None
@@ -291,8 +296,8 @@ def _segments_among(path: Location, names: list[str]) -> list[str]:
 
     If no file name is a base offset, only `.log` files that contain a valid batch are returned.
     """
-    logs = [n for n in names if n.endswith(".log")]
-    named = any(base_offset_of(n) is not None for n in logs)
+    logs = [n for n in names if is_log_name(n)]
+    named = any(base_of(n) is not None for n in logs)
     return logs if named else [n for n in logs if recognize.has_valid_batch(path / n)]
 
 
@@ -345,7 +350,7 @@ def _partition(
         )
     key = name.topic, name.partition
     segments = _segments(path, logs, names, sizes, problems)
-    messages += [_packed_message(path / n) for n in recognize.packed_segments(names)]
+    messages += _skipped(path, names, {s.name for s in segments})
     live = name.state == "live"
     return PartitionDir(
         name.topic,
@@ -362,6 +367,18 @@ def _partition(
     )
 
 
+def _skipped(path: Location, names: list[str], read: set[str]) -> list[str]:
+    """Return messages about the compressed segments of a directory that are not read."""
+    messages = []
+    for name in recognize.packed_segments(names):
+        unpacked = segment_name_of(name)
+        if name in read:
+            continue
+        same = [n for n in read if unpacked is not None and base_of(n) == base_of(name)]
+        messages.append(f"{path / name}: not read, because {same[0]} is" if same else _packed_message(path / name))
+    return messages
+
+
 def _segments(
     path: Location, logs: list[str], names: list[str], sizes: dict[str, int], problems: list[tuple[str, str, str]]
 ) -> list[SegmentFile]:
@@ -370,8 +387,11 @@ def _segments(
     `logs` contains the `.log` files to read, and `names` all files of the directory. A problem is
     added for each `.log` file that is not a segment.
     """
-    based = [(base, n) for n in names if n.endswith(".log") and (base := base_offset_of(n)) is not None]
+    based = [(base, n) for n in names if is_log_name(n) and (base := base_of(n)) is not None]
     based.sort()
+    based = [
+        pair for i, pair in enumerate(based) if not i or pair[0] != based[i - 1][0]
+    ]  # the uncompressed copy is first
     wanted = set(logs)
     ends = [*(base for base, _ in based[1:]), None]
     segments = [

@@ -70,7 +70,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
     entry, _ = _around(
-        segment.path.with_suffix(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE_OFFSET), view
+        segment.sibling(".index"), OFFSET_ENTRY, min(offset - segment.base_offset, MAX_RELATIVE_OFFSET), view
     )
     if entry is None:
         return 0
@@ -89,7 +89,7 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
     """
     if segment.base_offset is None:
         return None
-    before, following = _around(segment.path.with_suffix(".timeindex"), TIME_ENTRY, timestamp - 1, view)
+    before, following = _around(segment.sibling(".timeindex"), TIME_ENTRY, timestamp - 1, view)
     upto = None if following is None else segment.base_offset + following.second
     if before is None:
         return None if upto is None else TimeBounds(segment.base_offset - 1, upto)
@@ -108,7 +108,7 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     """
     if segment.base_offset is None:
         return None
-    entry, _ = _around(segment.path.with_suffix(".timeindex"), TIME_ENTRY, MAX_OFFSET, view)
+    entry, _ = _around(segment.sibling(".timeindex"), TIME_ENTRY, MAX_OFFSET, view)
     if entry is None:
         return None
     offset, largest, found = segment.base_offset + entry.second, entry.first, False

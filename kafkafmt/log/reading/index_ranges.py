@@ -190,7 +190,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stret
     if base is None or (start <= base and end > whole.end.upto):
         return whole
     try:
-        with FileView(segment.path.with_suffix(".index")) as view:
+        with FileView(segment.sibling(".index")) as view:
             before = _border(view, base, _last_entry(view, lambda at, _: at <= start - base))
             after = _border(view, base, _last_entry(view, lambda at, _: at < end - 1 - base) + 2)
         with FileView(segment.path) as log:
@@ -235,7 +235,7 @@ def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border 
     if segment.base_offset is None:
         return None
     try:
-        with FileView(segment.path.with_suffix(".index")) as view:
+        with FileView(segment.sibling(".index")) as view:
             return _border(view, segment.base_offset, find(view))
     except OSError:
         return None
@@ -253,7 +253,7 @@ def _entries(
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
     try:
-        with FileView(segment.path.with_suffix(".index")) as view:
+        with FileView(segment.sibling(".index")) as view:
             first, last = 0, view.size // OFFSET_ENTRY.itemsize
             if last > 4 * BLOCK_ENTRIES:
                 whole = not stretch.start.indexed

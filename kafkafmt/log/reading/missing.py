@@ -18,7 +18,7 @@ import errno
 from ...errors import StructureError
 from ..format import files
 from ..format.checkpoints import LOG_STARTS, read_offset_checkpoint
-from ..format.names import base_offset_of
+from ..format.packed import base_of
 from .partition_dir import PartitionDir, SegmentFile
 
 
@@ -62,7 +62,7 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
             segment,
             "the file is listed but cannot be opened (a link whose target does not exist, or not a regular file)",
         )
-    bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+    bases = sorted(base for name in names if (base := base_of(name)) is not None)
     if not bases:
         raise unavailable(
             segment, "the file is missing, and its directory no longer contains a segment: it was emptied or unmounted"

@@ -99,7 +99,7 @@ class _Outcomes:
 
     def add_index(self, segment: SegmentFile) -> None:
         """Add the transaction index of a segment, if it has one."""
-        data = files.read_bytes(segment.path.with_suffix(".txnindex"))
+        data = files.read_bytes(segment.sibling(".txnindex"))
         entries = read_transaction_index(data).tolist() if data else ()
         self._indexed += [(producer, last) for _, producer, _, last, _ in entries]
 

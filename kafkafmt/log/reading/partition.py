@@ -185,7 +185,7 @@ class PartitionLog(PlannedLog):
         try:
             for segment in segments:
                 whole = segment.name not in self._stretches and start <= (segment.base_offset or 0)
-                files.open_ahead(segment.path, whole)
+                files.open_ahead(segment.path, segment.sibling(".index"), whole)
                 ahead.append(segment)
                 if len(ahead) > 1:
                     yield ahead.popleft()
@@ -193,7 +193,7 @@ class PartitionLog(PlannedLog):
                 yield ahead.popleft()
         finally:
             for segment in ahead:
-                files.forget_ahead(segment.path)
+                files.forget_ahead(segment.path, segment.sibling(".index"))
 
     def _in_one_pass(self, segment: SegmentFile, start: int, end: int) -> Generator[Part, None, Remainder | None]:
         """Yield the batches of an unplanned segment, up to the first range that cannot be confirmed.

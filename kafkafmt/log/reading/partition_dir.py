@@ -8,6 +8,7 @@ from typing import Any
 from ...paths import Location
 from ..format import files
 from ..format.names import base_offset_of, file_name
+from ..format.packed import segment_name_of
 
 INTERNAL_PREFIX = "__"
 """The names of Kafka's internal topics begin with this prefix."""
@@ -30,7 +31,8 @@ class SegmentFile:
     last : bool, default True
         Whether the file is the last segment of its partition.
     size : int, optional
-        Size of the file, in bytes. By default, it is determined when it is first used.
+        Size of the file, in bytes. By default, it is determined when it is first used. Of a
+        compressed file, it is the size after decompression.
 
     Attributes
     ----------
@@ -49,8 +51,9 @@ class SegmentFile:
         self, folder: Location, name: str, next_base: int | None = None, last: bool = True, size: int | None = None
     ) -> None:
         self.folder = folder
-        self.base_offset = base_offset_of(name)
-        self._name = name if self.base_offset is None else None
+        unpacked = segment_name_of(name)
+        self.base_offset = base_offset_of(unpacked or name)
+        self._name = name if self.base_offset is None or unpacked else None
         self.next_base = next_base
         self.last = last
         self._size = size
@@ -68,6 +71,12 @@ class SegmentFile:
         """Path of the file."""
         return self.folder / self.name
 
+    def sibling(self, suffix: str) -> Location:
+        """Return the path of another file of the segment, such as ".index"."""
+        if self.base_offset is None:
+            return self.path.with_suffix(suffix)
+        return self.folder / file_name(self.base_offset, suffix)
+
     @property
     def size(self) -> int:
         """Size of the file, in bytes, when this property was first used.
@@ -76,7 +85,7 @@ class SegmentFile:
         """
         if self._size is None:
             try:
-                self._size = files.file_size(self.path) or 0
+                self._size = files.content_size(self.path) or 0
             except OSError:
                 self._size = 0
         return self._size

@@ -37,6 +37,7 @@ from ...records import RecordReader
 from ...types import BatchTable, Buffer
 from ..format import files
 from ..format.files import FileView
+from ..format.packed import segment_name_of
 from ..format.producers import Aborted, read_markers
 from .header_walk import MARKER_SIZE
 from .models import Damage
@@ -417,7 +418,12 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
             ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (
                 later < len(entries) and stable[later] > first
             )
-            indexed = files.file_size((log.directory.path / doubt.file).with_suffix(".txnindex")) is not None
+            indexed = (
+                files.file_size(
+                    (log.directory.path / (segment_name_of(doubt.file) or doubt.file)).with_suffix(".txnindex")
+                )
+                is not None
+            )
             if at < len(own) and own[at].first <= first:
                 found.aborted[producer_id].append((first, min(doubt.last_offset, own[at].last)))
                 found.unmarked.append(own[at])

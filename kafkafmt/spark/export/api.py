@@ -72,7 +72,8 @@ def export(
         Log directories, partition directories or `.log` files.
     output : str or os.PathLike
         Directory to create, with its parents. The directory is not visible until the export is
-        complete.
+        complete. It can be a URL, such as ``s3://bucket/out``; then the file ``_SUCCESS`` exists when
+        the export is complete.
     topics : str or iterable of str, optional
         Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
         internal topics are exported.
@@ -126,6 +127,7 @@ def export(
         partition. In a file, the records are sorted by partition and offset.
     overwrite : bool, default False
         Replace an existing output. The old output remains intact until the new output is complete.
+        In a bucket, the old output is deleted before the new output is uploaded.
     master : str, default "local[*]"
         Master URL of the Spark session to start. Every executor must be able to access `paths` and
         `output`. If the process already has an active Spark session, the export uses that session

@@ -9,15 +9,22 @@ from pathlib import Path
 
 from ...log import PartitionDir
 from ...log.auditing.salvage_output import OutputPlaceError
-from ...paths import UrlPath, input_path
+from ...paths import Location, UrlPath, input_path
 
 
-def check_place(output: Path, inputs: Iterable[str | PathLike[str] | UrlPath]) -> None:
+def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath]) -> None:
     """Raise OutputPlaceError if writing `output` would affect an input or an important directory.
 
     `output` must not be inside an input or contain an input. It must not contain the current
     directory or the home directory.
     """
+    if isinstance(output, UrlPath):
+        for path in (str(p) for p in map(input_path, inputs) if isinstance(p, UrlPath)):
+            if f"{output}/".startswith(f"{path}/") or f"{path}/".startswith(f"{output}/"):
+                raise OutputPlaceError(
+                    str(output), f"is in or contains {path}, which is an input; choose another place"
+                )
+        return
     places = [input_path(p) for p in inputs]
     for path in dict.fromkeys(p.resolve() for p in places if not isinstance(p, UrlPath)):
         if output == path or output.is_relative_to(path):

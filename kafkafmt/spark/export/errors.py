@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from ...paths import Location
 
 
 class OutputExistsError(ValueError):
@@ -10,13 +10,13 @@ class OutputExistsError(ValueError):
 
     Attributes
     ----------
-    output : Path
+    output : Path or UrlPath
         The output directory.
     appeared : bool
         True if another process created the output during the export.
     """
 
-    def __init__(self, output: Path, appeared: bool = False) -> None:
+    def __init__(self, output: Location, appeared: bool = False) -> None:
         message = f"{output} already exists; choose another output, or pass overwrite=True to replace it"
         if appeared:
             message = f"another process created {output} during the export; the export did not replace it"
@@ -24,7 +24,7 @@ class OutputExistsError(ValueError):
         self.output = output
         self.appeared = appeared
 
-    def __reduce__(self) -> tuple[type[OutputExistsError], tuple[Path, bool]]:
+    def __reduce__(self) -> tuple[type[OutputExistsError], tuple[Location, bool]]:
         return type(self), (self.output, self.appeared)
 
 

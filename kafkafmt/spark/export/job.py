@@ -30,6 +30,7 @@ from ...log.reading.transactions import TransactionInDoubtError, Transactions
 from ...text import counted, json_encoder
 from ...text import size as size_text
 from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits
+from .bucket_staging import staging_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_names, check_place
 from .delivered import check_damage, check_files, check_missing, check_records, plan_in_task, transactions_in_task
@@ -97,8 +98,8 @@ class Export:
         self.messages: list[str] = list(found.messages)
         self._on_message = on_message or (lambda _: None)
         self._steps: list[Step] = []
-        self.staging: Staging = Staging(options.output, options.overwrite)
-        check_place(self.staging.output, [*options.paths, *(p.path for p in found.partitions)])
+        self.staging: Staging = staging_of(options.output, options.overwrite)
+        check_place(self.staging.target, [*options.paths, *(p.path for p in found.partitions)])
         self.staging.check()
         check_names(chosen)
 
@@ -160,7 +161,7 @@ class Export:
             self._note_step("committing", 0, kept, 0, exported)
             report = make_report(
                 options=replace(options, master=context.master or options.master),
-                output=staging.output,
+                output=staging.target,
                 partitions=[partition_result(work, found) for work, found in zip(works, plans, strict=True)],
                 left_out=left_out(self.found, self.chosen),
                 messages=self.messages,

@@ -216,7 +216,7 @@ class ExportReport:
         is not known.
     started, finished : datetime
         Start and end of the export, in UTC.
-    output : Path
+    output : Path or UrlPath
         The output directory.
     read, written, quarantined, skipped, in_doubt
         Totals for all partitions in `partitions`. `skipped` also lists the partitions that were not
@@ -242,7 +242,7 @@ class ExportReport:
     ok: bool
     started: datetime
     finished: datetime
-    output: Path
+    output: Location
     read: TotalRead
     written: TotalWritten
     quarantined: TotalQuarantined

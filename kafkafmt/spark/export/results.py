@@ -6,12 +6,12 @@ import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ... import __version__, backend
 from ...extras import LIBRARIES, library_versions
 from ...log import Discovery, PartitionDir
 from ...log.reading.plan import SegmentPlan
+from ...paths import Location
 from .options import ExportOptions
 from .report import (
     Codec,
@@ -83,7 +83,7 @@ def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExpor
 
 def make_report(
     options: ExportOptions,
-    output: Path,
+    output: Location,
     partitions: Sequence[PartitionExport],
     left_out: Sequence[LeftOutPartition],
     messages: Sequence[str],

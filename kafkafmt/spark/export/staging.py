@@ -35,7 +35,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from ...paths import local_path
+from ...paths import Location, local_path
 from .errors import OutputExistsError
 from .layout import OutputLayout
 
@@ -73,6 +73,7 @@ class Staging:
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
         self.output: Path = Path(os.path.realpath(local_path(output)))
+        self.target: Location = self.output
         self.overwrite = overwrite
         self.path: Path = Path()
         self._lock = -1
