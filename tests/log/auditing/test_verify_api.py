@@ -1,4 +1,4 @@
-"""Test `kafkafmt.verify` and `kafkafmt.describe`: their reports equal the command's and are typed."""
+"""Test `kafkafmt.verify` and `kafkafmt.describe`. Their reports are typed, and equal those of the command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEGMENT = f"{0:020}.log"
 
 
 def write_log(root: Path, *names: str, batches: int = 3) -> Path:
-    """Write partitions that have `batches` batches of one record each."""
+    """Write partitions with `batches` batches, each of one record."""
     for name in names:
         (root / name).mkdir(parents=True)
         data = b"".join(batch([record(0, value=b"value %d" % i)], base_offset=i) for i in range(batches))

@@ -1,4 +1,4 @@
-"""Test what is found in a directory: partition names, states, replicas and checkpoints."""
+"""Test how a directory is read: partition names, states, replicas and checkpoints."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Test files that disappear while a log is read.
+"""Test files that are removed while a log is read.
 
-Retention is a message. Every other cause is an error that names the path.
+If retention removed a file, a message is reported. Otherwise, an error names the path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def name_of(base: int) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a partition of four segments with five records each."""
+    """Return a partition with four segments of five records."""
     path = tmp_path / "data" / "t-0"
     path.mkdir(parents=True)
     for base in BASES:
@@ -112,7 +112,7 @@ def with_arrow(log: kafkafmt.Log) -> list[int]:
 
 
 def after_planning(log: kafkafmt.Log) -> list[int]:
-    """Read after all segments have been planned, so that only reading notices the missing file."""
+    """Plan all segments before reading, so that reading finds that a file is missing."""
     return [r.offset for r in log["t", 0].log.records()]
 
 

@@ -1,4 +1,4 @@
-"""Test how other files are recognised: they are reported as no Kafka log, and a damaged log stays readable."""
+"""Test that files which are not Kafka logs are recognised, and that damaged logs stay readable."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_packed_files_next_to_a_log_are_named_and_the_log_is_read(tmp_path: Path
 
 @pytest.fixture
 def partly_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write partitions a-0 to d-0. The directory of b-0 cannot be listed, and the segment of c-0 cannot be opened."""
+    """Write partitions a-0 to d-0. The directory of b-0 and the segment of c-0 cannot be read."""
     for name in "abcd":
         write(tmp_path / f"{name}-0" / SEGMENT, BATCH)
     (tmp_path / "private").mkdir()
