@@ -1,4 +1,4 @@
-"""Check that offset 2**63 - 1 is read from buffers, rejected by writers, and reported as damage in a log."""
+"""Check that offset 2**63 - 1 is read from buffers, rejected by writers, and damage in a log."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_last_offset_is_a_problem_for_check_batches(package: ModuleType, data: b
 
 
 def test_offsets_beyond_the_last_are_an_error(package: ModuleType) -> None:
-    """With a corrupted base offset, the offsets of later records would wrap."""
+    """With a corrupted base offset, the offsets of later records would exceed 64 bits."""
     data = simple_batch([b"a", b"b"], LAST)
     for start in (None, 5):
         with pytest.raises(kafkafmt.StructureError, match=f"offsets {LAST} to {LAST + 1}"):

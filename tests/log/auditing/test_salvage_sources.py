@@ -1,5 +1,4 @@
-"""Test which source files salvage reads and copies, for odd names, links and permissions.
-"""
+"""Test which source files salvage reads and copies, for odd names, links and permissions."""
 
 from __future__ import annotations
 

@@ -98,8 +98,7 @@ def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
 def test_largest_timestamp_equals_the_brokers(case: Case) -> None:
-    """Below the log start offset, the broker returns a record, but kafkafmt returns None.
-    """
+    """Below the log start offset, the broker returns a record, but kafkafmt returns None."""
     found = {(p.topic, p.partition): p.max_timestamp for p in kafkafmt.open(*case.roots)}
     for at, answers in case.offsets().items():
         want = answers.get("maxTimestamp")
