@@ -91,9 +91,7 @@ def test_fetch(compare: Callable[..., object], letter: str) -> None:
 
 
 def metadata() -> tuple[Any, int, int]:
-    """Return a response with 10,000 partitions in 100 topics on 12 brokers, its version and its
-    number of elements.
-    """
+    """Return a response with 10,000 partitions in 100 topics, its version and its number of elements."""
     m = protocol.MetadataResponse
     brokers = [
         m.MetadataResponseBroker(node_id=i, host=f"broker-{i}.example.org", port=9092, rack=f"rack-{i % 3}")
