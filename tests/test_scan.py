@@ -193,7 +193,7 @@ def test_scan_equals_reading_each_partition(log: kafkafmt.Log, threads: int | No
     assert (found if ordered else sorted(found)) == expected
 
 
-def test_scan_takes_columns_and_a_selection(log: kafkafmt.Log) -> None:
+def test_scan_accepts_columns_and_a_selection(log: kafkafmt.Log) -> None:
     table = pa.Table.from_batches(log.scan(["offset"], start=5, end=-2))
     assert table.column_names == ["offset"]
     assert table["offset"].to_pylist() == list(range(5, 28)) * 4

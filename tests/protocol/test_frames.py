@@ -81,7 +81,7 @@ def test_frames_before_an_invalid_size_are_delivered() -> None:
     assert [next(feed) for _ in REQUESTS] == REQUESTS
 
 
-def test_announced_size_allocates_nothing() -> None:
+def test_announced_size_allocates_no_memory() -> None:
     splitter = protocol.FrameSplitter(max_size=2**31 - 1)
     tracemalloc.start()
     assert list(splitter.feed((2**31 - 1).to_bytes(4, "big") + b"x")) == []

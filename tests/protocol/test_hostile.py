@@ -61,7 +61,7 @@ def test_hostile_lengths_are_handled_at_every_position(native: ModuleType, pure:
             assert found[-1] is True or found[1] <= len(data)
 
 
-def test_hostile_lengths_allocate_nothing(core: ModuleType) -> None:
+def test_hostile_lengths_allocate_no_memory(core: ModuleType) -> None:
     forms = [layout_of(message, version, core) for message, version in MESSAGES]
     for fill in FILLS:
         outcome(forms[0], fill)

@@ -461,7 +461,7 @@ def test_option_that_does_not_fit_its_field_is_rejected(
         BatchBuilder(**options)
 
 
-def test_size_limit_beyond_64_bits_is_no_limit() -> None:
+def test_size_limit_beyond_64_bits_means_no_limit() -> None:
     assert build_batch([(b"k", b"v")], max_bytes=2**80) == build_batch([(b"k", b"v")])
 
 

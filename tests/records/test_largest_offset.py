@@ -114,7 +114,7 @@ def test_wrapper_without_messages_has_no_base_offset(package: ModuleType) -> Non
         empty.base_offset  # noqa: B018
 
 
-def test_last_offset_is_a_problem_for_check_batches(package: ModuleType, data: bytes) -> None:
+def test_check_batches_reports_the_last_offset(package: ModuleType, data: bytes) -> None:
     found = check_batches(data)
     assert [p.code for p in found.problems] == ["offset_range"]
     assert str(LAST) in found.problems[0].message

@@ -41,7 +41,7 @@ def test_batch_task_raises_if_it_sees_another_directory(folder: Path, view: str,
         sum(b.num_rows for p in partitions for b in reader.read(p))
 
 
-def test_batch_task_treats_other_bytes_in_a_file_of_the_same_size_as_damage(folder: Path) -> None:
+def test_batch_task_reports_damage_if_a_file_of_equal_size_has_other_bytes(folder: Path) -> None:
     """The driver does not read the file. Therefore, the task cannot detect that the driver would see other bytes."""
     VIEWS["blank one"](folder)
     reader, partitions = plan(folder.parent, mode="FAILFAST", splitBytes=1)

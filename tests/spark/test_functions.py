@@ -178,7 +178,7 @@ def test_errors_of_paths_raise_or_become_rows() -> None:
         list(decode_partition()(["/no/such/path"]))
 
 
-def test_decode_partition_takes_a_field_of_each_row() -> None:
+def test_decode_partition_decodes_a_field_of_each_row() -> None:
     data = [(1, valid_batch(0, b"a")), (2, None)]
     assert [r.value for r in decode_partition(1)(data)] == [b"a"]
     assert [r.value for r in decode_partition("records")([{"records": valid_batch(0, b"a")}])] == [b"a"]

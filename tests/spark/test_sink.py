@@ -90,7 +90,7 @@ def test_row_columns_set_partition_and_timestamp(spark: SparkSession, tmp_path: 
     assert abs(third[0].timestamp / 1000 - path.stat().st_mtime) < 3600
 
 
-def test_failed_task_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_failed_task_leaves_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "log"
     write(spark.sql("select 'earlier' value"), path, topic="t")
 

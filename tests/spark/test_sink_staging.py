@@ -112,7 +112,7 @@ def test_leftovers_are_removed_only_if_unused(tmp_path: Path) -> None:
     assert sorted(p for p in tmp_path.iterdir()) == sorted([remote, remote_query, running, other_log, *odd])
 
 
-def test_staging_of_a_live_driver_is_left_alone_even_by_its_query(tmp_path: Path) -> None:
+def test_staging_of_a_live_driver_is_kept_even_by_its_query(tmp_path: Path) -> None:
     path = tmp_path / "log"
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

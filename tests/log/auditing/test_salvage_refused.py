@@ -38,7 +38,7 @@ def offsets(path: Path) -> list[int]:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("wrong", [0, 1, 2, 3, 4, 6, 8, 9, 12, 100, 2**40, 2**62])
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_one_wrong_wrapper_offset_costs_no_other_batch(magic: int, wrong: int, which: int, tmp_path: Path) -> None:
+def test_wrong_wrapper_offset_damages_only_that_wrapper(magic: int, wrong: int, which: int, tmp_path: Path) -> None:
     """No CRC covers the offset. If the planner trusts a wrong offset, a neighbouring batch may be lost."""
     batches = [wrapper(magic, first) for first in (0, 4, 8)]
     written = list(range(12))
@@ -51,7 +51,7 @@ def test_one_wrong_wrapper_offset_costs_no_other_batch(magic: int, wrong: int, w
     assert not {"corrupt_structure", "contradicting_offsets"} & set(findings(tmp_path / "out"))
 
 
-def test_lowered_wrapper_offset_of_format_0_costs_only_that_wrapper(tmp_path: Path) -> None:
+def test_lowered_wrapper_offset_of_format_0_damages_only_that_wrapper(tmp_path: Path) -> None:
     partition(tmp_path / "in", wrapper(0, 0), wrapper(0, 4, 1), wrapper(0, 8))
     _, entry = salvaged(tmp_path / "in", tmp_path / "out")
     assert offsets(tmp_path / "out") == [0, 1, 2, 3, 8, 9, 10, 11]

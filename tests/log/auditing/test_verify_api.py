@@ -67,7 +67,7 @@ def test_report_is_typed_and_frozen(logs: Path) -> None:
         report.strict = True  # type: ignore[misc]
 
 
-def test_topics_and_partitions_select(logs: Path) -> None:
+def test_topics_and_partitions_select_what_is_verified(logs: Path) -> None:
     assert [p.topic for p in kafkafmt.verify(logs, topics="b*").partitions] == ["b"]
     assert [p.partition for p in kafkafmt.verify(logs, topics=["a", "c"], partitions=1).partitions] == [1]
     report = kafkafmt.verify(logs, topics=["a", "c"])

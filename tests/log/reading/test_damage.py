@@ -87,7 +87,7 @@ FIELDS = [(0, 8), (8, 4), (16, 1), (17, 4), (21, 2), (23, 4), (27, 8), (35, 8), 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
 @pytest.mark.parametrize("victim", [0, 4, 9])
-def test_any_flipped_bit_costs_one_batch_at_most(tmp_path: Path, field: tuple[int, int], victim: int) -> None:
+def test_flipped_bit_damages_at_most_one_batch(tmp_path: Path, field: tuple[int, int], victim: int) -> None:
     """The corrupted batch is damage, or an unfinished tail if it is the last batch.
 
     Two cases are not tested. Any leader epoch is valid. If the base offset of the last batch is
@@ -107,7 +107,7 @@ def test_any_flipped_bit_costs_one_batch_at_most(tmp_path: Path, field: tuple[in
             assert spans(log) == [(*place_of(parts, victim), first, None if victim == 9 else last)], (field, bit)
 
 
-def test_leader_epoch_is_no_damage(tmp_path: Path) -> None:
+def test_changed_leader_epoch_is_not_damage(tmp_path: Path) -> None:
     parts = ten_batches()
     parts[3] = mutate(parts[3], 12, b"\x7f\xff\xff\xff")
     assert offsets(write(tmp_path, (0, b"".join(parts)))) == without()
@@ -127,7 +127,7 @@ def test_corrupted_length_damages_one_batch(tmp_path: Path, length: int, victim:
     assert report["records_recovered"] == 45
 
 
-def test_crc_decides_if_a_wrong_length_reaches_another_header(tmp_path: Path) -> None:
+def test_crc_shows_the_end_if_a_wrong_length_ends_at_a_header(tmp_path: Path) -> None:
     """According to the corrupted length, the batch ends at the start of a later batch."""
     parts = ten_batches()
     reach = sum(map(len, parts[3:6])) - 12
@@ -138,7 +138,7 @@ def test_crc_decides_if_a_wrong_length_reaches_another_header(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("junk", [b"\0" * 700, bytes(range(256)) * 3, b"\x02" * 300, b"x"])
-def test_garbage_between_batches_costs_no_batch(tmp_path: Path, junk: bytes) -> None:
+def test_batches_around_garbage_are_delivered(tmp_path: Path, junk: bytes) -> None:
     parts = ten_batches()
     log = write(tmp_path, (0, b"".join([*parts[:4], junk, *parts[4:]])))
     assert offsets(log) == without()
@@ -194,7 +194,7 @@ def test_batches_in_values_of_a_damaged_batch_are_not_delivered(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_garbage_that_ends_like_the_length_of_a_value_costs_no_batch(tmp_path: Path, batches: int) -> None:
+def test_batch_after_garbage_that_looks_like_a_value_is_delivered(tmp_path: Path, batches: int) -> None:
     """A value is followed by the rest of its record.
 
     Therefore, a batch that another batch follows is not part of a value.
@@ -337,7 +337,7 @@ def wrapper(first: int, n: int = 4) -> bytes:
     return message(1, None, snappy, offset=first + n - 1, attributes=2)
 
 
-def test_valid_wrapper_between_corrupted_ones_is_not_read_as_its_content(tmp_path: Path) -> None:
+def test_valid_wrapper_between_corrupted_ones_is_delivered_as_a_wrapper(tmp_path: Path) -> None:
     parts = [wrapper(i * 4) for i in range(3)]
     assert offsets(write(tmp_path, (0, b"".join(parts)))) == list(range(12))
     headless = [p[:8] + bytes(len(p) - 8) for p in parts]
@@ -409,7 +409,7 @@ def test_batch_of_an_unknown_codec_is_damage(tmp_path: Path) -> None:
     assert verify_partition(log)["damaged"][0]["error"] == "unsupported"
 
 
-def test_fail_mode_delivers_what_precedes_the_damage(tmp_path: Path) -> None:
+def test_fail_mode_delivers_the_records_before_the_damage(tmp_path: Path) -> None:
     batch_6 = ten_batches()[6]
     for corrupted_batch in (mutate(batch_6, 100, b"\xff\xff"), repair_crc(mutate(batch_6, 61, b"\xff\xff\xff"))):
         parts = ten_batches()
@@ -433,7 +433,7 @@ def test_offsets_of_a_span_come_from_its_neighbours(tmp_path: Path) -> None:
     assert [(s[2], s[3]) for s in spans(log)] == [(5, 999)]
 
 
-def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
+def test_random_damage_affects_no_confirmed_batch(tmp_path: Path) -> None:
     """After two kinds of random damage, exactly the undamaged batches are delivered.
 
     A batch between two damaged batches is damage if the offset after it is destroyed. It could be

@@ -118,9 +118,7 @@ def after_planning(log: kafkafmt.Log) -> list[int]:
 
 @pytest.mark.parametrize("read", [with_records, with_arrow])
 @pytest.mark.parametrize("cause", RETENTION)
-def test_segment_that_retention_removed_is_a_message(
-    folder: Path, cause: str, read: Callable[[Any], list[int]]
-) -> None:
+def test_segment_that_retention_removed_is_reported(folder: Path, cause: str, read: Callable[[Any], list[int]]) -> None:
     change, left = RETENTION[cause]
     log = kafkafmt.open(folder.parent)
     change(folder)
@@ -177,7 +175,7 @@ def test_missing_directory_below_log_start_is_still_an_error(folder: Path) -> No
         list(log["t", 0].records(below_log_start=True))
 
 
-def test_file_that_comes_back_is_an_error_not_retention(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_reappears_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, real = kafkafmt.open(folder.parent), os.open
 
     def refusing_open(path: Any, *rest: Any, **options: Any) -> int:
@@ -223,7 +221,7 @@ def test_segment_removed_between_listing_and_stat_is_handled_alike(
         list(log["t", 0])
 
 
-def test_adopted_plan_raises_if_the_file_is_another_one(folder: Path) -> None:
+def test_plan_raises_if_the_file_was_replaced(folder: Path) -> None:
     directory = discover([folder.parent]).partitions[0]
     made = PartitionLog(directory)
     plans = [made.plan(s) for s in made.segments]
@@ -249,7 +247,7 @@ def test_adopted_plan_raises_if_the_file_is_another_one(folder: Path) -> None:
     assert [r.offset for r in log.records()] == list(range(20))
 
 
-def test_follower_raises_if_a_segment_disappears_during_a_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follower_raises_if_a_segment_disappears_during_a_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follower = Follower(discover([folder.parent]).partitions[0], [folder])
     assert [r.offset for r in follower.records()] == list(range(20))
     for base in (20, 25):

@@ -103,7 +103,7 @@ def test_other_logs_make_no_partition_of_a_log_directory(tmp_path: Path) -> None
     assert [p.key for p in discover([tmp_path]).partitions] == [("t", 0)]
 
 
-def test_log_file_that_is_no_segment_is_a_finding(tmp_path: Path) -> None:
+def test_log_file_that_is_not_a_segment_is_a_finding(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 0, five(0))
     (tmp_path / "t-0" / "copy.log").write_bytes(five(0))
     log = open_only(tmp_path)
@@ -344,7 +344,7 @@ def test_circular_links_are_reported_and_the_log_is_read(tmp_path: Path) -> None
     assert find_timestamp(log, 0) is not None
 
 
-def test_path_without_read_permission_is_no_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_without_read_permission_is_not_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafkafmt.cli.cat import cat
 
     monkeypatch.setattr(os, "access", lambda *_: False)

@@ -71,7 +71,7 @@ PACKERS: dict[str, tuple[Callable[[bytes], bytes], list[str]]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
-def test_directory_of_other_logs_is_no_kafka_log(tmp_path: Path, command: list[str]) -> None:
+def test_directory_of_other_logs_is_not_a_kafka_log(tmp_path: Path, command: list[str]) -> None:
     logs = tmp_path / "var" / "log"
     write(logs / "dpkg.log", TEXT)
     write(logs / "alternatives.log", b"")
@@ -103,7 +103,7 @@ def test_file_without_20_digits_is_read_if_it_has_a_valid_batch(tmp_path: Path) 
 @pytest.mark.parametrize(
     "data", [TEXT, b"\0" * 5000, BATCH[:50], BATCH[:-1] + b"!", b"", b"\x1f\x8b", random.Random(2).randbytes(5000)]
 )
-def test_segment_with_20_digits_stays_one_however_damaged(tmp_path: Path, data: bytes) -> None:
+def test_file_with_20_digits_is_a_segment_even_if_it_is_damaged(tmp_path: Path, data: bytes) -> None:
     path = write(tmp_path / "in" / "t-0" / SEGMENT, data)
     for given in (path, path.parent, tmp_path / "in"):
         (found,) = discover([given]).partitions
@@ -113,7 +113,7 @@ def test_segment_with_20_digits_stays_one_however_damaged(tmp_path: Path, data: 
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_packed_file_is_named_as_such(tmp_path: Path, kind: str) -> None:
+def test_packed_file_is_reported(tmp_path: Path, kind: str) -> None:
     pack, suffixes = PACKERS[kind]
     message = f"it is {kind}: unpack it first"
     for suffix in suffixes:
@@ -139,7 +139,7 @@ def test_packed_file_is_recognised_by_its_name_alone(tmp_path: Path) -> None:
     assert inside("ls", path).stderr == f"kafkafmt: {path}: by its name it is zstd: unpack it first\n"
 
 
-def test_packed_files_next_to_a_log_are_named_and_the_log_is_read(tmp_path: Path) -> None:
+def test_packed_files_next_to_a_log_are_reported_and_the_log_is_read(tmp_path: Path) -> None:
     write(tmp_path / "t-0" / SEGMENT, BATCH)
     write(tmp_path / "t-0" / f"{3:020}.log.gz", gzip.compress(BATCH))
     write(tmp_path / "u-0.tar", tar(BATCH))
@@ -178,7 +178,7 @@ def partly_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", ["ls", "verify"])
-def test_partitions_that_cannot_be_read_are_named_and_the_others_shown(partly_unreadable: Path, command: str) -> None:
+def test_unreadable_partitions_are_reported_and_the_others_listed(partly_unreadable: Path, command: str) -> None:
     done = inside(command, partly_unreadable, "--format", "json")
     found = json.loads(done.stdout)
     assert done.returncode == 3

@@ -54,7 +54,7 @@ INNER = {
 )
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("offset", [0, 3, 4, 5, 6, 40])
-def test_batch_in_a_value_is_no_data_if_length_and_crc_are_corrupted(
+def test_batch_in_a_value_is_not_delivered_if_length_and_crc_are_wrong(
     tmp_path: Path, magic: int, inner: str, before: bytes, after: bytes, offset: int
 ) -> None:
     value = before + INNER[inner](offset) + after
@@ -92,7 +92,7 @@ def randomly_damaged(entry: bytes, rng: random.Random) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("seed", range(60))
-def test_two_damaged_messages_cost_no_message_after_them(tmp_path: Path, magic: int, seed: int) -> None:
+def test_messages_after_two_damaged_ones_are_delivered(tmp_path: Path, magic: int, seed: int) -> None:
     """A message between the two may be lost, because it could be part of a value.
 
     It is then reported as damage.

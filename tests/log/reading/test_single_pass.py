@@ -150,7 +150,9 @@ def test_segment_without_an_index_is_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [(0, 5), (5, 0), (-1, 0), (1000, 0), (0, 1 << 20)])
-def test_wrong_index_entry_changes_nothing(tmp_path: Path, range_bytes: int, change: tuple[int, int]) -> None:
+def test_wrong_index_entry_does_not_change_the_result(
+    tmp_path: Path, range_bytes: int, change: tuple[int, int]
+) -> None:
     entries = write_segment(tmp_path / "t-0", numbered(50))
     entries[20] = entries[20][0] + change[0], entries[20][1] + change[1]
     index = tmp_path / "t-0" / f"{0:020}.index"
@@ -172,7 +174,7 @@ def test_preallocated_index_ends_at_its_first_zeros(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fail", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_stretches_of_a_segment_deliver_each_batch_once(tmp_path: Path, seed: int, fail: bool) -> None:
+def test_tasks_that_share_a_segment_deliver_each_batch_once(tmp_path: Path, seed: int, fail: bool) -> None:
     """For any damage, tasks that share a segment together deliver what one reader delivers."""
     chance = Random(seed)
     batches, valid = numbered(60), numbered(60)

@@ -32,7 +32,7 @@ def end_offsets(path: Path) -> dict[str, int]:
     return {p.topic + str(p.partition): p.next_offset for p in kafkafmt.open(path)}
 
 
-def test_all_partitions_are_appended_and_no_journal_stays(tmp_path: Path) -> None:
+def test_all_partitions_are_appended_and_the_journal_is_removed(tmp_path: Path) -> None:
     assert append_to_all(tmp_path)
     assert append_to_all(tmp_path)
     assert end_offsets(tmp_path) == {"a0": 24, "b0": 24, "b1": 24}

@@ -231,7 +231,7 @@ def test_partial_write_on_a_full_disk_is_undone(suffix: str, tmp_path: Path, mon
         assert (tmp_path / "full" / "t-0" / path.name).read_bytes() == path.read_bytes(), path.name
 
 
-def test_short_writes_and_short_reads_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_and_reads_do_not_change_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
     disk.short = True
     model = Model()
@@ -302,7 +302,7 @@ def test_file_that_shrinks_while_it_is_read_is_damage(
 
 
 @pytest.mark.parametrize("name", ["*.index", "*.timeindex", "*.txnindex", "*.snapshot", "leader*", "partition*"])
-def test_files_removed_between_listing_and_reading_are_no_damage(name: str, tmp_path: Path) -> None:
+def test_files_removed_between_listing_and_reading_are_not_damage(name: str, tmp_path: Path) -> None:
     source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     log = PartitionLog(discover([copy]).partitions[0])

@@ -77,7 +77,7 @@ def test_use_in_a_forked_process_is_refused_and_changes_nothing(use: str, tmp_pa
     assert kafkafmt.LogDirectory(tmp_path).clean
 
 
-def test_closing_in_a_forked_process_touches_nothing_of_the_parent(tmp_path: Path) -> None:
+def test_closing_in_a_forked_process_does_not_affect_the_parent(tmp_path: Path) -> None:
     directory = kafkafmt.LogDirectory(tmp_path)
     writer = directory.writer("t")
     writer.append(RECORDS)
