@@ -1,4 +1,4 @@
-"""Compare our code with a peer: both take turns in one process, and the ratios are printed at the end."""
+"""Compare kafkafmt with another program (the peer). Both take turns in one process, and ratios are printed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import topics  # noqa: E402
 
 ROUNDS = 11
 LIMIT = 256 << 20
-"""Number of bytes read of the first segment of a large topic."""
+"""Number of bytes to read from the first segment of a large topic."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,7 +37,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def put(benchmark: Any, row: report.Row) -> None:
-    """Add a row to the table, and to the figures of pytest-benchmark."""
+    """Add a result to the printed table, and to the figures of pytest-benchmark."""
     report.ROWS.append(row)
     benchmark.extra_info.update(
         {
@@ -51,10 +51,11 @@ def put(benchmark: Any, row: report.Row) -> None:
 
 @pytest.fixture
 def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., report.Row]:
-    """Return compare(case, ours, name, peer, target=…), which calls `ours` and `peer` in turn.
+    """Return compare(case, ours, name, peer, target=…). It calls `ours` and `peer` in turn.
 
-    Each returns how many records it read. Both use one thread. Processor time is measured, so that other processes disturb less. The mark
-    of the test must therefore have `timer=time.process_time`.
+    Both functions use one thread, and return the number of records that they read. CPU time is
+    measured, because other processes affect it less. Therefore, the test needs a mark with
+    `timer=time.process_time`.
     """
 
     def run(
@@ -87,9 +88,10 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., rep
 
 @pytest.fixture
 def compare_self_timed(benchmark: Any) -> Callable[..., report.Row]:
-    """Return compare_self_timed(case, ours, name, figures, target=…), for a peer that measures itself.
+    """Return compare_self_timed(case, ours, name, figures, target=…), for a peer that measures its own time.
 
-    `figures` returns ns per record of each repetition. It is called in the middle of our rounds.
+    `figures` returns the ns per record of each repetition of the peer. It is called after half of
+    our rounds.
     """
 
     def run(
@@ -132,9 +134,9 @@ def compare_self_timed(benchmark: Any) -> Callable[..., report.Row]:
 
 @pytest.fixture(scope="session")
 def topic() -> Callable[[str], Path]:
-    """Return topic(name), the directory of a partition that a real broker wrote.
+    """Return topic(name), which returns the directory of a partition that a real broker wrote.
 
-    The topic is created if needed. If that is impossible, the test is skipped with the reason.
+    A missing topic is created. If this is not possible, the test is skipped with the reason.
     """
 
     def find(name: str) -> Path:

@@ -1,11 +1,12 @@
-"""Make seeded batches of format 2 for measurements, adjacent in one buffer.
+"""Generate reproducible batches of format 2 for measurements, one after another in a buffer.
 
     python benchmarks/inputs.py [LETTER…] [--codec zstd]     create inputs, print what each is and where it is kept
     inputs.make("a"); inputs.make("a", "lz4")                return the bytes (kept in $KAFKAFMT_BENCH_DATA/inputs)
 
-A batch is closed before its records would exceed the batch size *uncompressed*, and is then compressed. A Kafka producer with the
-same setting packs about that many compressed bytes, so the batches of `topics.py` have more records. A text value is JSON of words
-and numbers, so that codecs can compress it.
+A batch is closed before its uncompressed records would exceed the batch size, and is then
+compressed. A Kafka producer with this batch size puts about as many compressed bytes into a batch.
+Therefore, the batches of `topics.py` have more records. A text value is JSON with words and
+numbers, so that codecs can compress it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import building as build  # noqa: E402
 
-VERSION = 1  # increase it if the same letter gives other bytes, so that kept files are rebuilt
+VERSION = 1  # increase this version if an input gets other bytes, so that stored files are replaced
 SEED = 20_240_229
 FIRST_TIME = 1_760_000_000_000
 SIZE = 24 << 20
@@ -61,7 +62,7 @@ def text(rng: random.Random, size: int, number: int) -> bytes:
 
 
 def fixed(size: int, headers: int = 0) -> Callable[[random.Random], Iterator[Body]]:
-    """Return a function that yields records with 10 byte keys and text values of one size."""
+    """Return a function that yields records with keys of 10 bytes and text values of a given size."""
 
     def bodies(rng: random.Random) -> Iterator[Body]:
         number = 0
@@ -79,16 +80,16 @@ def fixed(size: int, headers: int = 0) -> Callable[[random.Random], Iterator[Bod
 
 
 def tiny(rng: random.Random) -> Iterator[Body]:
-    """Yield null keys, and values of 10 bytes."""
+    """Yield records with null keys and values of 10 bytes."""
     while True:
         yield None, b"%010d" % rng.randrange(10**10), ()
 
 
 def varied(rng: random.Random) -> Iterator[Body]:
-    """Yield records of realistic sizes.
+    """Yield records with realistic sizes.
 
-    Value sizes are lognormal (median 150 bytes, some of many KB, a few null). Keys are null or have
-    1 to 40 bytes.
+    The sizes of values have a lognormal distribution with a median of 150 bytes. Some values have
+    many KB, and a few are null. Keys are null or have 1 to 40 bytes.
     """
     pool = text(rng, 1 << 16, 0)
     sizes = np.random.default_rng(rng.getrandbits(32))
@@ -112,12 +113,12 @@ INPUTS = {
 
 
 def folder() -> Path:
-    """Return the directory in which inputs are kept."""
+    """Return the directory in which inputs are stored."""
     return Path(os.environ.get("KAFKAFMT_BENCH_DATA") or ROOT / ".bench").resolve() / "inputs"
 
 
 def path(letter: str, codec: str = "none", size: int = SIZE) -> Path:
-    """Return the file of an input, which is created if it is missing. `size` is bytes before compression."""
+    """Return the file of an input, and create it if it is missing. `size` is in bytes before compression."""
     file = folder() / f"{letter}-{codec}-{size >> 10}k-v{VERSION}.batches"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -129,12 +130,12 @@ def path(letter: str, codec: str = "none", size: int = SIZE) -> Path:
 
 
 def make(letter: str, codec: str = "none", size: int = SIZE) -> bytes:
-    """Return the bytes of an input: complete, adjacent batches with offsets from 0."""
+    """Return the bytes of an input: consecutive, complete batches whose offsets start at 0."""
     return path(letter, codec, size).read_bytes()
 
 
 def batches(letter: str, codec: str, size: int) -> Iterator[bytes]:
-    """Yield batches until their records have `size` bytes uncompressed."""
+    """Yield batches until their uncompressed records have `size` bytes."""
     selected = INPUTS[letter]
     rng = random.Random(SEED * 1000 + ord(letter))
     bodies = selected.bodies(rng)

@@ -1,4 +1,4 @@
-"""Read every record of a buffer with each library, CRCs checked, and return the number of records."""
+"""Read all records of a buffer with each library, with CRCs checked, and return their number."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from kafkafmt.types import BATCH_DTYPE, RecordColumns
 FIELDS = ("offset", "timestamp", "key", "value")
 ROWS = 16384
 WINDOW = 256 * 1024
-"""Bytes of batches that are scanned before they are decoded: the size of a processor's second-level cache."""
+"""Number of bytes to scan before decoding: the size of a CPU's second-level cache."""
 
 Read = Callable[[], int]
 
 
 def batches_of(data: Any, window: int = WINDOW) -> int:
-    """Return how many batches fit in a window."""
+    """Return the number of batches that fit into a window."""
     table = np.zeros(1, BATCH_DTYPE)
     kafkafmt._backend.core.scan_batches(data, table, 0, None, False)
     return max(1, window // int(table["size"][0]))
 
 
 def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_crc: bool = True) -> Read:
-    """Decode uncompressed batches into reused columns with the core alone.
+    """Decode uncompressed batches into reused columns, with only the core.
 
-    Its table, columns and cursor are created once.
+    The table, the columns and the cursor are created only once.
     """
     core = core or kafkafmt._backend.core
     table, out, size = np.zeros(batches_of(data), BATCH_DTYPE), RecordColumns(ROWS, names), len(data)
@@ -47,7 +47,7 @@ def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_cr
                 core.decode_records(data, rows, out)
                 count += out.rows
                 out.clear()
-            if scan.count == 0:  # the end of the data truncates a batch
+            if scan.count == 0:  # a batch at the end of the data is truncated
                 break
             position = scan.position
         return count
@@ -56,7 +56,7 @@ def columns(data: Any, names: Sequence[str] = FIELDS, core: Any = None, check_cr
 
 
 def chunks(data: Any, names: Sequence[str] | RecordColumns, capacity: int = ROWS) -> Iterator[records.Chunk]:
-    """Yield chunks of columns, decompressed, through the public API."""
+    """Yield decompressed chunks of columns, through the public API."""
     return records.read_chunks(data, names, capacity=capacity)
 
 
@@ -65,7 +65,7 @@ def reader(data: Any, names: Sequence[str] = FIELDS) -> Read:
 
 
 def to_arrow(data: Any, names: Sequence[str] = ("key", "value", "offset", "timestamp")) -> Read:
-    """Decode into Arrow record batches of 8 MB, with keys, values and headers copied."""
+    """Decode into Arrow record batches of 8 MB, with copied keys, values and headers."""
 
     def read() -> int:
         schema = arrow.schema_of(names)
@@ -76,9 +76,9 @@ def to_arrow(data: Any, names: Sequence[str] = ("key", "value", "offset", "times
 
 
 def objects(data: Any, names: Sequence[str] = FIELDS) -> Read:
-    """Read four fields of Record objects; with "headers", a fifth.
+    """Read four fields of Record objects, and with "headers" also a fifth.
 
-    Offsets start at 0 and have no gaps, so the last one gives the count.
+    Offsets start at 0 and have no gaps, so the last offset determines the number of records.
     """
     return lambda: read_fields([kafkafmt.read_records(data, columns=names)], "headers" in names)
 
@@ -98,9 +98,9 @@ def values(data: Any) -> Read:
 
 
 def read_fields(groups: Iterable[Iterable[Any]], headers: bool) -> int:
-    """Read four or five fields of every record, as a caller's loop does.
+    """Read four or five fields of each record, in a loop as users write it.
 
-    Return the number of records, if the first has offset 0.
+    Return the number of records, provided that the first record has offset 0.
     """
     record = None
     for group in groups:
@@ -121,7 +121,7 @@ def read_fields(groups: Iterable[Iterable[Any]], headers: bool) -> int:
 
 
 def aiokafka_batches(data: bytes) -> Iterator[Any]:
-    """Yield every batch through aiokafka's C extension, with its CRC checked."""
+    """Yield all batches, with CRCs checked, through aiokafka's C extension."""
     batches = aiokafka.record.memory_records.MemoryRecords(data)
     while batches.has_next():
         batch = batches.next_batch()
@@ -130,12 +130,12 @@ def aiokafka_batches(data: bytes) -> Iterator[Any]:
 
 
 def aiokafka_fields(data: bytes, headers: bool = False) -> Read:
-    """Read offset, timestamp, key and value of every record through aiokafka's C extension."""
+    """Read offset, timestamp, key and value of each record through aiokafka's C extension."""
     return lambda: read_fields(aiokafka_batches(data), headers)
 
 
 def aiokafka_values(data: bytes) -> Read:
-    """Read only values through aiokafka."""
+    """Read only the value of each record through aiokafka."""
 
     def read() -> int:
         record = None
@@ -148,7 +148,7 @@ def aiokafka_values(data: bytes) -> Read:
 
 
 def aiokafka_to_arrow(data: bytes, rows: int = 65536) -> Read:
-    """Make Arrow record batches of the same four columns from lists of aiokafka's values."""
+    """Build Arrow record batches of four columns from lists of aiokafka's values."""
     schema = arrow.schema_of(("key", "value", "offset"))
 
     def read() -> int:
@@ -186,5 +186,5 @@ def kafka_python_batches(data: bytes) -> Iterator[Any]:
 
 
 def kafka_python_fields(data: bytes) -> Read:
-    """Read the same four fields through kafka-python, which is pure Python."""
+    """Read four fields of each record through kafka-python, which is pure Python."""
     return lambda: read_fields(kafka_python_batches(data), False)

@@ -1,7 +1,7 @@
-"""Format the results of a benchmark run: rows of our figure and a peer's, and a table of their ratios.
+"""Format the results of a benchmark: our figure, the figure of a peer, and their ratio.
 
-A row's ratio is the median over rounds of peer / ours (or ours / peer, if more is better). Its
-spread is given by the quartiles.
+The ratio is the median, over all rounds, of peer / ours, or of ours / peer if more is better. The
+quartiles show its spread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ HEAD = ("question", "case", "ours", "peer", "", "ratio", "spread", "target", "")
 
 @dataclass(frozen=True)
 class Row:
-    """A result. `unit` is the unit of `ours` and `peer`. `target` is for the ratio, or with `absolute` for `ours`."""
+    """One result.
+
+    `unit` is the unit of `ours` and `peer`. `target` applies to the ratio, or to `ours` if
+    `absolute` is True.
+    """
 
     question: str
     case: str
@@ -31,7 +35,10 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Compare the result with its target: within 15 % below is close. Return "" without a target."""
+        """Compare a result with its target, or return "" if it has none.
+
+        Up to 15 % below the target is "close".
+        """
         if self.target is None:
             return ""
         reached = (self.ours if self.absolute else self.ratio) / self.target
@@ -54,7 +61,7 @@ class Row:
 
 
 ROWS: list[Row] = []
-"""The rows of this run, in order."""
+"""All results of this run, in order."""
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -66,13 +73,13 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of a table for a terminal."""
+    """Return the lines of a table for terminals."""
     cells = [HEAD, *(row.cells() for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(HEAD))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Return a table for a Markdown document."""
+    """Return a table in Markdown."""
     lines = [HEAD, tuple("---" for _ in HEAD), *(row.cells() for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

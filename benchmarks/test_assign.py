@@ -1,9 +1,11 @@
-"""Measure offsets assigned in place, and validation, compared with the CRC alone, over 16 KiB batches.
+"""Measure offset assignment in place, and validation, compared with checking only CRCs.
 
-The peer is the shallow walk with its CRCs, by the core alone. `assign_offsets` checks every batch
-and then writes base offset and leader epoch. The validator checks headers (`check_records=False`)
-or every record too. Figures are per batch. A request is one batch of a client, validated by a
-separate call. Its peer copies the batch and checks its CRC, and decompresses it if necessary.
+The peer scans batch headers and checks CRCs, with only the core. `assign_offsets` checks each batch
+of 16 KiB, and writes its base offset and leader epoch. The validator checks only headers
+(`check_records=False`), or also all records. Figures are per batch.
+
+A request contains one batch of a client, and is validated by a separate call. Its peer copies the
+batch, checks its CRC, and decompresses it if necessary.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Measure how fast uncompressed batches become columns, compared with aiokafka's C extension reading the same fields.
+"""Measure decoding of uncompressed batches into columns, compared with aiokafka's C extension.
 
-CRCs are checked. `columns` are spans in reused arrays. `arrow` are Arrow record batches with copied
-keys and values. Both are used through the public API.
+Both read the same fields and check CRCs. `columns` are spans in reused arrays. `arrow` are Arrow
+record batches with copied keys and values. Both use the public API.
 """
 
 from __future__ import annotations

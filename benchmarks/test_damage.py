@@ -1,9 +1,9 @@
 """Measure how fast damaged segments are verified, read and salvaged.
 
-Each kind of damage is measured in batches of 108, 300 and 1024 bytes, at three sizes of the
-segment. Another benchmark measures partitions of 500, 2000 and 8000 damaged segments of 16 KiB. The
-figures show whether the time grows in proportion to the size. The goal is 50 MB/s on one core for
-each kind. `-s` prints the figures.
+Each kind of damage is measured with batches of 108, 300 and 1024 bytes, and with segments of three
+sizes. Another benchmark measures partitions with 500, 2000 and 8000 damaged segments of 16 KiB. The
+figures show whether the time is proportional to the size. The goal is 50 MB/s on one core for each
+kind of damage. `-s` prints the figures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def without_length(i: int, size: int) -> bytes:
 
 
 def fake_header(i: int, count: int) -> bytes:
-    """Return a header of format 2 whose batch claims to end with the file."""
+    """Return a header of format 2 with a length that ends at the end of the file."""
     return struct.pack(">qiibIhiqqqhii", i, (count - i) * 61 - 12, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
 
 
@@ -62,7 +62,7 @@ KINDS: dict[str, Callable[[int, int], bytes]] = {
     "zeroed sectors": lambda i, size: bytes(size) if i % 64 == 1 else valid(i, size),
     "zigzag offsets": lambda i, size: valid(i ^ 1, size),
 }
-"""The batch with a given index and size, for each kind of damage."""
+"""For each kind of damage, a function that returns the batch with a given index and size."""
 WHOLE_FILES: dict[str, Callable[[int], bytes]] = {
     "headers up to the end": lambda size: b"".join(fake_header(i, size // 61) for i in range(size // 61)),
     "random bytes": lambda size: random.Random(size).randbytes(size),
@@ -79,7 +79,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def measure(folder: Path, size: int, repeats: int = 3) -> tuple[float, float, float]:
-    """Return how many MB of a partition are verified, read and salvaged per second."""
+    """Return the speed at which a partition is verified, read and salvaged, in MB/s."""
     directory = discover([folder]).partitions[0]
     salvaged = folder.parent / "salvaged"
 
@@ -104,7 +104,7 @@ def show(benchmark: pytest.FixtureRequest, name: str, figures: dict[str, tuple[f
 
 
 def file_of(kind: str, batch: int, size: int) -> bytes:
-    """Return the content of a file of about `size` bytes, with one kind of damage and one batch size."""
+    """Return about `size` bytes of a segment with one kind of damage and one batch size."""
     return b"".join(KINDS[kind](i, batch) for i in range(size // batch))
 
 
@@ -112,7 +112,7 @@ FILES: dict[str, Callable[[int], bytes]] = {
     **{f"{kind}, {batch} bytes": partial(file_of, kind, batch) for kind in KINDS for batch in BATCH_BYTES},
     **WHOLE_FILES,
 }
-"""The content of a file of about a given size, for each benchmark."""
+"""For each benchmark, a function that returns the content of a file of about a given size."""
 
 
 @pytest.mark.benchmark(group="damage")

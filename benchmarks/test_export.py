@@ -1,10 +1,9 @@
-"""Measure `kafkafmt export` on two cores, and how much of its time pyarrow's Parquet writer takes.
+"""Measure `kafkafmt export` on two cores, compared with only pyarrow's Parquet writer.
 
-Topics of a real broker, with values of 100 bytes, are written as Parquet on local[2]. In turn, two
-processes write the same Arrow record batches, which are ready in memory, with the same settings.
-The ratio is the most that the export could gain if the rest of it took no time. The session is
-warm: the start of Spark and the first import of each worker are not counted. Planning and
-committing are.
+A real broker wrote the topics, with values of 100 bytes. They are exported to Parquet on local[2].
+In turn, two processes write the same Arrow record batches, which are in memory, with the same
+settings. The export could never be faster than this peer. The start of Spark and the first import
+in each worker are not measured. Planning and committing are measured.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ from kafkafmt.spark.session import make_session
 
 ROUNDS = 5
 TARGETS = {1: 3.0, 3: 1.8}
-"""M rows/s on two cores: more than 4 times the speed of Spark's own Kafka source here, and 2.5 times at level 3."""
+"""Millions of rows per second on two cores: more than 4 times the speed of Spark's own Kafka source
+on the same machine, and 2.5 times at level 3.
+"""
 READY_BATCHES = 8
 WORKER_LIMIT = 400_000_000
 
@@ -55,7 +56,7 @@ def _row_groups(batches: list[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _write_repeatedly(source: str, name: str, target: str, level: int, rows: int, ready: Any, go: Any) -> None:
-    """Write `rows` rows of ready batches each time `go` is released, like one task after another."""
+    """Write `rows` rows of existing batches each time `go` is released, like one task after another."""
     partition = kafkafmt.open(source)[name, 0]
     batches = [batch for batch, _ in zip(partition.to_batches(COLUMNS), range(READY_BATCHES), strict=False)]
     groups = list(_row_groups(batches))

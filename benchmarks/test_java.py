@@ -1,8 +1,8 @@
-"""Measure our speed on a broker's topics compared with Kafka's own Java, the fastest peer.
+"""Measure kafkafmt on a broker's topics, compared with Kafka's own Java classes, the fastest peer.
 
-Java uses MemoryRecords on the heap, with a warm compiler and checked CRCs. Both sides read the
-first 256 MiB of each topic from memory. Peer.java describes the modes of Java. A separate JVM
-measures itself in the middle of our rounds, because the two cannot take turns.
+Java uses MemoryRecords in the heap, with a warm compiler and checked CRCs. Both sides read the
+first 256 MiB of each topic from memory. Peer.java describes the modes. Java and Python cannot take
+turns in one process. Therefore, a separate JVM measures its own time after half of our rounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkafmt.log.format.files import FileView, aligned_buffer
 pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "Java is here")
 
 WITH_HEADERS = (*readers.FIELDS, "headers")
-CASES: list[tuple[str, str, str, float | None]] = [  # our way, topic, Java's mode, target
+CASES: list[tuple[str, str, str, float | None]] = [  # our reader, topic, mode of the Java program, target
     ("columns", "none", "columns", 2.2),
     ("arrow", "none", "arrow", 4),
     ("columns", "lz4", "columns", 1.4),
@@ -35,7 +35,7 @@ CASES: list[tuple[str, str, str, float | None]] = [  # our way, topic, Java's mo
 
 
 def load(file: Path) -> Any:
-    """Return the first bytes of a log file in memory. They end with a complete batch."""
+    """Return the first bytes of a log file, up to the end of a complete batch."""
     with FileView(file) as view:
         data = aligned_buffer(min(conftest.LIMIT, view.size))
         view.read_into(data, 0)

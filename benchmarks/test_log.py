@@ -1,7 +1,7 @@
-"""Measure what reading and checking files costs, compared with decoding the same bytes from memory.
+"""Measure reading and checking of files, compared with decoding the same bytes in memory.
 
-Each round opens the log again. A ratio of 1 would mean that files cost nothing. The log layer reads a
-valid segment once, in ranges that it checks and then decodes.
+The log is opened again in each round. A ratio of 1 means that files cause no overhead. The log
+layer reads a valid segment once, in ranges that it checks and then decodes.
 """
 
 from __future__ import annotations

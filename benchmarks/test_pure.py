@@ -1,4 +1,4 @@
-"""Measure the native core compared with the pure-Python core, and the latter compared with kafka-python."""
+"""Compare the native core with the pure-Python core, and the pure-Python core with kafka-python."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Measure whether a second thread makes `Log.scan` faster, by wall-clock time.
+"""Measure, in wall-clock time, whether a second thread makes `Log.scan` faster.
 
-Each round reads eight partitions of 24 MiB (before compression) into the eight default columns. The
-two sides take turns, so that other processes slow both. Other benchmarks compare processor time,
-which threads do not reduce. The ratio is at most the number of CPUs. Python's lock and the
-consumer, which is one thread, lower it.
+In each round, eight partitions of 24 MiB (before compression) are read into the eight default
+columns. One and two threads take turns, so that other processes affect both. The ratio cannot
+exceed the number of CPUs. Python's GIL and the consumer, which is one thread, reduce it. Other
+benchmarks measure CPU time, which threads do not reduce.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUNDS = 7
 
 @pytest.fixture
 def log(tmp_path: Path) -> Callable[[str], kafkafmt.Log]:
-    """Return log(codec), which opens eight partitions with the same batches."""
+    """Return log(codec), which opens eight partitions that contain the same batches."""
 
     def make(codec: str) -> kafkafmt.Log:
         source = inputs.path("c", codec)
@@ -43,10 +43,10 @@ def log(tmp_path: Path) -> Callable[[str], kafkafmt.Log]:
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 @pytest.mark.benchmark(group="Log.scan: a second thread", timer=time.perf_counter)
 def test_two_threads(benchmark: Any, log: Callable[[str], kafkafmt.Log], codec: str, ordered: bool) -> None:
-    """Read the partitions with one and with two threads, in turn."""
+    """Read the partitions with one thread and with two threads, in turn."""
     paths = [p.log.directory.path for p in log(codec)]
 
-    def read(threads: int) -> int:  # the log is opened each time, because it keeps its plans
+    def read(threads: int) -> int:  # the log is opened each time, because it caches its plans
         return sum(b.num_rows for b in kafkafmt.open(paths).scan(threads=threads, ordered=ordered))
 
     records = read(2)

@@ -1,10 +1,11 @@
-"""Measure whether a lookup costs the same in a log of 1 GiB, 32 GiB and 1 TiB.
+"""Measure whether a lookup takes equally long in logs of 1 GiB, 32 GiB and 1 TiB.
 
-The logs are sparse, with complete indexes. The same questions, at the same fractions of each log,
-are asked by offset and by time. Bytes and reads per question are counted, and must be equal. The
-time of a lookup is measured in an open log, after each question was asked once: the first time, the
-largest timestamp of each segment is read, as a broker does when it starts. `-s` prints the figures,
-also of these first reads.
+The logs are sparse and have complete indexes. Each log is searched by offset and by time, at the
+same fractions of the log. The numbers of bytes and reads per lookup must be equal.
+
+Time is measured in an open log, after each lookup was done once. The first lookup reads the largest
+timestamp of each segment, as a broker does at startup. `-s` prints all figures, including those of
+first lookups.
 """
 
 from __future__ import annotations

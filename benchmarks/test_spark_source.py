@@ -1,9 +1,9 @@
-"""Measure whether decoding slows the data source down, or whether the transfer from Python into the JVM is the limit.
+"""Measure whether the data source is limited by decoding or by the transfer from Python to the JVM.
 
-All columns of a topic's first records are written to Spark's noop sink: from our data source, and
-from one that yields ready Arrow record batches of the same rows. Both run in one session, in turn.
-Our time includes planning, which checks every CRC of the segments that are needed. So a topic is
-read as a whole, or has small segments.
+The first records of a topic are written to Spark's noop sink, with all columns. They come from our
+data source, or from a source that yields existing Arrow record batches of the same rows. Both run
+in turn in one session. Our time includes planning, which checks all CRCs of the segments.
+Therefore, a topic is read completely, or has small segments.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ ROUNDS = 7
 
 
 class ReadyMade(DataSource):
-    """A data source that yields one Arrow record batch repeatedly, loaded from a file.
+    """A data source that loads one Arrow record batch from a file, and yields it repeatedly.
 
-    It shows the limit of the transfer.
+    Its speed is the limit of the transfer.
     """
 
     @classmethod
@@ -48,7 +48,7 @@ class ReadyMade(DataSource):
 
 
 class ReadyMadeReader(DataSourceReader):
-    """A reader that plans a task for each element of `rows`, with this number of rows."""
+    """A reader that plans one task for each element of `rows`, which is the task's number of rows."""
 
     def __init__(self, file: str, rows: list[int]) -> None:
         self.file, self.rows = file, rows

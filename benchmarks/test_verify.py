@@ -1,8 +1,8 @@
-"""Measure `verify --shallow` compared with the speed of memory, on one core and, with two partitions, on two.
+"""Measure `verify --shallow` on one core and on two, compared with the speed of memory.
 
-The topic is uncompressed and in the page cache. The peer, in turn, is one thread that sums an array
-much larger than the caches, so it reads every byte once and does nothing else. One core is measured
-in processor time, two cores in wall-clock time.
+The topic is uncompressed and in the page cache. The peer is one thread that sums an array much
+larger than the caches. It reads each byte once. CPU time is measured for one core, and wall-clock
+time for two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAIN = 512 << 20
 
 
 def verify(directory: Path) -> int:
-    """Verify one partition, and return its number of bytes."""
+    """Verify one partition, and return its size in bytes."""
     (found,) = discover([directory]).partitions
     result = verify_partition(PartitionLog(found), shallow=True)
     assert not result.damaged

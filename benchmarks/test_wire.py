@@ -1,8 +1,8 @@
 """Measure the wire protocol.
 
-A Fetch response of 1 MB is read into columns, compared with aiokafka, which reads it into records.
-Metadata of 10,000 partitions and OffsetCommit of 1,000 are read and written, compared with
-kafka-python and kio.
+A Fetch response of 1 MB is read into columns. The peer, aiokafka, reads it into records. Messages
+with 10,000 partitions (Metadata) and 1,000 partitions (OffsetCommit) are read and written. The
+peers are kafka-python and kio.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kafkafmt.types import RecordColumns
 
 FETCHED = 1 << 20
 TIMES = 16
-"""How often a call reads a frame. A frame that was just received is in a processor's cache."""
+"""Number of times that a call reads a frame. Like a frame that was just received, it is in the CPU cache."""
 FETCH_VERSION = 11
 """The newest version that aiokafka supports."""
 
 
 def fetch_frame(letter: str) -> bytes:
-    """Return a Fetch response of one partition with about 1 MB of complete batches."""
+    """Return a Fetch response for one partition, with about 1 MB of complete batches."""
     data = memoryview(inputs.make(letter))
     taken = data[: protocol.batches_end(data[:FETCHED]).bytes_used]
     response = protocol.FetchResponse
@@ -58,12 +58,12 @@ def ours_to_columns(frame: bytes) -> Callable[[], int]:
 
 
 def aiokafka_to_records(frame: bytes) -> Callable[[], int]:
-    """Read as aiokafka's connection and fetcher do, with the CRC checked, which is the default of its consumer."""
+    """Read like aiokafka's connection and fetcher. CRCs are checked, as in its consumer by default."""
 
     def read() -> int:
         count = 0
         for _ in range(TIMES):
-            response = FetchResponse_v11.decode(io.BytesIO(frame[8:]))  # size and correlation id are read before
+            response = FetchResponse_v11.decode(io.BytesIO(frame[8:]))  # size and correlation id were read before
             for _, partitions in response.topics:
                 for *_, data in partitions:
                     batches = MemoryRecords(data)
@@ -91,7 +91,7 @@ def test_fetch(compare: Callable[..., object], letter: str) -> None:
 
 
 def metadata() -> tuple[Any, int, int]:
-    """Return a response with 10,000 partitions of 100 topics on 12 brokers, its version and its number of elements."""
+    """Return a response with 10,000 partitions in 100 topics, its version and its number of elements."""
     m = protocol.MetadataResponse
     brokers = [
         m.MetadataResponseBroker(node_id=i, host=f"broker-{i}.example.org", port=9092, rack=f"rack-{i % 3}")
@@ -109,7 +109,7 @@ def metadata() -> tuple[Any, int, int]:
 
 
 def offset_commit() -> tuple[Any, int, int]:
-    """Return a request with 1,000 partitions of ten topics, its version and its number of elements."""
+    """Return a request with 1,000 partitions in ten topics, its version and its number of elements."""
     o = protocol.OffsetCommitRequest
     topics = [
         o.OffsetCommitRequestTopic(
@@ -138,9 +138,9 @@ KIO = {
 
 
 def repeated(call: Callable[[], Any], count: int, times: int) -> Callable[[], int]:
-    """Return a function that calls `call` several times, and returns how many elements were handled.
+    """Return a function that makes several calls, and returns the number of elements handled.
 
-    The calls together take some milliseconds.
+    All calls together take a few milliseconds.
     """
 
     def run() -> int:
@@ -153,7 +153,7 @@ def repeated(call: Callable[[], Any], count: int, times: int) -> Callable[[], in
 
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> tuple[str, Any, int, int, bytes]:
-    """Return name, message, version, number of elements and bytes.
+    """Return name, message, version, number of elements and bytes of a benchmark.
 
     The peers read the same message and write the same bytes.
     """
@@ -171,16 +171,16 @@ def write_ours(message: Any, version: int) -> Callable[[], Any]:
 
 
 def body_of(frame: bytes, message: Any) -> bytes:
-    """Return the bytes after the header, which the peers read separately."""
+    """Return the bytes after the header, because the peers read the header separately."""
     return frame[4 + 8 + 2 + len("client") + 1 :] if message.KIND == "request" else frame[4 + 4 + 1 :]
 
 
 def peers(message: Any, version: int, body: bytes) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
-    """Return for each peer a function that reads the body, and one that writes it."""
+    """Return two functions for each peer: one that reads the body, and one that writes it."""
     name = type(message).__name__
     python = KAFKA_PYTHON[name]
     theirs = python.decode(body, version=version)
-    theirs._header = None  # kafka-python's own requests have a header, and decoded ones lack it
+    theirs._header = None  # requests that kafka-python creates have a header, but decoded requests do not
     reader: Callable[[bytes, int], Any] = kio.serial.entity_reader(KIO[name])
     writer: Callable[[io.BytesIO, Any], None] = kio.serial.entity_writer(KIO[name])
     entity, _ = reader(body, 0)

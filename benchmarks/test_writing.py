@@ -1,8 +1,8 @@
-"""Measure what writing a log costs compared with writing the same bytes into one file.
+"""Measure writing of a log, compared with writing the same bytes to one file.
 
 Recovery after a crash, verifying and salvaging are compared with reading or copying the log. The
 log has 512 MiB of uncompressed batches of 16 KiB (140 records of 100 bytes), in the page cache.
-fsync is disabled on both sides, so nothing waits for the disk. Processor time of one thread is
+fsync is disabled on both sides, so that the disk has no effect. The CPU time of one thread is
 measured.
 """
 
@@ -39,7 +39,7 @@ def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def compare(
     benchmark: Any, case: str, ours: Callable[[], int], name: str, peer: Callable[[], int], target: float | None = None
 ) -> None:
-    """Measure GB per second of both, in turn."""
+    """Measure both functions in turn, in GB per second."""
     speeds: list[float] = []
 
     def turn() -> None:
@@ -140,7 +140,7 @@ def test_verify(benchmark: Any, log: Path) -> None:
 
 @pytest.mark.benchmark(group="salvage", timer=time.process_time)
 def test_salvage(benchmark: Any, log: Path, tmp_path: Path) -> None:
-    """Only the copying is measured. Verifying precedes it."""
+    """Only copying is measured, after verifying."""
     size = read_plain(log)
 
     def copy() -> int:

@@ -1,10 +1,11 @@
-"""Create large topics with a real broker, for measurements. They are created once and kept.
+"""Create large topics for measurements with a real broker. They are created once and kept.
 
     python benchmarks/topics.py [--size 1G] [--only NAME…]      create what is missing, print NAME and its partition directory
     topics.ensure("none", "lz4")                                do this from Python: {name: directory}
 
-The topics are in one log directory, `size-<MiB>/data` in $KAFKAFMT_BENCH_DATA (`.bench` in the checkout by default). Each has one
-partition. `--size` is the size of the records before compression, so topics of the same records can be compared row by row.
+The topics are in one log directory, `size-<MiB>/data` in $KAFKAFMT_BENCH_DATA (by default, `.bench`
+in the checkout). Each topic has one partition. `--size` is the size of the records before
+compression. Therefore, topics with the same records can be compared row by row.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from kafka_broker import FAST_JVM, Broker  # noqa: E402
 
 KEY = 10
 FIRST_TIME = 1_760_000_000_000
-RECORD_OVERHEAD = 10  # lengths, attributes and deltas of a record; a header takes about 20 bytes
+RECORD_OVERHEAD = 10  # lengths, attributes and deltas of a record; a header has about 20 bytes
 HEADER = 20
 
 
 @dataclass(frozen=True)
 class Topic:
-    """The properties of a topic. Its records are JSON text with 10 byte keys, ten per millisecond."""
+    """The properties of a topic. Its records are JSON texts with keys of 10 bytes, ten records per millisecond."""
 
     name: str
     codec: str
@@ -64,12 +65,15 @@ TOPICS = {
 
 
 def folder(size: int = 1 << 30) -> Path:
-    """Return the directory of the topics of a size."""
+    """Return the directory that contains the topics of a given size."""
     return Path(os.environ.get("KAFKAFMT_BENCH_DATA") or ROOT / ".bench").resolve() / f"size-{size >> 20}"
 
 
 def ensure(*names: str, size: int = 1 << 30) -> dict[str, Path]:
-    """Create the topics that are missing (by default all), and return their partition directories."""
+    """Create the given topics if they are missing, and return their partition directories.
+
+    By default, create all.
+    """
     selected = names or tuple(TOPICS)
     home = folder(size)
     made_file = home / "made.json"
@@ -90,12 +94,12 @@ def ensure(*names: str, size: int = 1 << 30) -> dict[str, Path]:
 
 
 def logs(name: str, size: int = 1 << 30) -> list[Path]:
-    """Return the segments of a topic, which is created if needed."""
+    """Return the segments of a topic, and create the topic if needed."""
     return sorted(ensure(name, size=size)[name].glob("*.log"))
 
 
 def size_of(text: str) -> int:
-    """Return the number of bytes of `64M`, `1G` or a plain number."""
+    """Convert a size such as `64M`, `1G` or a plain number to bytes."""
     scale = {"K": 10, "M": 20, "G": 30}.get(text[-1].upper(), 0)
     return int(text[:-1] if scale else text) << scale
 

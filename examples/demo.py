@@ -1,4 +1,4 @@
-"""Export log directories that real brokers wrote, one of them damaged, to Parquet on Spark (`make demo`).
+"""Export log directories of real brokers, one of them damaged, to Parquet with Spark (`make demo`).
 
 python examples/demo.py [DIRECTORY]     # directory of the result, ./demo-output by default
 """

@@ -1,15 +1,17 @@
-"""Record the traffic between Kafka clients and a broker, for `kafkafmt decode`.
+"""Record the traffic between Kafka clients and a broker, as input for `kafkafmt decode`.
 
     python examples/record_proxy.py 19092 HOST:PORT DIRECTORY
     kafkafmt decode --requests DIRECTORY/1.requests --responses DIRECTORY/1.responses
 
-Clients connect to the port, on the loopback interface. Each connection N leaves two files with the frames as they
-came: N.requests and N.responses.
+Clients connect to a port on the loopback interface. Each connection N creates two files with the
+unchanged frames: N.requests and N.responses.
 
-Brokers tell clients the addresses of the cluster. So that clients stay with the proxy, it replaces these addresses in
-responses of Metadata, FindCoordinator and DescribeCluster. It has one broker, so it serves a cluster of one broker.
+A broker's responses contain the addresses of the cluster. The proxy replaces these addresses in
+responses of Metadata, FindCoordinator and DescribeCluster, so that clients stay connected to the
+proxy. It connects to only one broker. Therefore, it works with clusters of one broker.
 
-Every frame is passed on. A frame with an unknown API or version, or one that cannot be read, is passed on unchanged.
+Every frame is forwarded. A frame is forwarded unchanged if its API or version is unknown, or if it
+cannot be read.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ from kafkafmt.errors import KafkaFormatError
 
 HOST = "127.0.0.1"
 NAMES_BROKERS = {3: "brokers", 10: "coordinators", 60: "brokers"}
-"""Responses that contain addresses of brokers: API key, and the field with the addresses."""
+"""Responses that contain broker addresses: the API key, and the field with the addresses."""
 
 
 class Proxied:
-    """A connection of a client, and the connection to the broker that belongs to it."""
+    """The connection of a client, and the corresponding connection to the broker."""
 
     def __init__(self, number: int, client: socket.socket, port: int, broker: tuple[str, int], directory: Path) -> None:
         self.number, self.client, self.port = number, client, port
@@ -41,7 +43,7 @@ class Proxied:
         )
 
     def run(self) -> None:
-        """Pass on data in both directions until one side closes."""
+        """Forward data in both directions until one side closes its connection."""
         answers = threading.Thread(target=self.pass_on, args=(self.broker, self.client, self.response), daemon=True)
         answers.start()
         self.pass_on(self.client, self.broker, self.request)
@@ -92,7 +94,7 @@ class Proxied:
             return [frame]
         brokers = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
             response.body
-        ]  # old versions of FindCoordinator have one address, in the body itself
+        ]  # old versions of FindCoordinator contain one address, directly in the body
         for broker in brokers:
             if getattr(broker, "host", ""):
                 broker.host, broker.port = HOST, self.port

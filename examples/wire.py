@@ -1,10 +1,10 @@
-"""Talk to a broker with nothing but `kafkafmt.protocol` and a socket. This shows the codec; it is not a complete client.
+"""Communicate with a broker through `kafkafmt.protocol` and a socket. This is not a complete client.
 
     python examples/wire.py HOST:PORT list                              topics, partitions, offsets
     python examples/wire.py HOST:PORT produce TOPIC PARTITION VALUE…
     python examples/wire.py HOST:PORT fetch TOPIC PARTITION [OFFSET]
 
-Every request has the newest version that both sides support.
+Each request has the newest version that both sides support.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUFFERS_AT_ONCE = 512  # most systems accept about 1,000 buffers per call
 
 
 class Connection:
-    """A connection to one broker, with one request at a time."""
+    """A connection to one broker, with only one open request at a time."""
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), timeout=30)
@@ -72,7 +72,7 @@ def check_error(code: int, what: str) -> None:
 
 
 def leader_of(link: Connection, topic: str, partition: int) -> tuple[Connection, Any]:
-    """Return a connection to the partition's leader, and the topic's id."""
+    """Return a connection to the leader of the partition, and the id of the topic."""
     request = protocol.MetadataRequest
     answer = link.ask(request(topics=[request.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False))
     (found,) = answer.topics
@@ -113,7 +113,7 @@ def produce(link: Connection, topic: str, partition: int, values: list[str]) -> 
 
 
 def fetch(link: Connection, topic: str, partition: int, offset: int) -> None:
-    """Print every record from an offset to the end, as a consumer with read_committed receives them."""
+    """Print all records from an offset to the end, with isolation level read_committed."""
     leader, topic_id = leader_of(link, topic, partition)
     request = protocol.FetchRequest
     while True:
@@ -127,7 +127,7 @@ def fetch(link: Connection, topic: str, partition: int, offset: int) -> None:
             for record in kafkafmt.read_records(data.records, start=offset, aborted=data.aborted):
                 print(record.offset, record.key, record.value)
             end = protocol.batches_end(data.records).next_offset
-        if end is None:  # nothing up to the last stable offset
+        if end is None:  # there are no records below the last stable offset
             return
         offset = end
 

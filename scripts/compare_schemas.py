@@ -1,12 +1,13 @@
-"""Compare the schemas of the wire protocol with those of a kafka-clients jar, and bring them up to date.
+"""Compare the schemas of the wire protocol with those in a kafka-clients jar, and update them.
 
     python scripts/compare_schemas.py kafka-clients-4.4.0.jar           list what is missing or different; exit code 1 if anything is
     python scripts/compare_schemas.py kafka-clients-4.4.0.jar --write   write it into kafkafmt/protocol/schemas
 
-The jar has a JSON file for each message (`common/message/*.json`). A release drops versions that it no longer supports; our
-files keep them. So the comparison covers the versions of the jar, and a merge keeps the fields of older versions. A merge is
-written only if each version of either side still has the fields that it had. Error codes are not in these files:
-tests/protocol/test_java_oracle.py compares them with Kafka's class.
+The jar contains a JSON file for each message (`common/message/*.json`). A release removes versions
+that it no longer supports, but our files keep them. Therefore, only the versions in the jar are
+compared, and a merge keeps the fields of older versions. A merge is written only if no version on
+either side loses a field. Error codes are not in these files. tests/protocol/test_java_oracle.py
+compares them with Kafka's class.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass
 class Node:
-    """A field with the fields of its structure, if those are declared at the field."""
+    """A field, with the fields of its struct if they are declared there."""
 
     field: Field
     children: list[Node] = dataclasses.field(default_factory=list)
@@ -43,7 +44,7 @@ class Node:
 
 @dataclass
 class Body:
-    """The fields of a request or a response, and the structures that several fields share, by name."""
+    """The fields of a request or a response, and the structs that several fields share, by name."""
 
     nodes: list[Node] = dataclasses.field(default_factory=list)
     shared: dict[str, list[Node]] = dataclasses.field(default_factory=dict)
@@ -51,7 +52,7 @@ class Body:
 
 @dataclass
 class Schema:
-    """One API as a file in kafkafmt/protocol/schemas describes it."""
+    """One API, as described by a file in kafkafmt/protocol/schemas."""
 
     key: int
     name: str
@@ -69,7 +70,7 @@ def versions_of(text: str) -> Versions:
 
 
 def from_jar(jar: Path) -> dict[int, Schema]:
-    """Return the APIs of a kafka-clients jar by key, without keys that are only reserved (no valid versions)."""
+    """Return the APIs in a kafka-clients jar by key. Keys without valid versions are reserved, and omitted."""
     found: dict[int, dict[str, Any]] = {}
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():
@@ -119,7 +120,7 @@ def _field_from_json(given: dict[str, Any]) -> Field:
 
 
 def _default(given: Any) -> str | None:
-    """Return a default as in our files: None if it is zero, false or empty."""
+    """Convert a default to the form of our files, in which zero, false and empty values are None."""
     text = "" if given is None else str(given).lower()
     if re.fullmatch(r"-?(0x[0-9a-f]+|\d+)", text):
         text = str(int(text, 0))
@@ -158,7 +159,7 @@ def ours() -> dict[int, Schema]:
 
 
 def in_version(schema: Schema, kind: str, version: int) -> dict[str, tuple[Any, ...]]:
-    """Return the fields of a version by path, in wire order, with all that decides how they are encoded."""
+    """Return the fields of a version by path, in wire order, with all properties that affect their encoding."""
     body = schema.bodies[kind]
     flexible = version in schema.flexible
 
@@ -182,7 +183,7 @@ NAMES = ("type", "nullable", "tag", "default", "ignorable", "compact")
 
 
 def differences(mine: Schema, jars: Schema) -> Iterator[str]:
-    """Yield a line for each difference in the versions of the jar."""
+    """Yield a line for each difference in the versions that the jar contains."""
     if mine.versions.last < jars.versions.last:
         yield f"versions {mine.versions.last + 1} to {jars.versions.last} are missing"
     if mine.versions.first > jars.versions.first:
@@ -211,7 +212,7 @@ def _version_differences(where: str, a: dict[str, tuple[Any, ...]], b: dict[str,
 
 
 def merge(mine: Schema, jars: Schema) -> Schema:
-    """Return the jar's schema with what ours has for versions that the jar dropped."""
+    """Return the jar's schema, with the fields and versions of our schema that the jar has dropped."""
     versions = Versions(min(mine.versions.first, jars.versions.first), max(mine.versions.last, jars.versions.last))
     bodies = {}
     for kind in KINDS:
@@ -224,7 +225,7 @@ def merge(mine: Schema, jars: Schema) -> Schema:
 
 
 def _merge_nodes(mine: list[Node], jars: list[Node], oldest: int) -> list[Node]:
-    """Merge by name. A field that the jar does not have ends before `oldest`, the oldest version of the jar."""
+    """Merge fields by name. A field that is missing in the jar ends before `oldest`, the jar's oldest version."""
     known = {node.field.kafka_name: node for node in mine}
     merged = []
     for node in jars:
@@ -256,7 +257,7 @@ def _merge_nodes(mine: list[Node], jars: list[Node], oldest: int) -> list[Node]:
 
 
 def lost(merged: Schema, mine: Schema, jars: Schema) -> list[str]:
-    """Return what a merge would change in versions of one side only, and what it would still lack of the jar."""
+    """Return what a merge would change in versions of only one side, and what it would not take from the jar."""
     wrong = list(differences(merged, jars))
     for kind in KINDS:
         for version in range(mine.versions.first, jars.versions.first):
@@ -267,7 +268,7 @@ def lost(merged: Schema, mine: Schema, jars: Schema) -> list[str]:
 
 
 def to_text(schema: Schema) -> str:
-    """Return the file of an API, its columns aligned for each message."""
+    """Return the text of an API's file, with aligned columns in each message."""
     flexible = "" if schema.flexible == NONE else f", flexible {_range(schema.flexible)}"
     span = schema.versions
     which = f"version {span.first}" if span.first == span.last else f"versions {_range(span)}"
@@ -285,7 +286,7 @@ def to_text(schema: Schema) -> str:
 
 
 def _rows(body: Body) -> Iterator[tuple[str, ...]]:
-    """Yield the indented name, the type, the versions and the rest of each field, and headings of structures."""
+    """Yield the indented name, type, versions and other properties of each field, and headings of structs."""
 
     def walk(nodes: list[Node], depth: int) -> Iterator[tuple[str, ...]]:
         for node in nodes:

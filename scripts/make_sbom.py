@@ -1,9 +1,9 @@
-"""Write a software bill of materials (CycloneDX) into a wheel, at `.dist-info/sboms/` as PEP 770 specifies.
+"""Write a software bill of materials (CycloneDX) into a wheel, at `.dist-info/sboms/` (PEP 770).
 
     python scripts/make_sbom.py WHEEL…
 
-It lists the package, the files of native code with their hashes, what is compiled into them, and
-the packages that the wheel's metadata requires. The same wheel always gets the same bytes.
+The bill lists the package, the native files with their hashes, the libraries compiled into them,
+and the packages that the wheel requires. The same wheel always gets the same bytes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NATIVE = (".so", ".pyd", ".dylib")
 
 
 def add_sbom(wheel: Path) -> str:
-    """Put the bill of materials into a wheel and its RECORD. Return its name there.
+    """Add the bill of materials to a wheel and its RECORD. Return its name in the wheel.
 
-    If the wheel already contains one, it is replaced.
+    An existing bill of materials is replaced.
     """
     with zipfile.ZipFile(wheel) as archive:
         entries = [(info, archive.read(info)) for info in archive.infolist()]
@@ -63,7 +63,7 @@ def add_sbom(wheel: Path) -> str:
 
 
 def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
-    """Return the bill of materials of a wheel's files."""
+    """Return the bill of materials for the files in a wheel."""
     metadata = HeaderParser().parsestr(files[f"{folder}/METADATA"].decode())
     me = f"pkg:generic/{metadata['Name']}@{metadata['Version']}"
     native = {name: data for name, data in files.items() if name.endswith(NATIVE)}
@@ -115,7 +115,7 @@ def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
 def _required(requirements: list[str]) -> list[dict[str, Any]]:
     """Return a component for each required package.
 
-    Packages of extras are optional, and development extras are left out.
+    Packages of extras are marked as optional. Extras for development are omitted.
     """
     found: dict[str, dict[str, Any]] = {}
     for text in requirements:

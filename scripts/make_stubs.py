@@ -1,8 +1,8 @@
-"""Write `kafkafmt/protocol/_classes.pyi`, the types of the message classes (`make stubs`).
+"""Write `kafkafmt/protocol/_classes.pyi`, which declares the types of the message classes (`make stubs`).
 
-The classes are made at run time from the schemas in `kafkafmt/protocol/schemas`, so type checkers
-and IDEs cannot see them. Run this script after a change to a schema. A test fails if the file is
-out of date.
+The classes are created at run time from the schemas in `kafkafmt/protocol/schemas`. Therefore, type
+checkers and IDEs cannot see them. Run this script after a schema has changed. A test fails if the
+file is outdated.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def stubs() -> str:
 
 
 def lines_of(name: str) -> Iterator[str]:
-    """Yield the lines of a message's class, with the classes of its structures inside."""
+    """Yield the lines of a message class, including the nested classes of its structs."""
     message: Any = find_class(name)
     yield "@dataclass(kw_only=True, slots=True, repr=False)\n"
     yield f"class {name}(Message):\n"
@@ -72,7 +72,7 @@ def lines_of(name: str) -> Iterator[str]:
 
 
 def fields_of(part: Any, message: Any) -> Iterator[str]:
-    """Yield the lines of the fields of a message or structure."""
+    """Yield the lines for the fields of a message or struct."""
     for f in part.SCHEMA.fields:
         default = part.DEFAULTS[f.name]
         type_ = f"{message.__name__}.{f.type}" if f.struct is not None else TYPES.get(f.type, "int")
@@ -89,7 +89,7 @@ def fields_of(part: Any, message: Any) -> Iterator[str]:
 
 
 def docstring_of(field: Field, versions: Versions) -> str:
-    """Return the docstring of a field, empty if there is nothing to say."""
+    """Return the docstring of a field, or "" if it needs none."""
     present = common(field.versions, versions)
     facts = [field.type] if field.struct is None and field.type not in TYPES else []
     facts += [text_of(present)] if present != versions else []

@@ -1,9 +1,10 @@
-"""Set up the development environment in .venv: packages, the native core, a Java for Spark (`make setup`).
+"""Set up .venv for development: packages, the native core, and Java for Spark (`make setup`).
 
-Each step does only what is missing or out of date. Only Python's standard library is needed.
+A step does nothing if its result is already up to date. The script needs only Python's standard
+library.
 """
 
-from __future__ import annotations  # an older Python must be able to start this script
+from __future__ import annotations  # older Pythons must be able to start this script
 
 import hashlib
 import os
@@ -32,7 +33,7 @@ def succeeds(*command: str, stdout: int | None = None, stderr: int | None = None
 
 
 def new_enough_python() -> None:
-    """Run this script again with a newer Python, if this one is too old."""
+    """If this Python is too old, run the script again with a newer one."""
     if sys.version_info >= OLDEST_PYTHON:
         return
     for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
@@ -52,7 +53,8 @@ def environment() -> None:
     say(f"creating .venv with Python {sys.version.split()[0]}")
     if succeeds(sys.executable, "-m", "venv", "--clear", VENV, stdout=subprocess.DEVNULL):
         return
-    # Some systems omit ensurepip, which installs pip in a new environment. Our own pip can do that.
+    # Some systems lack ensurepip, which installs pip in a new environment. The pip of the running
+    # Python can do this.
     if succeeds(sys.executable, "-m", "venv", "--clear", "--without-pip", VENV) and succeeds(
         sys.executable, "-m", "pip", "--quiet", "--python", PYTHON, "install", "pip"
     ):
@@ -63,7 +65,7 @@ def environment() -> None:
 
 
 def packages() -> None:
-    """Install kafkafmt from this checkout, with everything that development needs."""
+    """Install kafkafmt from this checkout, with all packages for development."""
     import tomllib
 
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
@@ -83,7 +85,7 @@ def packages() -> None:
 
 
 def core() -> None:
-    """Build kafkafmt._core in place. setup.py describes what happens if there is no compiler."""
+    """Build kafkafmt._core in place. setup.py describes the result if there is no compiler."""
     sources = [os.path.join(ROOT, "setup.py"), os.path.join(ROOT, "kafkafmt", "_core.pyx")]
     for folder, _, names in os.walk(os.path.join(ROOT, "kafkafmt", "_corelib")):
         sources += [folder, *(os.path.join(folder, name) for name in names)]
@@ -109,7 +111,7 @@ def main() -> None:
     environment()
     packages()
     core()
-    import java  # a module next to this file, which needs Python 3.11
+    import java  # this module is in the same directory, and needs Python 3.11
 
     runtime = java.provide(VENV, say)
     version = subprocess.check_output(

@@ -1,4 +1,4 @@
-"""Check that errors for wrong arguments name the arguments, and that public objects have a short repr."""
+"""Check that errors about arguments name the argument, and that public objects have a short repr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE = kafkafmt.build_batch([(b"k", b"v", 5)])
 
 @pytest.fixture
 def log(tmp_path: Path) -> kafkafmt.Log:
-    """Return a log with the empty partitions t-1 and u-0. t-0 has ten records, one per second since 1970."""
+    """Return a log in which t-0 has ten records, one per second since 1970. t-1 and u-0 are empty."""
     for name, data in (
         ("t-0", batch([record(i, i * 1000) for i in range(10)], base_timestamp=0)),
         ("t-1", b""),

@@ -1,4 +1,4 @@
-"""Check decompression of the forms that Kafka's Java client reads, errors for damaged data, and the size limit."""
+"""Check decompression of all forms that Kafka's Java client reads, errors, and the size limit."""
 
 from __future__ import annotations
 
@@ -139,7 +139,10 @@ def test_lz4_frames_with_all_options_are_decompressed(linked: bool, block: int) 
 
 
 def test_every_truncation_is_an_error(codec: int) -> None:
-    """The exception is snappy, whose streams have no end mark. As in Java, up to 3 bytes after a block are ignored."""
+    """An exception is snappy, whose streams have no end mark.
+
+    As in Java, up to 3 bytes after a block are ignored.
+    """
     payload = build.compress(codec, TEXT[:3000] + NOISE[:500])
     arena, decompressor = Arena(), Decompressor()
     for cut in range(len(payload)):
@@ -238,7 +241,7 @@ def test_object_without_buffer_is_a_type_error() -> None:
 
 
 class CountedMember:
-    """A zlib decompressor that counts its input, its output, and its unused input, which zlib copies."""
+    """A zlib decompressor that counts its input, its output, and the unused input that zlib copies."""
 
     work = 0
 
@@ -282,7 +285,7 @@ def test_gzip_work_is_linear_in_its_input(monkeypatch: pytest.MonkeyPatch, shape
 
 
 class CountedBytes:
-    """Counts the bytes of slices of a payload, and the bytes that are passed to the codec packages."""
+    """Counts the bytes in slices of a payload, and the bytes that the codec packages receive."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.work = self.calls = 0
@@ -310,7 +313,7 @@ FRAMED: dict[str, tuple[int, Callable[[int], bytes]]] = {
 
 
 def lz4_of_blocks(n: int) -> bytes:
-    """Return an lz4 frame of `n` uncompressed blocks of 8 bytes."""
+    """Return an lz4 frame with `n` uncompressed blocks of 8 bytes."""
     whole: bytes = lz4.frame.compress(b"", block_linked=False, store_size=False)
     return whole[:7] + (struct.pack("<I", 0x80000008) + b"abcdefgh") * n + bytes(4)
 
@@ -334,7 +337,7 @@ def test_work_is_linear_in_the_number_of_blocks(monkeypatch: pytest.MonkeyPatch,
     "frame", [zstandard.compress(b""), zstandard.compress(b"a"), struct.pack("<II", 0x184D2A50, 0)], ids=len
 )
 def test_each_zstd_frame_is_read_once(monkeypatch: pytest.MonkeyPatch, frame: bytes) -> None:
-    """The check of the headers reads the payload once, and one reader decompresses all of it."""
+    """The payload is read once to check the headers, and once by the decompressor."""
     readers = []
 
     class Counted:
@@ -371,13 +374,13 @@ def test_limit_is_exact(codec: int) -> None:
 
 
 def zstd_bomb(size: int) -> bytes:
-    """Return a frame without a content size. Each of its blocks has 4 bytes, and repeats one byte 128 Ki times."""
+    """Return a frame without a content size. Each block has 4 bytes, which repeat one byte 128 Ki times."""
     block = ((128 * 1024) << 3 | 2).to_bytes(3, "little") + b"x"
     last = (1 << 3 | 2 | 1).to_bytes(3, "little") + b"x"
     return b"\x28\xb5\x2f\xfd\x00\x38" + block * (size // (128 * 1024)) + last
 
 
-BOMBS: dict[str, tuple[int, Callable[[], bytes]]] = {  # each decompresses to 5 GB, or states this size
+BOMBS: dict[str, tuple[int, Callable[[], bytes]]] = {  # each of these decompresses to 5 GB, or states this size
     "gzip members": (GZIP, lambda: gzip.compress(bytes(50 * MIB), 9) * 100),
     "zstd blocks": (ZSTD, lambda: zstd_bomb(5 * 10**9)),
     "zstd frames": (ZSTD, lambda: zstandard.compress(bytes(50 * MIB)) * 100),
@@ -406,12 +409,12 @@ def test_memory_for_a_decompression_bomb_is_bounded(bomb: str) -> None:
     finally:
         tracemalloc.stop()
     assert arena.filled == 0
-    assert peak < 4 * limit  # the arena, the larger one that replaces it, and one part
+    assert peak < 4 * limit  # the arena, its larger replacement, and one part
     assert decompressor.decompress(codec, build.compress(codec, TEXT), arena) == len(TEXT)
 
 
 def test_small_batch_needs_little_memory(codec: int) -> None:
-    """The limit does not matter, because nothing is allocated in advance."""
+    """The limit has no effect here, because no memory is allocated in advance."""
     payload, decompressor, arena = build.compress(codec, TEXT[:2000]), Decompressor(), Arena()
     decompressor.decompress(codec, payload, arena)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Check that records of Kafka's internal topics are decoded like by Kafka's own tool."""
+"""Check that records of Kafka's internal topics are decoded as by Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_records_of_coordinators_are_decoded(version: str, topic: str) -> None:
 
 
 def test_transaction_state_equals_the_output_of_an_older_tool() -> None:
-    """Kafka 3.9 printed another form: `producerId:1,producerEpoch:0,state=Ongoing,partitions=[t-0],…`."""
+    """Kafka 3.9 printed a different form: `producerId:1,producerEpoch:0,state=Ongoing,partitions=[t-0],…`."""
     want = printed("kafka-3.9.2", "__transaction_state", "transaction-state")
     found = records("kafka-3.9.2", "__transaction_state")
     assert found.keys() == want.keys()
@@ -107,7 +107,7 @@ def test_undecodable_records_are_printed_as_by_the_kafka_tool() -> None:
 
 
 def sample(struct: Struct, version: int, flexible: bool) -> tuple[bytes, dict[str, Any]]:
-    """Return the bytes and the fields of a message of zeros, empty strings and arrays of one element."""
+    """Return the bytes and the fields of a message with zeros, empty strings and arrays of one element."""
     data = b""
     want: dict[str, Any] = {}
     value: Any

@@ -1,4 +1,4 @@
-"""Check how notebooks show logs and partitions."""
+"""Check the HTML tables of logs and partitions in notebooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkafmt.notebook import MOST_ROWS, html_table
 
 
 class Cells(HTMLParser):
-    """Collects the tags and the texts of a document."""
+    """Collects the tags and texts of an HTML document."""
 
     def __init__(self, document: str) -> None:
         super().__init__()

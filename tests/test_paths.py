@@ -99,7 +99,7 @@ def test_file_url_with_a_percent_sign_is_read_as_in_spark(tmp_path: Path) -> Non
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a log directory with a space in its name, in the working directory."""
+    """Return a log directory in the working directory. Its name contains a space."""
     folder = tmp_path / "a log" / "t-0"
     folder.mkdir(parents=True)
     (folder / f"{0:020}.log").write_bytes(batch([record(i) for i in range(5)]))

@@ -1,4 +1,4 @@
-"""Check the reading of many partitions at once, with `Log.scan` and the module `scan`."""
+"""Check `Log.scan` and the module `scan`, which read many partitions at the same time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import kafkafmt
 from kafkafmt.scan import WAITING_PER_THREAD, scan
 
 WAIT = 20
-"""Seconds that a test waits for a thread before it fails."""
+"""Time that a test waits for a thread before it fails, in seconds."""
 
 
 def sources(counts: list[int]) -> list[Callable[[], Iterator[tuple[int, int]]]]:
-    """Return a source for each count, whose items are (number of the source, number of the item)."""
+    """Return a source for each count. Its items are (number of the source, number of the item)."""
 
     def source(number: int, count: int) -> Callable[[], Iterator[tuple[int, int]]]:
         return lambda: ((number, i) for i in range(count))
@@ -81,7 +81,7 @@ def test_scan_reads_ahead_by_a_bounded_number_of_items(ordered: bool) -> None:
         time.sleep(0.005)
         most = max(most, len(read) - delivered)
     close(items)
-    # waiting items, one item per thread, and the delivered one
+    # waiting items, one item per thread, and the delivered item
     assert most <= WAITING_PER_THREAD * threads + threads + 2
 
 
@@ -167,7 +167,7 @@ def test_dropped_scan_ends_its_threads() -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> kafkafmt.Log:
-    """Return a log of five partitions. One is empty, and the others have 30 records each."""
+    """Return a log with five partitions. One is empty, and the others have 30 records each."""
     for number in range(5):
         folder = tmp_path / f"t-{number}"
         folder.mkdir()
@@ -193,7 +193,7 @@ def test_scan_equals_reading_each_partition(log: kafkafmt.Log, threads: int | No
     assert (found if ordered else sorted(found)) == expected
 
 
-def test_scan_takes_columns_and_a_selection(log: kafkafmt.Log) -> None:
+def test_scan_accepts_columns_and_a_selection(log: kafkafmt.Log) -> None:
     table = pa.Table.from_batches(log.scan(["offset"], start=5, end=-2))
     assert table.column_names == ["offset"]
     assert table["offset"].to_pylist() == list(range(5, 28)) * 4

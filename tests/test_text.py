@@ -1,4 +1,4 @@
-"""Check that header keys are decoded like by Java 17's `new String(bytes, UTF_8)`, which printed the table."""
+"""Check that header keys are decoded as in Java 17. Java's `new String(bytes, UTF_8)` printed the table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JAVA = [
     ("e28241", X + "A"),
     ("e2c3a9", X + "é"),
     ("ed9fbf", "\ud7ff"),
-    ("eda080", X),  # a lone surrogate is replaced by one character; Python replaces it by three
+    ("eda080", X),  # Java replaces a lone surrogate with one character, Python with three
     ("edbfbf", X),
     ("eda0", X),
     ("eda041", X + "A"),

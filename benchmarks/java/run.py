@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measure Kafka's own Java on batches in a file, and print a JSON object for each file and mode.
+"""Measure Kafka's own Java classes on batches in a file, and print a JSON object per file and mode.
 
     run.py FILE… [--modes columns,arrow]
 
-The peer is MemoryRecords of kafka-clients over an array on the heap, with checked CRCs. Each measurement uses a new JVM, whose
-compiler is warmed up for some seconds. Peer.java describes the modes. Needs java, javac and mvn. From Python:
-`measure(file, "columns")`.
+The peer is MemoryRecords of kafka-clients, on an array in the heap, with CRCs checked. Each
+measurement runs in a new JVM, after its compiler was warmed up for some seconds. Peer.java
+describes the modes. java, javac and mvn are required. From Python, call `measure(file, "columns")`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ARTIFACTS = (
     f"org.apache.arrow:arrow-vector:{ARROW}",
     f"org.apache.arrow:arrow-memory-unsafe:{ARROW}",
 )
-# Arrow's checks of bounds and nulls are disabled, which makes the peer as fast as possible.
+# Arrow's checks of bounds and nulls are disabled, so that the peer is as fast as possible.
 FLAGS = (
     "-Xms3g",
     "-Xmx3g",
@@ -42,7 +42,7 @@ FLAGS = (
 
 
 def measure(file: Path, mode: str, *, limit: int = 256 << 20, repetitions: int = 7) -> dict[str, Any]:
-    """Return ns per record of one mode over the batches in a file, at most `limit` bytes of them."""
+    """Return the ns per record of one mode, for at most `limit` bytes of batches in a file."""
     path = java_tools.compile_java([HERE / "Peer.java"], java_tools.classpath(*ARTIFACTS))
     result = json.loads(java_tools.run("Peer", mode, file, limit, repetitions, path=path, flags=FLAGS))
     ns = result.pop("ns")

@@ -159,7 +159,7 @@ def test_responses_without_requests_need_api_and_version(tmp_path: Path) -> None
     ("arguments", "message"),
     [
         ((), "--requests, --responses or both"),
-        (("--requests", "-", "--responses", "-"), "cannot both be stdin"),
+        (("--requests", "-", "--responses", "-"), "only one of --requests and --responses"),
         (("--responses", "x", "--api", "Fetch"), "can only be used together"),
         (("--responses", "x", "--api", "Nonsense", "--api-version", "1"), "there is no API 'Nonsense'"),
     ],

@@ -195,7 +195,7 @@ def test_scan_damaged_reports_valid_and_skipped_batches_in_order(core: ModuleTyp
     assert (spans[:m, 4] == [crc32c.crc32c(parts[i][21:]) for i in (1, 2, 4)]).all()
 
 
-def test_scan_extents_stops_at_an_extent_that_is_not_as_planned(core: ModuleType) -> None:
+def test_scan_extents_stops_at_an_extent_that_differs_from_the_plan(core: ModuleType) -> None:
     data = b"".join(simple_batch([b"value"], i) for i in range(6))
     size, rows = len(data) // 6, np.empty(6, BATCH_DTYPE)
     planned = [(0, 2 * size, 2, 1), (3 * size, 4 * size, 1, 3), (5 * size, 6 * size, 1, 5)]

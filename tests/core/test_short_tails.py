@@ -38,7 +38,7 @@ def test_impossible_length_raises_after_the_records_before_it(package: ModuleTyp
         list(read_records(tail))
 
 
-def test_impossible_length_is_a_problem_for_check_batches(package: ModuleType, good: bytes, tail: bytes) -> None:
+def test_check_batches_reports_an_impossible_length(package: ModuleType, good: bytes, tail: bytes) -> None:
     found = check_batches(good + tail)
     assert [(p.code, p.position) for p in found.problems] == [("corrupt_structure", len(good))]
     assert (found.batches, found.records, found.end) == (1, 1, len(good))

@@ -49,13 +49,13 @@ WORKER_ERRORS = [
 
 
 @pytest.mark.parametrize(("text", "cause"), WORKER_ERRORS)
-def test_error_of_a_worker_shows_what_it_raised(text: str, cause: str) -> None:
+def test_error_of_a_worker_contains_its_exception(text: str, cause: str) -> None:
     error = _simplified(PySparkException(text))
     assert isinstance(error, SparkError)
     assert str(error) == f"Spark: a Python worker raised {cause}"
 
 
-def test_missing_module_of_a_worker_names_the_remedy() -> None:
+def test_error_about_a_missing_module_contains_a_remedy() -> None:
     text = (
         "An exception:\nTraceback (most recent call last):\n"
         + FRAMES
@@ -66,7 +66,7 @@ def test_missing_module_of_a_worker_names_the_remedy() -> None:
     )
 
 
-def test_error_of_java_shows_its_first_line() -> None:
+def test_error_of_java_contains_its_first_line() -> None:
     text = "An error occurred while calling o1.x.\n: java.lang.IllegalStateException: no more\n\tat x.Y.z(Y.java:1)\n"
     assert str(_simplified(PySparkException(text))) == "Spark: no more"
 

@@ -62,7 +62,7 @@ def test_export_counts_negative_offsets_from_the_end(spark: SparkSession, tmp_pa
     same_rows(rows_of(read_with_pyarrow(tmp_path / "out" / "data")), in_micros(expected))
 
 
-def test_export_takes_times_as_milliseconds_and_datetimes(spark: SparkSession, tmp_path: Path) -> None:
+def test_export_accepts_times_as_milliseconds_and_datetimes(spark: SparkSession, tmp_path: Path) -> None:
     bounds: list[int | datetime] = [1700000002000, datetime.fromtimestamp(1700000002, UTC)]
     reports = [kafkafmt.export(GOLDEN.roots, tmp_path / str(i), start_time=bound) for i, bound in enumerate(bounds)]
     assert reports[0].written.records == reports[1].written.records < len(GOLDEN.expected())

@@ -33,7 +33,7 @@ def spans(rows: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(r[n] for n in ("topic", "partition", *SPAN)) for r in rows)
 
 
-def test_damage_costs_only_the_damaged_records(run_export: RunExport) -> None:
+def test_only_damaged_records_are_lost(run_export: RunExport) -> None:
     report, out = run_export(TORN.roots)
     assert not report["ok"]
     entries = {p.key: verify_partition(PartitionLog(p)) for p in discover(TORN.roots).partitions}

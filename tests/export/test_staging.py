@@ -173,7 +173,7 @@ def test_output_that_is_a_link_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
 
 
-def test_output_with_a_scheme_is_refused_and_a_file_url_is_taken(tmp_path: Path) -> None:
+def test_output_with_a_scheme_is_refused_and_a_file_url_is_accepted(tmp_path: Path) -> None:
     assert Staging((tmp_path / "o ut").as_uri()).output == tmp_path / "o ut"
     for output in ("s3://bucket/out", "hdfs:/out", "C:\\out", "file://host/out"):
         with pytest.raises(ValueError, match="only local files"):

@@ -1,4 +1,4 @@
-"""Share a fixture among the tests of log directories."""
+"""Provide a fixture for all tests of log directories."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from kafkafmt.log.format import syncing
 
 @pytest.fixture(autouse=True)
 def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test ends the machine's own power, and waiting for its disk would be most of the time that they take."""
+    """Replace fsync, because no test cuts the power, and most of the time would be spent waiting for the disk."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(syncing, "sync_file_system", lambda _: None)

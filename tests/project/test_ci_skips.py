@@ -1,4 +1,4 @@
-"""Check the plugin ci_skips in a separate pytest process."""
+"""Test the plugin ci_skips in a separate pytest process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that `import kafkafmt` loads only NumPy and the native core, and that other packages are loaded when used."""
+"""Check that `import kafkafmt` loads only NumPy and the native core. Other packages are loaded when needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXTRAS = [
 
 
 def run(program: str, *missing: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a Python in which some packages cannot be imported."""
+    """Run a program in a Python process that cannot import some packages."""
     blocked = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); sys.modules.update(dict.fromkeys({list(missing)!r}))\n"
     return subprocess.run([sys.executable, "-c", blocked + program], capture_output=True, text=True, check=False)
 

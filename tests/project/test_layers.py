@@ -1,14 +1,16 @@
-"""Check the layers of the package: what each module may import.
+"""Check the layers of the package: the modules that each module may import.
 
-- A module imports only from layers below its own (`LAYERS`), and within `log/` and `spark/` only from folders below its
-  own (`FOLDERS`). DESIGN.md describes both.
-- No modules import each other in a circle.
+- A module imports only from layers below its own (`LAYERS`). Within `log/` and `spark/`, it imports
+  only from folders below its own (`FOLDERS`). DESIGN.md describes both.
+- There are no circular imports.
 - Each third-party package except NumPy is imported only in the places that `THIRD_PARTY` lists.
 
-The imports are read from the source, not executed. So imports inside functions and under
-``TYPE_CHECKING`` also count. There are two exceptions. An import under ``TYPE_CHECKING`` may name
-any third-party package. The modules that ``import kafkafmt`` loads may import `arrow` only inside
-functions, because pyarrow is optional.
+The imports are read from the source, not executed. Therefore, imports inside functions and under
+``TYPE_CHECKING`` also count. There are two exceptions:
+
+- An import under ``TYPE_CHECKING`` may name any third-party package.
+- The modules that ``import kafkafmt`` loads may import `arrow` only inside functions, because
+  pyarrow is optional.
 """
 
 from __future__ import annotations
@@ -46,11 +48,13 @@ FOLDERS = {
     "log": ("format", "reading", "writing", "auditing"),
     "spark": ("sink", "source", "export"),
 }
-"""The folders from the lowest to the highest. Modules outside them are below all folders, except `__init__` and `ABOVE`."""
+"""The folders, from the lowest to the highest. Modules outside these folders are below all of them,
+except `__init__` and `ABOVE`.
+"""
 ABOVE = {"kafkafmt.spark.functions", "kafkafmt.spark.inputs", "kafkafmt.spark.reader"}
 
 LAZY = "kafkafmt.spark.export."
-"""The only package that the front may import from a higher layer, inside functions (`kafkafmt.export`) and for types."""
+"""The only package of a higher layer that `kafkafmt/__init__.py` may import, inside functions and for types."""
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {
     "crc32c": ("kafkafmt/_pure/crc.py",),
@@ -72,13 +76,13 @@ THIRD_PARTY = {
 C_LEVEL = {"cython", "cpython", "libc"}
 
 TYPES_ONLY = "kafkafmt/protocol/_classes.pyi"
-"""A stub file without a module, imported under TYPE_CHECKING only."""
+"""A stub file without a module. It is imported only under TYPE_CHECKING."""
 
 
 class Import(NamedTuple):
     line: int
     target: str
-    """Absolute name with dots. For `from a import b`, it is `a.b`, whether `b` is a module or a name."""
+    """Absolute name with dots. For `from a import b`, the name is `a.b`, even if `b` is not a module."""
     in_function: bool = False
     for_types: bool = False
 
@@ -125,15 +129,15 @@ def imports_of_cython(path: str, source: str) -> Iterator[Import]:
 
 
 def layer_of_import(target: str) -> str:
-    """Return the key in `LAYERS` of an imported name of the package, such as `log` for `kafkafmt.log.x`."""
+    """Return the key in `LAYERS` for an imported name, such as `log` for `kafkafmt.log.x`."""
     first, *rest = target.split(".")
     if first != "kafkafmt":
         return first
-    return rest[0] if rest and rest[0] in LAYERS else ""  # any other name is one of the public names
+    return rest[0] if rest and rest[0] in LAYERS else ""  # any other name is a public name
 
 
 def layer_of_file(path: str) -> str | None:
-    """Return the key in `LAYERS` of a source file, or None if it has none."""
+    """Return the key in `LAYERS` for a source file, or None."""
     if path == FRONT:
         return ""
     first, *rest = Path(path).parts
@@ -144,7 +148,7 @@ def layer_of_file(path: str) -> str | None:
 
 
 def folder_rank(dotted: str) -> tuple[str, int] | None:
-    """Return the top folder and the rank of the folder inside it, or None if `dotted` has no rank."""
+    """Return the top folder of a module and the rank of its folder there, or None if it has no rank."""
     first, *rest = dotted.split(".")
     if first != "kafkafmt" or len(rest) < 2 or rest[0] not in FOLDERS or dotted in ABOVE:
         return None
@@ -157,7 +161,7 @@ def module_name(path: str) -> str:
 
 
 def violations(path: str, source: str) -> list[str]:
-    """Return the forbidden imports of the file at `path`, which is relative to the repository."""
+    """Return the forbidden imports of a file, whose path is relative to the repository."""
     me = layer_of_file(path)
     if me is None:
         return [f"{path}: add it to LAYERS, and to DESIGN.md"]
@@ -205,7 +209,7 @@ def sources() -> list[str]:
 
 
 def import_graph() -> dict[str, set[str]]:
-    """Return the modules that each Python module imports. Imports from the front, `kafkafmt` itself, are left out."""
+    """Return the modules that each Python module imports. `kafkafmt` itself is left out."""
     paths = {module_name(path): path for path in [*sources(), TYPES_ONLY] if path.endswith((".py", ".pyi"))}
     graph: dict[str, set[str]] = {}
     for name, path in paths.items():
@@ -220,7 +224,7 @@ def import_graph() -> dict[str, set[str]]:
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Return the strongly connected components that have more than one node (Tarjan's algorithm)."""
+    """Return the strongly connected components with more than one node, by Tarjan's algorithm."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []

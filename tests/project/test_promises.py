@@ -1,4 +1,4 @@
-"""Check the core's memory use, its release of the GIL, the ownership of buffers, and the detection of changed bytes."""
+"""Check promises of the core: memory use, release of the GIL, ownership of buffers, detected changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def big_batch(count: int) -> bytes:
-    """Return a batch of `count` records of 23 to 25 bytes."""
+    """Return a batch with `count` records of 23 to 25 bytes."""
     tail = build.sized(b"key") + build.sized(b"some value") + b"\x00"
     bodies = (b"\x00\x00" + build.varint(i) + tail for i in range(count))
     return build.batch(
@@ -105,7 +105,7 @@ def test_memory_does_not_grow_with_the_number_of_record_objects(native: ModuleTy
 
 
 class Counter(threading.Thread):
-    """A busy Python thread, which can count only while it has the GIL."""
+    """A Python thread that counts while it has the GIL."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -117,7 +117,7 @@ class Counter(threading.Thread):
 
 
 def long_calls(native: ModuleType, million: bytes) -> dict[str, Callable[[], object]]:
-    """Return long calls: one of each function that releases the GIL, and one of `sum`, which does not."""
+    """Return long calls of each function that releases the GIL, and of `sum`, which does not release it."""
     batches = scan(native, million)[0].repeat(10)  # all rows have the same payload
     columns = RecordColumns(1_000_000)
     count = 15_000_000
@@ -142,7 +142,7 @@ def long_calls(native: ModuleType, million: bytes) -> dict[str, Callable[[], obj
 
 
 def test_other_thread_runs_during_long_calls(native: ModuleType, million: bytes) -> None:
-    """The other thread continues to count during a call. During Python's `sum`, which keeps the GIL, it stops."""
+    """The other thread counts during a call of the core. During `sum`, it stops."""
     calls = long_calls(native, million)
     counter = Counter()
 
@@ -254,7 +254,7 @@ def test_bytearray_can_be_resized_after_use(core: ModuleType) -> None:
         core.read_varint(data, 10**6)
     with pytest.raises(StructureError):
         core.read_varint(data := bytearray(b"\x80" * 9))
-    del caught  # its traceback refers to the local variables of the pure-Python core
+    del caught  # its traceback refers to local variables of the pure-Python core
     gc.collect()
     data.clear()
 
@@ -270,13 +270,13 @@ def test_memory_map_can_be_closed_after_use(core: ModuleType, tmp_path: Path) ->
 
 
 def small_golden_batch() -> bytes:
-    """Return the smallest batch with at least three records in a log that a broker wrote."""
+    """Return the smallest batch with at least three records in a broker's log."""
     log = GOLDEN / "kafka-4.3.1/epochs/log/epochs-1/00000000000000000000.log"
     return min((b for b in build.split(log.read_bytes()) if int.from_bytes(b[57:61], "big") >= 3), key=len)
 
 
 def test_every_changed_byte_is_detected_or_harmless(core: ModuleType) -> None:
-    """Each byte of a batch, which another batch follows, is replaced by all 255 other values.
+    """Each byte of a batch is replaced by all 255 other values. Another batch follows this batch.
 
     0-7    base offset: no CRC covers it. The batch is delivered with other offsets, and is otherwise unchanged.
     8-11   length: the batch is never delivered. An impossible length is a StructureError. Otherwise,

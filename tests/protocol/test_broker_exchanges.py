@@ -1,4 +1,4 @@
-"""Check that a broker 4.3, and recorded brokers 2.8 and 0.10, understand our requests (exchanges.py)."""
+"""Check that brokers of Kafka 4.3, 2.8 and 0.10 understand the requests in exchanges.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIX = {0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetComm
 
 
 def check(frames: list[tuple[bytes, bytes]]) -> dict[int, set[int]]:
-    """Check that every frame is written back unchanged, and return the versions that were used, by API key."""
+    """Check that writing each frame restores its bytes, and return the versions in use, by API key."""
     used: dict[int, set[int]] = {}
     for request, response in frames:
         asked = protocol.read_request(request)
@@ -37,7 +37,7 @@ def check(frames: list[tuple[bytes, bytes]]) -> dict[int, set[int]]:
 
 @pytest.mark.parametrize("path", RECORDED, ids=[p.name for p in RECORDED])
 def test_recorded_frames_are_written_back_unchanged(package: ModuleType, path: Path) -> None:
-    """Brokers accepted these requests when they were recorded, and their responses can be read."""
+    """Brokers accepted these requests when they were recorded, and kafkafmt can read the responses."""
     rows = [json.loads(line) for line in gzip.open(path, "rt")]
     frames = [(base64.b64decode(row["request"]), base64.b64decode(row["response"])) for row in rows]
     used = check(frames)
@@ -64,7 +64,7 @@ class TestLive:
         used = check(frames)
         assert {key: max(used[key]) for key in SIX} == {key: api_of(key).versions.last for key in SIX}
         announced = protocol.read_response(frames[0][1], api_key=18, api_version=0).api_keys
-        # our newest version is that of a newer broker
+        # our newest version belongs to a newer broker
         assert max(used[18]) == next(a.max_version for a in announced if a.api_key == 18)
 
     def test_newer_api_versions_request_gets_a_response(self, broker: Broker) -> None:
@@ -84,7 +84,7 @@ class TestLive:
         )
         bodies: dict[
             int, Callable[[int], Any]
-        ] = {  # the broker closes the connection or does not respond if these have default values
+        ] = {  # if these fields have default values, the broker closes the connection or does not respond
             29: lambda version: acls(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1),
             24: lambda version: add(transactions=[transaction]) if version >= 4 else add(),
         }

@@ -1,4 +1,4 @@
-"""Check that scripts/compare_schemas.py finds and merges differences between a kafka-clients jar and our schemas."""
+"""Test that scripts/compare_schemas.py finds and merges differences to the schemas in a kafka-clients jar."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def message(kind: str, key: int, name: str, versions: str, fields: list[dict[str
 
 @pytest.fixture
 def schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a directory with the versions 0 and 1 of one API, which the command uses as our schemas."""
+    """Return a schema directory with versions 0 and 1 of one API, which the script uses."""
     monkeypatch.setattr(compare_schemas, "SCHEMAS", tmp_path / "schemas")
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "07_greet.txt").write_text(

@@ -1,4 +1,4 @@
-"""Check that `protocol.decode_requests` and `decode_responses` return typed rows of a connection's streams."""
+"""Check the typed rows that `protocol.decode_requests` and `decode_responses` return for a connection."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kafkafmt import protocol
 
 
 def request(correlation_id: int) -> bytes:
-    """Return a frame of an ApiVersions request."""
+    """Return the frame of an ApiVersions request."""
     body = protocol.ApiVersionsRequest(client_software_name="test", client_software_version="1")
     made = protocol.make_request(body, api_version=3, correlation_id=correlation_id, client_id="me")
     return b"".join(bytes(part) for part in protocol.write_request(made))
 
 
 def response(correlation_id: int) -> bytes:
-    """Return a frame of the response to the request with this correlation id."""
+    """Return the frame of a response with a given correlation id."""
     body = protocol.ApiVersionsResponse(error_code=0)
     made = protocol.make_response(body, api_version=3, correlation_id=correlation_id)
     return b"".join(bytes(part) for part in protocol.write_response(made))

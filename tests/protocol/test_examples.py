@@ -1,4 +1,4 @@
-"""Check examples/wire.py and examples/record_proxy.py with a real broker and its Java clients."""
+"""Test examples/wire.py and examples/record_proxy.py with a real broker and Java clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXAMPLES = TESTS.parent / "examples"
 
 @pytest.fixture
 def proxy(broker: Broker, tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """Yield the port and the directory of the proxy."""
+    """Yield the port and the output directory of the proxy."""
     folder = tmp_path / "recorded"
     command: list[str | Path] = [sys.executable, EXAMPLES / "record_proxy.py", "0", broker.bootstrap, folder]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

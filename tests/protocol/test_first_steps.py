@@ -1,4 +1,4 @@
-"""Check the first steps with messages: names of APIs, copies, wrong arguments, error codes of later releases."""
+"""Check what a new user does with messages: names of APIs, copies, wrong arguments, new error codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check frames, streams of frames, headers and correlation through the public API."""
+"""Check frames, streams of frames, headers and correlation ids with the public API."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_frames_before_an_invalid_size_are_delivered() -> None:
     assert [next(feed) for _ in REQUESTS] == REQUESTS
 
 
-def test_announced_size_allocates_nothing() -> None:
+def test_announced_size_allocates_no_memory() -> None:
     splitter = protocol.FrameSplitter(max_size=2**31 - 1)
     tracemalloc.start()
     assert list(splitter.feed((2**31 - 1).to_bytes(4, "big") + b"x")) == []
@@ -127,7 +127,7 @@ def test_header_versions_are_those_of_kafka(package: ModuleType) -> None:
     assert response("HeartbeatResponse", 4) == bytes.fromhex("0000000c 00000001 00 00000000 0000 00")
     assert response("ApiVersionsResponse", 4)[:8] == bytes.fromhex(
         "0000000c 00000001"
-    )  # a flexible body, but not a flexible header
+    )  # the body is flexible, but not the header
     assert len(response("ApiVersionsResponse", 4)) == 16
 
 
@@ -146,7 +146,7 @@ def test_unknown_tagged_fields_are_kept(package: ModuleType) -> None:
 
 
 def test_api_versions_response_can_have_version_0(package: ModuleType) -> None:
-    """A broker that does not support the version of the request responds in version 0, with error 35."""
+    """A broker that does not support the requested version responds in version 0, with error 35."""
     answer = protocol.ApiVersionsResponse(
         error_code=35, api_keys=[protocol.ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)]
     )
@@ -171,7 +171,7 @@ def test_api_versions_response_can_have_version_0(package: ModuleType) -> None:
             b"\0\0\0\x0a\0\3\0\x63\0\0\0\1\xff\xff",
             TruncatedError,
             14,
-        ),  # Metadata 99 has header version 2, whose tagged fields are missing here
+        ),  # Metadata 99 has header version 2. Its tagged fields are missing in this frame.
     ],
 )
 def test_invalid_frame_is_an_error(
@@ -206,7 +206,7 @@ def test_correlation_matches_responses_to_requests() -> None:
         (protocol.ApiVersionsRequest(), 0, 1),
         (protocol.ProduceRequest(acks=0), 3, 2),
         (protocol.ProduceRequest(acks=1), 3, 3),
-        (protocol.HeartbeatRequest(), 4, 1),  # the correlation id of a request that is still open
+        (protocol.HeartbeatRequest(), 4, 1),  # the correlation id of a request without a response
     ):
         correlation.sent(protocol.make_request(body, version, number))
     assert len(correlation) == 3

@@ -1,4 +1,4 @@
-"""Check that both cores read recorded frames like Kafka's own classes, and write them back unchanged."""
+"""Check that both cores read recorded frames as Kafka's classes do, and restore their bytes."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_both_cores_read_equal_messages(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_truncated_frame_raises_a_kafka_format_error(package: ModuleType, version: str) -> None:
-    """The size field is corrected. No shorter frame can be read."""
+    """Frames are truncated, and their size field is corrected. None of them can be read."""
     for golden in frames(version):
         if len(golden.frame) > 1500:
             continue
         for end in range(4, len(golden.frame)):
             cut = (end - 4).to_bytes(4, "big") + golden.frame[4:end]
             if golden.entry["api"] == "ApiVersions" and golden.entry["direction"] == "response":
-                continue  # a truncated response can be valid in version 0 (see test_frames)
+                continue  # in version 0, a truncated response can be valid (see test_frames)
             with pytest.raises(KafkaFormatError) as error:
                 read(golden._replace(frame=cut))
             assert 0 <= error.value.position <= end

@@ -1,4 +1,4 @@
-"""Check that hostile frames raise only our errors, equally on both cores, without large allocations."""
+"""Check that hostile frames raise only kafkafmt's errors, equally on both cores, without much memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MESSAGES = [
 
 
 def outcome(form: Any, data: bytes) -> tuple[Any, ...]:
-    """Return a message and its end, or the type and position of the error."""
+    """Return a message and the position after it, or the type and position of an error."""
     try:
         result: tuple[Any, ...] = form.read(data)
         return result
@@ -51,7 +51,7 @@ FILLS = [
 
 @pytest.mark.parametrize("fill", FILLS, ids=bytes.hex)
 def test_hostile_lengths_are_handled_at_every_position(native: ModuleType, pure: ModuleType, fill: bytes) -> None:
-    """Every message is tested in every version."""
+    """Every version of every message is tested."""
     for message, version in MESSAGES:
         ours, other = layout_of(message, version, native), layout_of(message, version, pure)
         for zeros in (0, 2, 4, 7):
@@ -61,7 +61,7 @@ def test_hostile_lengths_are_handled_at_every_position(native: ModuleType, pure:
             assert found[-1] is True or found[1] <= len(data)
 
 
-def test_hostile_lengths_allocate_nothing(core: ModuleType) -> None:
+def test_hostile_lengths_allocate_no_memory(core: ModuleType) -> None:
     forms = [layout_of(message, version, core) for message, version in MESSAGES]
     for fill in FILLS:
         outcome(forms[0], fill)
@@ -94,7 +94,7 @@ def test_cores_agree_on_mutated_frames(native: ModuleType, pure: ModuleType, ver
 
 
 def test_cores_agree_on_truncated_and_mutated_messages(native: ModuleType, pure: ModuleType) -> None:
-    """Random messages of every class are written, truncated or changed, and read."""
+    """Random messages of each class are written, truncated or changed, and read again."""
     chance = random.Random(11)
     for message, version in MESSAGES:
         forms = [layout_of(message, version, core) for core in (native, pure)]
@@ -125,7 +125,7 @@ def test_random_messages_are_written_and_read_back(
 
 
 def test_memory_of_a_frame_with_small_structures_is_bounded(core: ModuleType) -> None:
-    """Each structure has two bytes in the frame. In memory, it is an object and an item of a list."""
+    """Each struct has two bytes in the frame. In memory, it needs an object and a list item."""
     n = 100_000
     data = bytes([n + 1 & 0x7F | 0x80, n + 1 >> 7 & 0x7F | 0x80, n + 1 >> 14]) + b"\1\0" * n + bytes(4) + b"\xff\0"
     form = layout_of(protocol.DescribeTopicPartitionsRequest, 0, core)
@@ -139,7 +139,7 @@ def test_memory_of_a_frame_with_small_structures_is_bounded(core: ModuleType) ->
 
 @pytest.mark.full
 def test_cores_agree_on_randomly_changed_messages(native: ModuleType, pure: ModuleType) -> None:
-    """Bytes are overwritten, inserted or removed. Both cores write a message that can be read, or both reject it."""
+    """Bytes are overwritten, inserted or removed. Both cores write a readable message, or both reject it."""
     chance = random.Random(5)
     for _ in range(20_000):
         message, version = chance.choice(MESSAGES)

@@ -1,8 +1,8 @@
-"""Compare every message in every version with Kafka's own classes, of kafka-clients 4.4.0, 4.3.1 and 3.9.2.
+"""Compare every version of every message with the classes of kafka-clients 4.4.0, 4.3.1 and 3.9.2.
 
-Kafka's classes write messages with random values, and convert them to JSON. We read the bytes,
-compare the fields with the JSON, and write the same bytes. Kafka's classes do the same with
-messages that we write. See java/Oracle.java.
+Kafka's classes write messages with random values, and convert them to JSON. kafkafmt reads the
+bytes, compares the fields with the JSON, and must write the same bytes. Kafka's classes do the same
+with messages that kafkafmt writes. See java/Oracle.java.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.mi
 KAFKAS = ("4.4.0", "4.3.1", "3.9.2")
 NEWEST, OLDEST = KAFKAS[0], KAFKAS[-1]
 UNSTABLE = {("3.9.2", "response", 87)}
-"""Messages whose version 0 was not stable in a release. A later release added a field to it."""
+"""Messages whose version 0 was not stable in a release. A later release added a field to this version."""
 
 RENAMED_IN_4_4 = {
     ("request", 28): {"generationId": "generationIdOrMemberEpoch"},
@@ -48,15 +48,15 @@ RENAMED: dict[str, dict[tuple[str, int], dict[str, str]]] = {
         ("response", 74): {"clientMetricsResources": "configResources", "name": "resourceName"},
     },
 }
-"""Names of fields that a later release renamed, by release."""
+"""New names of fields that a later release renamed, by release."""
 ADDED: dict[str, set[int]] = {"4.4.0": set(), "4.3.1": {93, 94}, "3.9.2": {88, 89, 90, 91, 92, 93, 94}}
-"""Keys of APIs that a later release added, by release."""
+"""Keys of the APIs that each later release added."""
 REMOVED: dict[str, set[int]] = {"4.4.0": {4, 5, 6, 7}, "4.3.1": {4, 5, 6, 7}, "3.9.2": set()}
-"""Keys of APIs that only earlier releases have, by release."""
+"""Keys of the APIs that only earlier releases have, by release."""
 
 
 class Oracle:
-    """Runs Oracle.java with one version of kafka-clients."""
+    """Runs Oracle.java with one release of kafka-clients."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -66,7 +66,7 @@ class Oracle:
         self._path = java_tools.compile_java([Path(__file__).parent / "java" / "Oracle.java"], path)
 
     def __call__(self, mode: str, *arguments: object, stdin: str | None = None, parts: int = 5) -> list[Any]:
-        """Return the printed lines, split at spaces into `parts` columns."""
+        """Return the printed lines, each split at spaces into `parts` columns."""
         lines = java_tools.run("Oracle", mode, *arguments, path=self._path, stdin=stdin).splitlines()
         columns = [line.split(" ", parts - 1) for line in lines]
         if parts != 5 and mode != "drop":
@@ -89,7 +89,7 @@ def class_of(kind: str, key: int) -> type[Any]:
 
 
 def normalized(version: str, kind: str, key: int, text: str) -> str:
-    """Return the JSON with the current names of fields, in a form that can be compared."""
+    """Return JSON with the current names of fields, in a form that can be compared."""
     names = RENAMED[version].get((kind, key), {})
     return json.dumps(json.loads(text, object_pairs_hook=lambda pairs: {names.get(k, k): v for k, v in pairs}))
 
@@ -126,7 +126,7 @@ def test_messages_of_java_are_read_and_written_back(core: ModuleType, oracle: Or
 
 
 def default_message(message: type[Any], version: int) -> Any:
-    """Return a message with one element in each array of structures, and default values otherwise."""
+    """Return a message with one element in each array of structs, and default values otherwise."""
     made = message()
     for f in message.SCHEMA.fields:
         if f.struct is not None and version in f.versions:
@@ -138,7 +138,7 @@ def default_message(message: type[Any], version: int) -> Any:
 def test_default_values_are_those_of_java(native: ModuleType, oracle: Oracle) -> None:
     for kind, key, version, raw, text in oracle("defaults"):
         if (kind, key, version) == ("response", 78, 0):
-            continue  # Java's default is null, which later versions do not allow; ours is empty
+            continue  # Java's default is null, which later versions do not allow. Our default is an empty value.
         message = default_message(class_of(kind, key), version)
         assert json.dumps(protocol.to_json(message, version)) == normalized(oracle.version, kind, key, text), (
             kind,
@@ -152,7 +152,7 @@ def test_values_that_a_version_cannot_hold_are_rejected_like_in_java(core: Modul
     outcomes = {True: 0, False: 0}
     for kind, key, newest, raw, version, expected in oracle("drop", 4, parts=6):
         if oracle.version != NEWEST and api_of(max(key, 0)).versions.last != newest and key >= 0:
-            continue  # this release has an older newest version, in which a field may have another name
+            continue  # the newest version in this release is older, and a field may have another name
         message, _ = layout_of(class_of(kind, key), newest, core).read(base64.b64decode(raw))
         layout = layout_of(class_of(kind, key), int(version), core)
         outcomes[expected == "-"] += 1

@@ -1,4 +1,4 @@
-"""Check the bytes of each kind of field, and the errors for invalid bytes and values, on both cores."""
+"""Check the bytes of each kind of field, and errors for invalid bytes and values, on both cores."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_invalid_bytes_are_an_error(
 
 
 def test_any_negative_length_is_null(core: ModuleType) -> None:
-    """Kafka also reads any negative length as null."""
+    """Kafka also reads every negative length as null."""
     assert layout(core, "string", nullable=True).read(H("8000"))[0].x is None
     assert layout(core, "bytes", nullable=True).read(H("fffffff0"))[0].x is None
     assert layout(core, "int8", array=True, nullable=True).read(H("fffffff0"))[0].x is None
@@ -197,7 +197,7 @@ def test_value_that_does_not_fit_is_rejected(
 
 
 def two(core: ModuleType, version: int = 2) -> Any:
-    """Return a flexible layout with two fields. The second one has the tag 5."""
+    """Return a flexible layout with two fields. The second field has tag 5."""
     number = ("a", WIRE_TYPES.index("int8"), False, False, True, None, 1)
     listed = ("b", WIRE_TYPES.index("string"), True, True, True, None, list)
     return core.Layout(Two, version, (number,), ((5, listed),), (), True)
@@ -348,7 +348,7 @@ def test_layout_rejects_wrong_fields(core: ModuleType) -> None:
 
 
 def test_nullable_tagged_structure_has_a_marker_byte(core: ModuleType) -> None:
-    """A tagged structure has the byte 1 before it, and a null is 0. Otherwise, the byte of a null is -1."""
+    """Before a tagged struct, there is a byte: 1, or 0 for null. Before other structs, the byte for null is -1."""
     inner = core.Layout(One, 0, (("x", WIRE_TYPES.index("int8"), False, False, True, None, 0),), (), (), True)
     form = core.Layout(
         Two, 0, (), ((3, ("a", WIRE_TYPES.index("struct"), False, True, True, inner, 1)),), (("b", list, True),), True

@@ -1,4 +1,4 @@
-"""Check the limit for the number of elements of a message, which bounds the memory that its objects need."""
+"""Check the limit for the number of elements of a message. It limits the memory for their objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def uvarint(n: int) -> bytes:
 
 
 def metadata_request(topics: int, unknown: int = 0) -> bytes:
-    """Return a MetadataRequest v9 with `topics` empty names, and `unknown` empty unknown tagged fields."""
+    """Return a MetadataRequest v9 with empty topic names and empty unknown tagged fields."""
     tags = b"".join(uvarint(100 + i) + b"\0" for i in range(unknown))
     body = (
         struct.pack(">hhihB", 3, 9, 1, -1, 0)
@@ -49,7 +49,7 @@ def test_frame_with_more_elements_than_the_limit_is_too_large() -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1 << 20  # the elements are counted before they are allocated
+    assert peak < 1 << 20  # elements are counted before they are allocated
 
 
 @pytest.mark.parametrize(("topics", "unknown"), [(9, 0), (10, 0), (0, 9), (0, 10), (4, 5), (5, 5)])
@@ -60,7 +60,7 @@ def test_limit_covers_elements_and_unknown_tags(
     for module in (core, wire, wire_read):
         monkeypatch.setattr(module, "MAX_OBJECTS", 10, raising=False)
     layout, data = layout_of(message_class("Metadata", "request"), 9, core), metadata_request(topics, unknown)[4 + 11 :]
-    for _ in range(2):  # the count begins again for each message
+    for _ in range(2):  # the count starts at 0 for each message
         if fits:
             message, end = layout.read(data)
             assert (len(message.topics), len(message.unknown_tagged_fields), end) == (topics, unknown, len(data))
@@ -85,7 +85,7 @@ def test_large_message_below_the_limit_is_read() -> None:
 
 
 def test_records_of_a_frame_are_not_collected() -> None:
-    """Some kilobytes contain 200,000 compressed records. Only one of them is in memory at a time."""
+    """A few kilobytes contain 200,000 compressed records. Only one record is in memory at a time."""
     data = batch([record(i) for i in range(200_000)], codec=ZSTD)
     produce: Any = message_class("Produce", "request")
     body = produce(

@@ -1,4 +1,4 @@
-"""Check that record data in messages is a view of the frame, and is written without a copy."""
+"""Check that record data is a view of its frame, and is written without a copy."""
 
 from __future__ import annotations
 

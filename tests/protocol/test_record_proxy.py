@@ -1,4 +1,4 @@
-"""Check that examples/record_proxy.py forwards and records all bytes between a client and a server."""
+"""Test that examples/record_proxy.py forwards and records all bytes between a client and a server."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def exact(connection: socket.socket, size: int) -> bytes:
 
 @dataclass
 class Proxy:
-    """A running proxy, which writes the bytes to `folder`, with sockets of its client and of its server."""
+    """A running proxy that writes to `folder`, and the sockets of its client and its server."""
 
     folder: Path
     client: socket.socket
     server: socket.socket
 
     def exchange(self, request: bytes, answer: bytes) -> tuple[bytes, bytes]:
-        """Send a request and its response through the proxy, and return the received bytes."""
+        """Send a request and its response through the proxy, and return the bytes that arrive."""
         self.client.sendall(request)
         arrived = exact(self.server, len(request))
         self.server.sendall(answer)
         return arrived, exact(self.client, len(answer))
 
     def recorded(self, name: str) -> bytes:
-        """Return the bytes that the proxy recorded."""
+        """Return the bytes that the proxy has recorded."""
         return (self.folder / f"1.{name}").read_bytes()
 
 
@@ -73,11 +73,11 @@ def proxy(tmp_path: Path) -> Iterator[Proxy]:
 
 def test_proxy_forwards_unknown_frames_unchanged(proxy: Proxy) -> None:
     cases = (
-        # ApiVersions v6, with a response in version 0
+        # ApiVersions v6 with a response in version 0
         ("0012 0006 00000001 0001 78 00 0102", "00000001 0023 00000001 0012 0000 0004"),
         ("0003 0063 00000002 0001 78 00 0102", "00000002 00 0102"),  # Metadata v99
         ("03e7 0001 00000003 0001 78 0102", "00000003 0102"),  # API 999
-        # bytes after the request, and a response without a request
+        # bytes after the request, and a response that matches no request
         ("0003 000d 00000004 0001 78 00 00000000 010000", "00000005 ffff"),
         ("0003 000c 00000006 ffff 00 ffffffffff", "00000006 00 ffffffffff"),  # damaged
         ("0003", "00"),  # too short for a header

@@ -1,4 +1,4 @@
-"""Check that bytes after a message, and unknown APIs and versions, are kept, written back, and counted by `decode`."""
+"""Check that bytes after a message, and unknown APIs and versions, are kept and counted."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from kafkafmt.protocol import apis
 from kafkafmt.protocol.message_classes import Kind
 
 LIBRDKAFKA = bytes.fromhex("00000019 0003000d 00000004 0007 72646b61666b61 00 00000000 010000")
-"""Metadata v13 of all topics as librdkafka writes it: null in one byte, and three reserved bytes for the count."""
+"""Metadata v13 for all topics, as librdkafka writes it: a null of one byte, where three more bytes
+are reserved.
+"""
 NEWER_API_VERSIONS = bytes.fromhex("00000017 0012 0006 00000005 0001 78 00 02 61 02 62 00 ffffffff 00 aa")
-"""ApiVersions v6."""
+"""A request ApiVersions v6."""
 
 
 def framed(hexadecimal: str) -> bytes:
@@ -71,7 +73,7 @@ def test_bytes_after_any_message_are_kept_and_written_back(package: ModuleType, 
                 else:
                     frame = b"".join(protocol.write_response(protocol.make_response(message(), version, 7)))
             except ValueError:
-                continue  # a message with default values that cannot be written
+                continue  # a message whose default values cannot be written
             longer = (len(frame) - 4 + 5).to_bytes(4, "big") + frame[4:] + b"\xff\0\1\2\3"
             found: protocol.Request[Any] | protocol.Response[Any]
             if kind == "request":
@@ -112,9 +114,9 @@ def test_frame_that_ends_early_is_an_error() -> None:
     with pytest.raises(TruncatedError):
         protocol.read_request(short)
     with pytest.raises(StructureError):
-        protocol.read_request(LIBRDKAFKA + b"\0")  # the byte is after the frame, not after the message
+        protocol.read_request(LIBRDKAFKA + b"\0")  # the byte is after the frame, not inside it
     with pytest.raises(TruncatedError):
-        # Metadata v99, without the tagged fields of its header
+        # Metadata v99 without the tagged fields in its header
         protocol.read_request(framed("0003 0063 00000001 ffff"))
 
 

@@ -1,4 +1,4 @@
-"""Check that built batches can be read by our readers and by other packages, and are equal on both cores."""
+"""Check that kafkafmt and other packages can read built batches, which are equal on both cores."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LEVELS = [
 ]
 
 Input = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]], int]
-"""Arguments of `BatchBuilder.append`: key, value, timestamp, headers, offset."""
+"""Arguments of `BatchBuilder.append`: key, value, timestamp, headers and offset."""
 
 maybe_bytes = st.one_of(st.none(), st.binary(max_size=8), st.binary(min_size=100, max_size=200))
 header_lists = st.lists(st.tuples(st.text(max_size=5), maybe_bytes), max_size=4)
@@ -62,7 +62,7 @@ QUICK = settings(
 
 @st.composite
 def batches(draw: st.DrawFn, magic: int) -> tuple[dict[str, Any], list[Input]]:
-    """Draw options of a builder, and arguments of `append` with explicit offsets."""
+    """Generate options of a builder, and arguments of `append` with explicit offsets."""
     options = {"magic": magic, "codec": draw(st.sampled_from([c for m, c in FORMATS if m == magic]))}
     if magic and draw(st.booleans()):
         options["log_append_time"] = draw(st.integers(0, 2**62))
@@ -91,7 +91,7 @@ def read(data: bytes) -> list[Fields]:
 
 
 def expected(options: dict[str, Any], records: list[Input]) -> list[Fields]:
-    """Return the fields that reading the built batch must return."""
+    """Return the field values that a reader of the built batch must return."""
     stamp, magic = options.get("log_append_time"), options["magic"]
     kind = -1 if magic == 0 else 0 if stamp is None else 1
     return [(o, t if stamp is None else stamp, kind, k, v, tuple((n, d) for n, d in h)) for k, v, t, h, o in records]
@@ -321,7 +321,7 @@ def test_wrong_record_is_rejected(package: ModuleType, record: tuple[Any, ...], 
 
 def test_bytes_like_keys_and_values_are_accepted(package: ModuleType) -> None:
     builder = BatchBuilder()
-    append: Callable[..., bool] = builder.append  # the types of the arguments are wider than the declared ones
+    append: Callable[..., bool] = builder.append  # the types of these arguments are wider than the declared types
     append(
         bytearray(b"k"),
         memoryview(b"value")[1:],
@@ -461,7 +461,7 @@ def test_option_that_does_not_fit_its_field_is_rejected(
         BatchBuilder(**options)
 
 
-def test_size_limit_beyond_64_bits_is_no_limit() -> None:
+def test_size_limit_beyond_64_bits_means_no_limit() -> None:
     assert build_batch([(b"k", b"v")], max_bytes=2**80) == build_batch([(b"k", b"v")])
 
 
@@ -552,7 +552,7 @@ def test_cores_agree_on_valid_and_invalid_calls(
         ]
     ],
 ) -> None:
-    """Compare the results, the types of errors, the messages of our own errors, and the buffer after each call."""
+    """Compare results, types of errors, our own error messages, and the buffer after each call."""
     native = pytest.importorskip("kafkafmt._core")
     outcomes = []
     for core in (native, _pure):
@@ -604,7 +604,7 @@ def test_error_in_an_argument_leaves_the_batch_unchanged(package: ModuleType) ->
         assert (builder.count, builder.size) == (1, size)
     records: list[Any] = [(b"k", b"w", 6)] * 3
     records[1] = (b"k", b"w", Number(records))
-    assert builder.extend(records) == 2  # the list is emptied while its second record is appended
+    assert builder.extend(records) == 2  # the list is emptied while the second record is appended
     assert [(r.value, r.timestamp) for r in read_records(builder.finish())] == [(b"v", 5), (b"w", 6), (b"w", 7)]
 
 
@@ -636,7 +636,7 @@ def test_validator_can_be_shared_by_threads() -> None:
 
 
 def test_second_thread_on_one_buffer_raises(native: ModuleType) -> None:
-    """The second thread gets an error or waits. In both cases, the buffer stays consistent."""
+    """The second thread waits or gets an error. In both cases, the buffer remains consistent."""
     import threading
 
     columns = columns_of(value=[b"v" * 90] * 20_000)
@@ -660,7 +660,7 @@ def test_second_thread_on_one_buffer_raises(native: ModuleType) -> None:
 
 @pytest.mark.parametrize("codec", CODECS[:4])
 def test_kafka_python_reads_built_batches(codec: str) -> None:
-    """lz4 in format 0 is left out, because kafka-python needs the package xxhash for it."""
+    """lz4 is omitted for format 0, because kafka-python then needs the package xxhash."""
     from kafka.record import MemoryRecords
 
     records = [(b"k", b"v" * 50, 5), (None, b"", 6), (b"", None, 7)]

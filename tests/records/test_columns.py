@@ -1,4 +1,4 @@
-"""Check that `columns_of` converts values exactly, or names the column and the row in an error."""
+"""Check that `columns_of` converts values exactly, or raises an error that names the column and the row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the decoding of control records, and the building of transaction markers."""
+"""Check that control records are decoded, and that transaction markers are built."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def control_records(data: bytes) -> list[Record[Any]]:
 
 
 def test_control_records_of_a_quorum_are_decoded(package: ModuleType) -> None:
-    """The expected names are those that kafka-dump-log prints for these records."""
+    """kafka-dump-log prints the expected names for these records."""
     (record,) = control_records(next(CLUSTER_METADATA.glob("*.log")).read_bytes())
     assert decode_control_record(record.key, record.value) == (
         LEADER_CHANGE, "LEADER_CHANGE", 0, {"version": 0, "leaderId": 1, "voters": [{"voterId": 1}], "grantingVoters": [{"voterId": 1}]},

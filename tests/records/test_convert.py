@@ -1,4 +1,7 @@
-"""Check the conversion between formats and codecs. tests/broker compares it with Kafka 3.9's own conversion."""
+"""Check the conversion between formats and codecs.
+
+tests/broker compares it with the conversion of Kafka 3.9.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def fields_of(data: bytearray | bytes) -> list[Fields]:
 
 
 def plain(records: list[Fields]) -> list[tuple[int, bytes | None, bytes | None, int, int]]:
-    """Return the offset, the key, the value, the timestamp and its type. A missing timestamp is -1, with type 0."""
+    """Return offset, key, value, timestamp and timestamp type. A missing timestamp is -1, with type 0."""
     return [(o, k, v, *((t, kind) if kind >= 0 else (-1, 0))) for o, t, kind, k, v, _ in records]
 
 
@@ -161,7 +164,7 @@ def test_recompress_keeps_records_and_batches(package: ModuleType, codec: str) -
 
 def test_level_changes_the_compressed_size(package: ModuleType) -> None:
     data = build_batch([(None, b"a few words, %d of them" % (i * 7919 % 997)) for i in range(2000)])
-    # 9 is the default of lz4, which uses its fast compressor
+    # 9 is the default level of lz4. At this level, the fast mode is used.
     for codec, low, high in (("zstd", -5, 3), ("gzip", 1, 9), ("lz4", 9, 12)):
         assert recompress(data, codec, low).after > recompress(data, codec, high).after
 

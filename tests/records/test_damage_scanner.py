@@ -1,4 +1,4 @@
-"""Check that `scan_damaged` finds the same damage with CRCs computed for each header or derived from prefixes."""
+"""Check that `scan_damaged` finds the same damage, whichever way it computes CRCs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_damage_is_the_same_with_derived_crcs(package: ModuleType, monkeypatch: 
     monkeypatch.setattr(damage, "CRC_BUDGET", 0)
     for data, before in zip(given, direct, strict=True):
         after = kafkafmt.check_batches(data)
-        # if a field of the header is also impossible, it is reported instead of the CRC
+        # if a header field is also impossible, this field is reported instead of the CRC
         assert [(p.position, p.base_offset) for p in after.problems] == [
             (p.position, p.base_offset) for p in before.problems
         ]

@@ -1,4 +1,4 @@
-"""Check read_committed for a buffer, given the aborted transactions of a Fetch response."""
+"""Check read_committed for a buffer with the aborted transactions of a Fetch response."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_records_of_aborted_transactions_are_omitted(package: ModuleType) -> Non
     assert offsets(data, []) == offsets(data, None)
     assert offsets(data, [(1, 0), (2, 9), (1, 10)]) == [2, 3, 4, 6]
     assert offsets(data, [(1, 10), (2, 9), (1, 0)], control=True) == [2, 3, 4, 5, 6, 7, 8, 11, 12]
-    # the transaction ends at the first abort marker, although a second one follows
+    # the transaction ends at its first abort marker, although a second marker follows
     assert offsets(data, [(1, 0)]) == [2, 3, 4, 6, 9, 10]
     assert offsets(data, [(3, 0), (1, 10), (1, 10**6)]) == [0, 1, 2, 3, 4, 6, 9]
     assert offsets(data, [(2, 3)]) == [0, 1, 2, 4, 6, 10]  # only an abort marker ends an aborted transaction
 
 
 def test_aborted_transaction_begins_at_its_first_offset(package: ModuleType) -> None:
-    """Kafka's consumer compares the first offset of the transaction with the last offset of each batch."""
+    """Kafka's consumer compares the first offset of a transaction with the last offset of each batch."""
     assert offsets(tx([b"a", b"b", b"c"], 10, 1), [(1, 12)]) == []
     assert offsets(tx([b"a", b"b", b"c"], 10, 1), [(1, 13)]) == [10, 11, 12]
 
@@ -71,7 +71,10 @@ def test_state_is_kept_between_tables(package: ModuleType, rows: int) -> None:
 
 
 def test_empty_control_batch_is_not_a_marker(package: ModuleType) -> None:
-    """The log cleaner can remove the record of a marker. Kafka's consumer reads only the first record."""
+    """The log cleaner can remove the record of a marker.
+
+    Kafka's consumer reads only the first record of a control batch.
+    """
     empty = build([], base_offset=1, producer_id=1, producer_epoch=0, flags=CONTROL | TRANSACTIONAL)
     assert offsets(tx([b"a"], 0, 1) + empty + tx([b"b"], 2, 1), [(1, 0)]) == []
 
@@ -82,7 +85,7 @@ def test_corrupted_marker_is_an_error(package: ModuleType) -> None:
     )
     with pytest.raises(StructureError):
         offsets(tx([b"a"], 0, 1) + broken, [(1, 0)])
-    # no transaction of this producer begins before the marker
+    # there is no transaction of this producer before the marker
     assert offsets(tx([b"a"], 0, 2) + broken, [(2, 9)]) == [0]
 
 
@@ -103,7 +106,7 @@ def test_to_arrow_omits_aborted_records(package: ModuleType) -> None:
 
 
 def aborted_by_index(partition: Path) -> Iterator[tuple[int, int]]:
-    """Return the aborted transactions in the broker's transaction index."""
+    """Return the aborted transactions in a broker's transaction index."""
     for index in sorted(partition.glob("*.txnindex")):
         for entry in struct.iter_unpack(">hqqqq", index.read_bytes()):
             yield entry[1:3]
@@ -111,7 +114,7 @@ def aborted_by_index(partition: Path) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.name == "transactions"], ids=str)
 def test_committed_records_are_those_of_kafkas_consumer(package: ModuleType, case: Case) -> None:
-    """The transaction index contains the same aborted transactions as a Fetch response."""
+    """A transaction index contains the same aborted transactions as a Fetch response."""
     expected = case.expected(committed=True)
     for topic, partition in sorted({key[:2] for key in expected}):
         directory = case.partition_dir(topic, partition)

@@ -1,4 +1,4 @@
-"""Check which offsets built records get: their own, the next one, or an error."""
+"""Check the offset of each built record: its own, the next one, or an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that offset 2**63 - 1 is read from buffers, rejected by writers, and reported as damage in a log."""
+"""Check that offset 2**63 - 1 is read from buffers, rejected by writers, and damage in a log."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_wrapper_without_messages_has_no_base_offset(package: ModuleType) -> Non
         empty.base_offset  # noqa: B018
 
 
-def test_last_offset_is_a_problem_for_check_batches(package: ModuleType, data: bytes) -> None:
+def test_check_batches_reports_the_last_offset(package: ModuleType, data: bytes) -> None:
     found = check_batches(data)
     assert [p.code for p in found.problems] == ["offset_range"]
     assert str(LAST) in found.problems[0].message
@@ -122,7 +122,7 @@ def test_last_offset_is_a_problem_for_check_batches(package: ModuleType, data: b
 
 
 def test_offsets_beyond_the_last_are_an_error(package: ModuleType) -> None:
-    """With a corrupted base offset, the offsets of later records would wrap."""
+    """With a corrupted base offset, the offsets of later records would exceed 64 bits."""
     data = simple_batch([b"a", b"b"], LAST)
     for start in (None, 5):
         with pytest.raises(kafkafmt.StructureError, match=f"offsets {LAST} to {LAST + 1}"):

@@ -1,7 +1,6 @@
 """Check the fast path that validates batches and assigns offsets in place.
 
-Both cores return the same result. It equals the result of the slow path, or the batches are
-unchanged.
+Both cores return the result of the slow path, or leave the batches unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ some_headers = st.lists(st.tuples(st.binary(max_size=3), st.one_of(st.none(), st
 
 @st.composite
 def produced(draw: st.DrawFn, most: int = 6, codec: int = build.NONE) -> bytes:
-    """Draw a valid batch, as clients send it."""
+    """Generate a valid batch, as clients send it."""
     step = st.sampled_from([1, 1, 1, 1, 2, 9000])
     records, delta = [], -1
     for _ in range(draw(st.integers(1, most))):
@@ -69,7 +68,7 @@ times = st.one_of(
 
 
 def outcomes(name: str, data: bytes, *arguments: Any) -> Any:
-    """Return the result of a function, after checking that both cores agree on it and on the changed bytes."""
+    """Check that both cores return the same result and change the same bytes, and return this result."""
     found = []
     for core in (_core, _pure):
         buffer = bytearray(data)
@@ -125,7 +124,7 @@ def test_cores_agree_on_every_changed_byte(spare: int) -> None:
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_valid_batches_take_the_fast_path(compacted: bool) -> None:
-    """Each kind of valid record is tested as the last one of the buffer, and with other records after it."""
+    """Each kind of valid record is tested at the end of the buffer, and with records after it."""
     kinds = [
         build.record(0, 0, b"k", b"v"),
         build.record(0, 0, b"k" * 9000, None),
@@ -222,7 +221,7 @@ def test_look_at_payload_returns_timestamps_and_keys(core: ModuleType) -> None:
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
-    """Draw mostly valid batches, and the settings of a topic."""
+    """Generate batches, most of which are valid, and the settings of a topic."""
     codec = draw(st.sampled_from([build.NONE, build.NONE, build.LZ4, build.GZIP]))
     several = st.lists(st.one_of(produced(), produced(), produced(), valid_batch()), min_size=1, max_size=3).map(
         b"".join
@@ -247,7 +246,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
 def test_fast_path_validates_batches_of_clients(package: ModuleType, codec: str, kind: str) -> None:
     data = build_batch([(b"k", b"v" * i, NOW + i % 7) for i in range(50)], codec=codec)
     validator = LogValidator(now_ms=NOW + 9, compacted=True, timestamp_type=kind)
-    for _ in range(2):  # the second time with the buffer that the first validation changed
+    for _ in range(2):  # the second time, the buffer contains the changes of the first validation
         fast, slow = bytearray(data), bytearray(data)
         result = validator._fast_path(fast, 40, NOW + 9)
         assert result == validator._slow.validate(slow, 40, NOW + 9)._replace(records=fast)

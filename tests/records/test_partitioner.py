@@ -1,4 +1,4 @@
-"""Check the partition of a key. tests/broker compares the hashes of many keys with Java's."""
+"""Check the partition of a key. tests/broker compares many hashes with Java's."""
 
 from __future__ import annotations
 

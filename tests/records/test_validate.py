@@ -1,4 +1,4 @@
-"""Check validation and the assignment of offsets. tests/broker compares them with Kafka's own LogValidator."""
+"""Check validation and offset assignment. tests/broker compares them with Kafka's LogValidator."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_broker_errors_are_those_of_kafka() -> None:
 
 
 def test_result_can_be_converted_to_bytes(package: ModuleType) -> None:
-    """A result also supports the buffer protocol."""
+    """The result of validation supports the buffer protocol."""
     data = build_batch(RECORDS)
     for result in (validate(data), kafkafmt.convert(data, 1), kafkafmt.recompress(data, "gzip")):
         assert bytes(result) == bytes(result.records)
@@ -192,7 +192,7 @@ def test_result_can_be_converted_to_bytes(package: ModuleType) -> None:
 
 
 def test_coordinator_may_append_several_batches(package: ModuleType) -> None:
-    """Gaps inside batches, control batches and batches without records are kept."""
+    """Gaps in batches, control batches and batches without records are preserved."""
     parts = [
         simple_batch([b"a", b"b"], 10),
         build(
@@ -221,7 +221,7 @@ def test_count_comes_from_headers_if_records_are_not_checked(package: ModuleType
 
 
 def test_headers_of_old_formats_are_not_trusted(package: ModuleType) -> None:
-    """The header of a wrapper does not contain the number of its messages."""
+    """The header of a wrapper message does not contain the number of inner messages."""
     parts = [build_batch([(b"k", b"v", NOW)] * 3, magic=1, codec="lz4"), message(1, b"k", b"w", timestamp=NOW + 1)]
     result = validate(b"".join(parts), 5, magic=1, origin="coordinator", check_records=False)
     assert (result.count, result.next_offset, result.offset_of_max_timestamp) == (4, 9, 8)
@@ -230,7 +230,7 @@ def test_headers_of_old_formats_are_not_trusted(package: ModuleType) -> None:
 
 @pytest.mark.parametrize("codec", [building.NONE, building.GZIP])
 def test_offset_deltas_that_do_not_increase_are_an_error(package: ModuleType, codec: int) -> None:
-    """If the batch is rebuilt, its records get new offset deltas. Otherwise, the deltas are an error."""
+    """If a batch is rebuilt, its records get new offset deltas. Otherwise, wrong deltas are an error."""
     records = [record(2, 0, b"k", b"a"), record(0, 1, None, b"b" * 9000, [(b"h", None)]), record(90_000, 0, b"k", None)]
     data = build(records, codec=codec, base_timestamp=NOW, max_timestamp=NOW + 1, last_offset_delta=2)
     result = validate(data, codec="lz4")
@@ -254,7 +254,10 @@ def test_offset_deltas_that_do_not_increase_are_an_error(package: ModuleType, co
 
 
 def test_negative_timestamps_need_a_maximum_of_minus_one(package: ModuleType) -> None:
-    """In a batch that is not rebuilt, the maximum becomes -1. A rebuilt batch cannot contain negative timestamps."""
+    """If a batch is not rebuilt, its maximum timestamp becomes -1.
+
+    A rebuilt batch cannot contain negative timestamps.
+    """
     data = build([record(0, -5, b"k", b"v"), record(1, -7, b"k", b"v")], base_timestamp=0, max_timestamp=-5)
     result = validate(data)
     assert (result.in_place, result.max_timestamp, result.offset_of_max_timestamp) == (True, -1, -1)
@@ -266,7 +269,7 @@ def test_negative_timestamps_need_a_maximum_of_minus_one(package: ModuleType) ->
 
 
 def test_format_0_has_no_maximum_timestamp(package: ModuleType) -> None:
-    """If records are rebuilt, a broker reports the timestamp that another format would have."""
+    """If records are rebuilt, a broker reports the timestamp that the other format would have."""
     plain = build_batch(RECORDS[:2], magic=1)
     assert validate(plain, magic=0, timestamp_type="LogAppendTime")[5:] == (NOW, 100)
     assert validate(plain, magic=0)[5:] == (-1, -1)
@@ -310,7 +313,7 @@ def test_numpy_integers_and_large_integers_are_accepted(package: ModuleType) -> 
     "options", [{}, {"codec": "lz4"}, {"magic": 1}, {"check_records": False}, {"timestamp_type": "LogAppendTime"}]
 )
 def test_offsets_end_before_the_largest_one(package: ModuleType, options: dict[str, Any]) -> None:
-    """2**63 - 1 can only be the next offset, never that of a record."""
+    """2**63 - 1 can be the next offset, but never the offset of a record."""
     last = 2**63 - 1
     data = bytearray(build_batch(RECORDS))
     assert validate(data, last - 4, **options).next_offset == last
@@ -448,7 +451,7 @@ def test_every_problem_is_reported(package: ModuleType) -> None:
 
 
 def test_impossible_offsets_are_reported(package: ModuleType) -> None:
-    """An impossible offset does not affect the check of later batches."""
+    """An impossible offset does not change how later batches are checked."""
     last = 2**63 - 1
     stream = [
         simple_batch([b"a"], -5),
@@ -474,7 +477,7 @@ def test_batches_after_a_corrupted_length_are_checked(package: ModuleType) -> No
 
 @st.composite
 def corrupted_batches(draw: st.DrawFn) -> bytearray:
-    """Draw batches of any format with changed bytes, mostly with a corrected CRC of the first batch."""
+    """Generate batches of any format with changed bytes. The first batch usually has a correct CRC."""
     magic = draw(st.sampled_from([0, 1, 2]))
     codec = draw(st.sampled_from(["none", "gzip", "lz4"]))
     records = [
@@ -517,7 +520,7 @@ def test_corrupted_data_raises_only_kafka_format_errors(package: ModuleType) -> 
 
 
 def test_error_lists_the_first_records_only(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error message that lists all records would need about 300 bytes for each of them."""
+    """A message that lists all records would need about 300 bytes per record."""
     monkeypatch.setattr("kafkafmt.records.rules._MAX_LISTED", 5)
     data = build_batch([(None if i % 2 else b"k", b"v", NOW if i % 3 else 1) for i in range(100)])
     with pytest.raises(InvalidError) as caught:

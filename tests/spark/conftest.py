@@ -1,4 +1,4 @@
-"""Share one Spark session among the tests of the data source."""
+"""Provide one Spark session for all tests of the data source."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Test tasks that see other files than the plan: the query fails, and the error names host and path."""
+"""Test tasks that see other files than the driver. The query fails, and the error names host and path."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_batch_task_raises_if_it_sees_another_directory(folder: Path, view: str,
         sum(b.num_rows for p in partitions for b in reader.read(p))
 
 
-def test_batch_task_treats_other_bytes_in_a_file_of_the_same_size_as_damage(folder: Path) -> None:
-    """The driver does not read the file, so the task cannot know that the driver would see other bytes."""
+def test_batch_task_reports_damage_if_a_file_of_equal_size_has_other_bytes(folder: Path) -> None:
+    """The driver does not read the file. Therefore, the task cannot detect that the driver would see other bytes."""
     VIEWS["blank one"](folder)
     reader, partitions = plan(folder.parent, mode="FAILFAST", splitBytes=1)
     with pytest.raises(DamagedLogError, match="offsets 9 to 17 cannot be read"):

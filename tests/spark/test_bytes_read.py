@@ -1,4 +1,4 @@
-"""Count the bytes that the driver and the tasks of a query read."""
+"""Count the bytes that a query reads on the driver and in tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def topic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a log directory with two partitions of 24 MB, in segments of 8 MB, one record per ms."""
+    """Return a log directory with two partitions of 24 MB. Segments have 8 MB, and records are 1 ms apart."""
     root = tmp_path_factory.mktemp("log")
     values = [bytes([i]) * 400 for i in range(RECORDS)]
     with LogDirectory(root, segment_bytes=SEGMENT_BYTES) as directory:
@@ -32,7 +32,7 @@ def topic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list whose only item is the number of bytes that have been read from files."""
+    """Return a list with one item, the number of bytes read from files."""
     count = [0]
     original = FileView.read_into
 
@@ -51,7 +51,7 @@ def log_bytes(root: Path) -> int:
 
 
 def query(root: Path, read: list[int], **options: object) -> tuple[int, int, int]:
-    """Return the rows of a query, the bytes that the driver read, and the bytes that the tasks read."""
+    """Return the rows of a query, and the numbers of bytes read on the driver and in tasks."""
     reader, partitions = plan(root, columns=("offset", "value"), **options)
     planned = read[0]
     rows = sum(b.num_rows for p in partitions for b in reader.read(p))

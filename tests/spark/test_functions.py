@@ -1,4 +1,4 @@
-"""Test the functions for mapInArrow and mapPartitions, and the examples."""
+"""Test the functions for `mapInArrow` and `mapPartitions`, and the examples."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ BLOB = ("offset", "timestampMillis", "timestampType", "key", "value", "headers")
 
 
 def blobs(case: Case) -> list[tuple[str, int, bytes]]:
-    """Return one row per segment: topic, partition, record data."""
+    """Return a row for each segment: topic, partition and record data."""
     found = []
     for root in case.roots:
         for log in sorted(root.glob("*/[0-9]*.log")):
@@ -119,7 +119,7 @@ def test_large_value_becomes_small_arrow_record_batches() -> None:
 
 
 def corrupted_record_data() -> list[bytes]:
-    """Return record data with a batch whose CRC is wrong, and one whose length is wrong, each between valid batches."""
+    """Return record data with two damaged batches between valid ones: a wrong CRC and a wrong length."""
     crc, length = bytearray(valid_batch(1, b"b")), bytearray(valid_batch(3, b"d"))
     crc[-1] ^= 1
     length[8:12] = (1 << 20).to_bytes(4, "big")
@@ -178,7 +178,7 @@ def test_errors_of_paths_raise_or_become_rows() -> None:
         list(decode_partition()(["/no/such/path"]))
 
 
-def test_decode_partition_takes_a_field_of_each_row() -> None:
+def test_decode_partition_decodes_a_field_of_each_row() -> None:
     data = [(1, valid_batch(0, b"a")), (2, None)]
     assert [r.value for r in decode_partition(1)(data)] == [b"a"]
     assert [r.value for r in decode_partition("records")([{"records": valid_batch(0, b"a")}])] == [b"a"]

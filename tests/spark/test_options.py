@@ -1,4 +1,4 @@
-"""Test the options of the data source as Spark passes them, without Spark."""
+"""Test the options of the data source, in the form in which Spark passes them, without Spark."""
 
 import json
 import shutil
@@ -66,7 +66,8 @@ def test_topics_are_selected_by_name_pattern_or_assignment() -> None:
         ("segments-size", 0),
         ("segments-size", 1),
     }
-    assert read_offsets(SEGMENTS, subscribePattern="segments") == {}  # the whole name must match, as in Java
+    # the pattern must match the whole name, as in Java
+    assert read_offsets(SEGMENTS, subscribePattern="segments") == {}
     assert set(read_offsets(SEGMENTS, assign='{"segments-size": [1]}')) == {("segments-size", 1)}
 
 
@@ -84,7 +85,7 @@ def test_topics_are_selected_by_name_pattern_or_assignment() -> None:
         ({"endingTimestamp": FIRST + 10**9}, 0, 199),
         ({"startingOffsetsByTimestamp": {TIME: {"0": FIRST + 1}}}, 1, 199),
         ({"endingOffsetsByTimestamp": {TIME: {"0": str(FIRST + 7000)}}}, 0, 0),
-        # in Spark's order of precedence: one time for all, a time for each partition, offsets
+        # in Spark's order of precedence: one time, a time for each partition, offsets
         ({"startingTimestamp": FIRST + 7000, "startingOffsetsByTimestamp": {TIME: {"0": FIRST + 14_000}}}, 1, 199),
         ({"startingOffsetsByTimestamp": {TIME: {"0": FIRST + 14_000}}, "startingOffsets": "latest"}, 2, 199),
         ({"endingTimestamp": FIRST + 7000, "endingOffsets": {TIME: {"0": 57}}}, 0, 0),
@@ -377,7 +378,7 @@ def test_schema_that_does_not_fit_raises(spark: SparkSession, schema: str, messa
 
 
 def log_in_doubt(folder: Path) -> None:
-    """Write a transaction whose marker may be in a missing segment, and plain records from offset 20 on."""
+    """Write a transaction whose marker may be in a missing segment, and normal records from offset 20."""
     (folder / "t-0").mkdir()
     for base, producer_id, flags in ((0, 7, TRANSACTIONAL), (5, 7, TRANSACTIONAL), (20, -1, 0), (25, -1, 0)):
         records = [record(i) for i in range(5)]
@@ -410,7 +411,7 @@ END = {"endingOffsets": '{"t": {"0": %d}}'}
 
 
 def log_of_two_segments(folder: Path) -> None:
-    """Write offsets 10 to 29 of a log that starts at 15."""
+    """Write offsets 10 to 29 of a log whose log start offset is 15."""
     (folder / "t-0").mkdir()
     for base in (10, 20):
         batches = [batch([record(i) for i in range(5)], base_offset=base + at) for at in (0, 5)]
@@ -542,7 +543,7 @@ def test_sink_ignores_producer_settings_with_one_line(tmp_path: Path, caplog: py
 def test_min_partitions_is_the_approximate_number_of_tasks() -> None:
     for minimum in (1, 7, 20):
         reader, partitions = plan(SEGMENTS.partition_dir(TIME, 0), columns=("offset",), minPartitions=minimum)
-        assert 0.8 * minimum <= len(partitions) <= 3 * minimum + 5  # the index limits where a segment is divided
+        assert 0.8 * minimum <= len(partitions) <= 3 * minimum + 5  # a segment can be divided only at index entries
         assert [o for p in partitions for b in reader.read(p) for o in b.column("offset").to_pylist()] == list(
             range(200)
         )

@@ -1,4 +1,4 @@
-"""Test `kafkafmt.spark.read`, whose arguments become options of the data source."""
+"""Test `kafkafmt.spark.read`, which converts its arguments to options of the data source."""
 
 from __future__ import annotations
 

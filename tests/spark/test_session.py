@@ -1,4 +1,4 @@
-"""Test which Java is used, and the error if there is none."""
+"""Test which Java is chosen, and the error if no Java is suitable."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from kafkafmt.spark.session import SparkMissingError, find_java, prepare_environ
 
 @pytest.fixture
 def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Remove every Java from the environment, and return a directory for other ones."""
+    """Hide every Java, and return a directory for fake ones."""
     session.java_version.cache_clear()
     for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
         monkeypatch.setenv(name, "")
@@ -26,7 +26,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 def java(folder: Path, release: str) -> Path:
-    """Return a `java` that reports this release."""
+    """Return a fake `java` that reports this release."""
     (folder / "bin").mkdir(parents=True)
     file = folder / "bin" / "java"
     file.write_text(f"#!/bin/sh\necho 'openjdk version \"{release}\" 2026-01-20' >&2\n")

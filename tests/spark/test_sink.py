@@ -1,4 +1,4 @@
-"""Test the data sink: records, their partitions, and writes that happen completely or not at all."""
+"""Test the data sink: records, partitions, and atomic writes."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ def write(frame: DataFrame, path: Path, mode: str = "append", **options: str) ->
 
 
 def attributes_of(path: Path) -> NDArray[np.int16]:
-    """Return the attributes of every batch of a log directory."""
+    """Return the attributes of each batch in a log directory."""
     return np.concatenate(
         [table["attributes"] for file in path.glob("*/*.log") for table in iter_tables(file.read_bytes())]
     )
@@ -70,7 +70,7 @@ def test_partitions_are_chosen_by_key_like_kafkas_producer(spark: SparkSession, 
         assert {by_key.partition(r.key) for r in records if r.key is not None} == {partition.partition}
         nulls.append(sum(r.key is None for r in records))
     assert sum(len(list(p)) for p in log) == 3000
-    assert max(nulls) - min(nulls) <= 3  # each task takes the partitions in turn
+    assert max(nulls) - min(nulls) <= 3  # each task assigns the partitions in turn
     write(frame, path, partitions="9")  # an existing topic keeps its number of partitions
     assert len(kafkafmt.open(path).partitions) == 4
 
@@ -90,12 +90,12 @@ def test_row_columns_set_partition_and_timestamp(spark: SparkSession, tmp_path: 
     assert abs(third[0].timestamp / 1000 - path.stat().st_mtime) < 3600
 
 
-def test_failed_task_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_failed_task_leaves_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "log"
     write(spark.sql("select 'earlier' value"), path, topic="t")
 
     def fail_last(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a wrong partition once the other three tasks have staged their rows."""
+        """Yield a wrong partition after the other three tasks have staged their rows."""
         for batch in batches:
             ids = batch.column("id").to_pylist()
             deadline = time.monotonic() + 120
@@ -179,7 +179,7 @@ def test_each_batch_of_a_stream_is_written_once(spark: SparkSession, tmp_path: P
     first = [r.value or b"" for r in kafkafmt.open(path)["t", 0]]
     assert sorted(first) == sorted(f"{i} {k}".encode() for i in range(3) for k in range(50))
     last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
-    last.unlink()  # like a driver that was killed before Spark committed the batch, so Spark runs it again
+    last.unlink()  # if the driver is killed before Spark commits the micro-batch, Spark repeats it
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
     (source / "3.txt").write_text("one more\n")
     stream(spark, source, path, checkpoint)
@@ -188,7 +188,7 @@ def test_each_batch_of_a_stream_is_written_once(spark: SparkSession, tmp_path: P
 
 
 def test_append_of_a_killed_driver_is_undone_and_repeated(tmp_path: Path) -> None:
-    """The next attempt undoes the partial append of a driver that was killed, and appends the batch."""
+    """A killed driver leaves a partial append. The next attempt undoes it, and appends the batch."""
     source = KafkaLogSource(CaseInsensitiveDict({"path": str(tmp_path / "log"), "topic": "t", "txnappid": "s"}))
     rows = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]})
     writer = source.streamWriter(struct_of(["value"]), False)

@@ -1,4 +1,4 @@
-"""Test that staged files are removed: after each batch, after an error, and after a driver was killed."""
+"""Test that staged files are removed after each batch, after an error, and if a driver was killed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_aborting_writer_removes_what_another_writer_staged(tmp_path: Path, opti
 
 def test_next_commit_removes_what_a_failed_batch_of_the_query_left(tmp_path: Path) -> None:
     path, query = tmp_path / "log", {"checkpointLocation": "/c"}
-    stream_writer(path, **query).write(iter([ROWS]))  # the batch fails, and Spark informs no writer
+    stream_writer(path, **query).write(iter([ROWS]))  # the batch fails, and Spark does not call any writer
     staged = stream_writer(path, **query).write(iter([ROWS]))
     stream_writer(path, **query).commit([staged], 0)
     assert staged_next_to(path) == []
@@ -89,7 +89,7 @@ def owned_by_a_dead_process(path: Path, query: str | None) -> Path:
 
 
 def on_another_machine(path: Path) -> Path:
-    """Rename a staging directory, so that its driver seems to run on another machine."""
+    """Rename a staging directory as if its driver ran on another machine."""
     head, _, tail = path.name.partition(job_staging.MARK)
     return path.rename(path.with_name(f"{head}{job_staging.MARK}00000000{tail[8:]}"))
 
@@ -112,7 +112,7 @@ def test_leftovers_are_removed_only_if_unused(tmp_path: Path) -> None:
     assert sorted(p for p in tmp_path.iterdir()) == sorted([remote, remote_query, running, other_log, *odd])
 
 
-def test_staging_of_a_live_driver_is_left_alone_even_by_its_query(tmp_path: Path) -> None:
+def test_staging_of_a_live_driver_is_kept_even_by_its_query(tmp_path: Path) -> None:
     path = tmp_path / "log"
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

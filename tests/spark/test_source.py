@@ -1,4 +1,4 @@
-"""Test the data source in Spark: records equal those of the Java consumer, and errors are one line."""
+"""Test the data source in Spark. Records equal those of the Java consumer, and errors have one line."""
 
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def test_tiny_splits_give_many_partitions_and_the_same_records(spark: SparkSessi
 
 
 def test_read_committed_equals_the_consumer(spark: SparkSession) -> None:
-    """The splits also divide transactions."""
+    """Some splits end inside a transaction."""
     for golden in (case("transactions"), case("unclean")):
         for options in ({}, {"splitBytes": "1k"}):
             actual = load(spark, golden, **{"kafka.isolation.level": "read_committed"}, **options)

@@ -1,4 +1,4 @@
-"""Test the warning of the data sink about partitions that no broker would serve."""
+"""Test the data sink's warning about partitions that a broker would not serve."""
 
 from pathlib import Path
 

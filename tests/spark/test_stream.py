@@ -1,4 +1,4 @@
-"""Test the data source as a stream: options work as in Spark's Kafka source, and every record is read once."""
+"""Test the data source as a stream. Options work as in Spark's Kafka source, and no record is read twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reader(path: Path, **options: str) -> KafkaLogStreamReader:
 
 
 def read(stream: KafkaLogStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Return topic, partition and offset of the records in a batch of the stream."""
+    """Return topic, partition and offset of each record in a micro-batch."""
     batches = [b for p in stream.partitions(start, end) for b in stream.read(p)]
     return sorted(tuple(row.values()) for b in batches for row in b.to_pylist())
 
@@ -96,7 +96,7 @@ def test_consecutive_batches_read_every_offset_once(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(10)[:-1])  # the last batch is incomplete
     put(tmp_path, "u-3", five(0), base=0)
     start, end = end, stream.latestOffset(end, limit)
-    assert end == {"t": {"0": 8}, "u": {"3": 3}}  # 4 and 5 new offsets exist, and 6 of these 9 are read
+    assert end == {"t": {"0": 8}, "u": {"3": 3}}  # there are 4 and 5 new offsets, of which 6 are read
     assert read(stream, start, end) == [("t", 0, 6), ("t", 0, 7), ("u", 3, 0), ("u", 3, 1), ("u", 3, 2)]
     put(tmp_path, "t-0", five(10)[-1:])
     put(tmp_path, "t-0", five(15), base=15)
@@ -140,7 +140,7 @@ def test_read_committed_ends_at_the_last_stable_offset(tmp_path: Path) -> None:
 
 
 def remove_offsets(folder: Path, cause: str) -> None:
-    """Remove offsets 5 to 9 in one of these ways."""
+    """Remove offsets 5 to 9 in the given way."""
     if cause == "retention":
         put(folder, "t-0", five(10), base=10)
         (folder / "t-0" / f"{5:020}.log").unlink()
@@ -291,7 +291,7 @@ def test_stream_at_read_committed_equals_the_consumer(spark: SparkSession, tmp_p
 
 
 def test_each_record_is_read_once_across_restarts_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
-    """A writer appends while the query runs, and is stopped and started again from its checkpoint."""
+    """A writer appends while the query runs. The query is stopped, and restarted from its checkpoint."""
     appended, stop = threading.Event(), threading.Event()
     total = 0
 
@@ -349,7 +349,7 @@ query.awaitTermination()
 
 @pytest.mark.full
 def test_killed_query_reads_each_record_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Driver, JVM and workers are killed three times, and the query continues from its checkpoint."""
+    """The driver, the JVM and the workers are killed three times. The query continues from its checkpoint."""
     log, out, checkpoint = (str(tmp_path / name) for name in ("log", "out", "checkpoint"))
     total = 20_000
     with kafkafmt.LogDirectory(log, segment_bytes=1 << 16) as directory:

@@ -1,4 +1,4 @@
-"""Test SQL tables and views over log directories, in all ways that Spark can create them."""
+"""Test SQL tables and views on log directories, for all statements of Spark that create them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> Any:
-    """Return the name of a table for the test, which is dropped at the end."""
+    """Return the name of a table for a test, and drop the table at the end."""
     name = f"t_{tmp_path.name}".replace("-", "_")
     yield name
     spark.sql(f"DROP TABLE IF EXISTS {name}")
@@ -72,7 +72,7 @@ def test_temporary_view_reads_its_log(spark: SparkSession, path: Path) -> None:
 
 
 def test_table_cannot_be_inserted_into(spark: SparkSession, path: Path, table: str) -> None:
-    """Spark reports only the source of the rows to the data source, not the table to which they are written."""
+    """Spark passes the source of the rows to the data source, but not the table to which they are written."""
     spark.sql(f"CREATE TABLE {table} USING kafkafmt OPTIONS (path '{path}', subscribe 'orders')")
     with pytest.raises(Exception, match=r"no path was given; .* INSERT INTO and toTable cannot be used"):
         spark.table(table).write.mode("append").insertInto(table)
@@ -80,7 +80,7 @@ def test_table_cannot_be_inserted_into(spark: SparkSession, path: Path, table: s
 
 
 def test_tables_are_never_mixed_up(spark: SparkSession, path: Path, table: str, tmp_path: Path) -> None:
-    """Columns keep the options of their table, also in queries over them."""
+    """The columns contain the options of their table, also in queries on the table."""
     other, copy = tmp_path / "other", f"{table}_copy"
     with kafkafmt.LogDirectory(other) as directory:
         directory.writer("orders").append([(None, b"1", 1)])

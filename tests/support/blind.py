@@ -1,4 +1,4 @@
-"""Change a log directory so that an executor sees different files from those that the driver saw."""
+"""Make an executor see different files in a log directory from those that the driver sees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def empty(folder: Path) -> None:
 
 
 def show_an_older_copy(folder: Path) -> None:
-    """Replace the directory by a copy without its last segment, in which the segment before is truncated to half."""
+    """Replace the directory with a copy that lacks the last segment. The segment before it is truncated."""
     move_away(folder)
     shutil.copytree(folder.with_name("moved-0"), folder)
     *_, before, last = segments_of(folder)

@@ -1,8 +1,8 @@
-"""Build batches of record format 2 for tests: valid, unusual and damaged ones.
+"""Build batches of record format 2 for tests, including unusual and damaged batches.
 
-This module imports nothing from `kafkafmt`, so that a mistake in the package cannot be in the tests
-as well. Every header field is a parameter; by default, it has the value that a correct producer
-writes. The layout of a batch (big-endian):
+This module imports nothing from `kafkafmt`. Therefore, the tests do not repeat mistakes of the
+package. Each header field is a parameter. Its default is the value of a correct producer. The
+layout of a batch (big-endian):
 
     0 baseOffset i64        8 batchLength i32 (bytes after it)       12 partitionLeaderEpoch i32     16 magic i8
     17 crc u32 (CRC-32C of 21..end)   21 attributes i16   23 lastOffsetDelta i32   27 baseTimestamp i64   35 maxTimestamp i64
@@ -48,7 +48,7 @@ def varint(value: int) -> bytes:
 
 
 def long_varint(value: int, size: int) -> bytes:
-    """Return a varint of `size` bytes, padded with empty groups. Kafka accepts it, but no producer writes it."""
+    """Return a varint that is padded to `size` bytes. Kafka accepts it, but no producer writes it."""
     short = varint(value)
     if len(short) >= size:
         return short
@@ -56,7 +56,7 @@ def long_varint(value: int, size: int) -> bytes:
 
 
 def sized(data: bytes | None, null: int = -1) -> bytes:
-    """Return the bytes with a varint length before them. For None, return the length `null`."""
+    """Return the bytes after a varint that contains their length. For None, return the length `null`."""
     return varint(null) if data is None else varint(len(data)) + data
 
 
@@ -72,7 +72,7 @@ def record(
     length: int | None = None,
     extra: bytes = b"",
 ) -> bytes:
-    """Build a record. `header_count` and `length` may be deliberately wrong; `extra` is placed after the headers."""
+    """Build a record. `header_count` and `length` may be wrong on purpose. `extra` follows the headers."""
     body = bytearray([attributes & 0xFF])
     body += varint(timestamp_delta) + varint(offset_delta) + sized(key) + sized(value)
     body += varint(len(headers) if header_count is None else header_count)
@@ -83,7 +83,7 @@ def record(
 
 
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
-    """Compress as Kafka's Java producer does: one gzip member, xerial snappy stream, lz4 frame or zstd frame."""
+    """Compress data as Kafka's Java producer does."""
     if codec == NONE:
         return data
     if codec == GZIP:
@@ -93,7 +93,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     if codec == LZ4:
         import lz4.frame
 
-        packed: bytes = lz4.frame.compress(  # Java: 64 KiB independent blocks, no content size, no checksums
+        packed: bytes = lz4.frame.compress(  # as in Java: independent blocks of 64 KiB, no content size, no checksums
             data,
             compression_level=level or 0,
             block_size=lz4.frame.BLOCKSIZE_MAX64KB,
@@ -110,7 +110,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 
 def xerial(data: bytes, block: int = XERIAL_BLOCK) -> bytes:
-    """Return a stream of snappy-java: magic, version, lowest compatible version, and blocks with their lengths."""
+    """Return a stream of snappy-java: magic, two versions, and blocks, each after its length."""
     import cramjam
 
     out = bytearray(XERIAL_MAGIC + struct.pack(">ii", 1, 1))
@@ -178,7 +178,7 @@ def batch(
 
 
 def simple_batch(values: Sequence[bytes | None], base_offset: int = 0, **fields: object) -> bytes:
-    """Return a batch of these values with null keys, no headers, and timestamps one millisecond apart."""
+    """Return a batch of these values, with null keys, no headers, and timestamps 1 ms apart."""
     return batch([(i, i, None, v, ()) for i, v in enumerate(values)], base_offset=base_offset, **fields)  # type: ignore[arg-type]
 
 
@@ -191,7 +191,7 @@ def control_batch(
     coordinator_epoch: int = 0,
     version: int = 0,
 ) -> bytes:
-    """Return a batch with an end-of-transaction marker. `kind` is ABORT or COMMIT."""
+    """Return a batch with a transaction marker. `kind` is ABORT or COMMIT."""
     marker = record(0, 0, struct.pack(">hh", version, kind), struct.pack(">hi", version, coordinator_epoch))
     return batch(
         [marker],
@@ -203,7 +203,7 @@ def control_batch(
 
 
 def empty_batch(base_offset: int = 0, last_offset_delta: int = 0, **fields: object) -> bytes:
-    """Return a batch without records, as the log cleaner keeps it to preserve the state of its producer."""
+    """Return a batch without records, which the log cleaner keeps for the producer state."""
     given: dict[str, object] = {
         "base_timestamp": -1,
         "max_timestamp": 1_700_000_000_000,
@@ -214,7 +214,7 @@ def empty_batch(base_offset: int = 0, last_offset_delta: int = 0, **fields: obje
 
 
 def repair_crc(data: bytes | bytearray, start: int = 0) -> bytes:
-    """Return the bytes with a correct CRC of the batch at `start`. Its length field may exceed the data."""
+    """Correct the CRC of the batch at `start`. Its length field may exceed the data."""
     whole = bytearray(data)
     claimed = struct.unpack_from(">i", whole, start + 8)[0]
     end = min(len(whole), max(start + HEADER_SIZE, start + 12 + claimed))
@@ -223,13 +223,13 @@ def repair_crc(data: bytes | bytearray, start: int = 0) -> bytes:
 
 
 def mutate(data: bytes, position: int, replacement: bytes, *, repair: bool = False) -> bytes:
-    """Return `data` with other bytes at `position`. With `repair`, the CRC of the only batch is corrected."""
+    """Overwrite bytes of `data` at `position`. With `repair`, the CRC of the only batch is corrected."""
     changed = data[:position] + replacement + data[position + len(replacement) :]
     return repair_crc(changed) if repair else changed
 
 
 def split(data: bytes) -> list[bytes]:
-    """Return the batches of an undamaged log, separated by their length fields."""
+    """Divide an undamaged log into batches by their length fields."""
     out, at = [], 0
     while at < len(data):
         end = at + 12 + struct.unpack_from(">i", data, at + 8)[0]
@@ -243,7 +243,7 @@ def split(data: bytes) -> list[bytes]:
 def message(
     magic: int, key: bytes | None, value: bytes | None, *, offset: int = 0, timestamp: int = 0, attributes: int = 0
 ) -> bytes:
-    """Return a message of format 0 or 1 with its offset and size."""
+    """Return a message of format 0 or 1, including its offset and size."""
     body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
     for part in (key, value):
         body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
@@ -251,7 +251,7 @@ def message(
 
 
 def peek_deltas(raw: bytes) -> tuple[int, int]:
-    """Return the timestamp delta and the offset delta of a record, or zeros if they cannot be read."""
+    """Return the timestamp delta and offset delta of a record, or zeros if the record cannot be parsed."""
     try:
         _, at = _read_varint(raw, 0)
         timestamp, at = _read_varint(raw, at + 1)

@@ -1,6 +1,6 @@
-"""Find the code blocks of Markdown pages and run them.
+"""Find and run the code blocks of Markdown pages.
 
-The language of a block determines how it is run:
+The language of a code block determines how it is run:
 
 - ``python``: run in the page's namespace, which all blocks of the page share.
 - ``console``: bash runs the lines that start with ``$ ``. The lines after them are the expected
@@ -11,7 +11,7 @@ The language of a block determines how it is run:
 - ``text`` and ``mermaid``: not code. Directly after a ``python`` block, a ``text`` block with
   ``title="Output"`` is the expected output.
 
-In expected output, ``...`` matches any text. Paths of the pages are replaced by those of the
+In expected output, ``...`` matches any text. Paths in the pages are replaced by paths of the
 example data.
 """
 
@@ -36,7 +36,7 @@ OUTPUT = 'title="Output"'
 
 @dataclass
 class Block:
-    """A fenced block of a page. `line` is the number of its first line of content, starting at 1."""
+    """A fenced code block of a page. `line` is the number of its first line of content, from 1."""
 
     page: Path
     line: int
@@ -54,7 +54,7 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """Return the fenced blocks of a page, in order."""
+    """Return all fenced code blocks of a page, in order."""
     found: list[Block] = []
     current: Block | None = None
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
@@ -73,10 +73,10 @@ def blocks_of(page: Path) -> list[Block]:
 
 @dataclass
 class Runner:
-    """Runs the blocks of one page, in order.
+    """Runs the code blocks of one page, in order.
 
-    `folder` is the working directory. `paths` contains the real paths, by the paths in the page.
-    `spark` returns the session of the tests.
+    `folder` is the working directory. `paths` maps the paths in the page to real paths. `spark`
+    returns a Spark session.
     """
 
     folder: Path
@@ -86,7 +86,7 @@ class Runner:
     printed: str = ""
 
     def run(self, block: Block) -> str | None:
-        """Run a block; return its content with the actual output, or None if a block of this language has no output."""
+        """Run a code block. Return its content with the actual output, or None if its language has no output."""
         if block.is_output:
             return self.printed
         if block.language in NOT_CODE:
@@ -165,7 +165,7 @@ class Runner:
 
 
 def commands_of(console: str) -> Iterator[str]:
-    """Yield the commands of a console block. A line that ends in a backslash continues in the next one."""
+    """Yield the commands of a console block. A backslash at the end of a line continues the command."""
     command: str | None = None
     for line in console.splitlines():
         if command is not None and command.endswith("\\"):
@@ -179,7 +179,8 @@ def commands_of(console: str) -> Iterator[str]:
 
 
 MEASURED = re.compile(r" *\d[\d.,]*( s\b| rows/s| [kM]B)")
-"""Durations, rates, and sizes of compressed files. They differ from run to run, or between versions of a library."""
+"""Durations, rates, and sizes of compressed files. They can differ in each run or with other library versions.
+"""
 
 
 def normalized(output: str) -> str:
@@ -187,9 +188,9 @@ def normalized(output: str) -> str:
 
 
 def matches(expected: str, actual: str) -> bool:
-    """Return whether an output is the expected one.
+    """Return whether an output matches the expected output.
 
-    ``...`` in `expected` matches any text. Measured values and spaces at the end of a line are
+    ``...`` in `expected` matches any text. Measured values, and spaces at the end of a line, are
     ignored.
     """
     expected, actual = normalized(expected), normalized(actual)
@@ -198,7 +199,7 @@ def matches(expected: str, actual: str) -> bool:
 
 
 def rewrite(page: Path, outputs: dict[int, str]) -> None:
-    """Replace the contents of the blocks that start at the given lines."""
+    """Replace the contents of the code blocks that start at given lines."""
     lines = page.read_text(encoding="utf-8").splitlines()
     for block in reversed(blocks_of(page)):
         if block.line in outputs:

@@ -1,4 +1,4 @@
-"""Run the command `kafkafmt` as users do, or in this process."""
+"""Run the command `kafkafmt`, in a separate process or in this process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kafkafmt(
 
 
 def inside(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command in this process, on its core. This is about ten times as fast as a separate process."""
+    """Run the command in this process, about ten times as fast as in a separate process."""
     from kafkafmt.cli.main import run
 
     out, err, command = io.StringIO(), io.StringIO(), ["kafkafmt", *map(str, arguments)]

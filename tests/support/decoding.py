@@ -1,4 +1,4 @@
-"""Call the functions of a core with bytes, and return plain Python values."""
+"""Call functions of a core with bytes, and convert their results to plain Python values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from kafkafmt.types import BATCH_DTYPE, COLUMNS, BatchTable, Buffer, CopiedColum
 MIN, MAX = -(2**63), 2**63 - 1
 
 Row = tuple[Any, ...]
-"""Offset, timestamp, timestamp type, key span, value span, header spans. An item is None if its column is missing."""
+"""Offset, timestamp, timestamp type, key span, value span and header spans of a row. An item is
+None if its column is missing.
+"""
 Fields = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Offset, timestamp, timestamp type, key, value and headers of a record."""
 
@@ -35,7 +37,7 @@ class Step(NamedTuple):
 
 
 def required(column: T | None) -> T:
-    """Return a column that was requested, so that it is not None."""
+    """Return a column that is not None, because it was requested."""
     assert column is not None
     return column
 
@@ -48,14 +50,17 @@ def scan(
     end: int | None = None,
     check_crc: bool = True,
 ) -> tuple[BatchTable, Any]:
-    """Return the rows that `scan_batches` fills, and its result."""
+    """Return the rows that `scan_batches` fills, and the result of the call."""
     table = np.zeros(rows, BATCH_DTYPE)
     result = core.scan_batches(data, table, start, end, check_crc)
     return table[: result.count], result
 
 
 def rows_of(columns: RecordColumns) -> list[Row]:
-    """Return each row as (offset, timestamp, type, key span, value span, header spans); None for a missing column."""
+    """Return each row as a tuple: offset, timestamp, type, key span, value span and header spans.
+
+    An item is None if its column was not requested.
+    """
     n = columns.rows
 
     def column(*arrays: npt.NDArray[Any] | None) -> list[Any]:
@@ -87,7 +92,7 @@ def rows_of(columns: RecordColumns) -> list[Row]:
 
 
 def copies_of(columns: RecordColumns, name: str) -> list[bytes | None] | None:
-    """Return the keys or values of CopiedColumns, and check that the validity bits after the last row are set."""
+    """Return the keys or values of CopiedColumns. Check that the validity bits after the last row are set."""
     offsets, data, validity = (getattr(columns, f"{name}_{part}") for part in ("offsets", "data", "validity"))
     if offsets is None:
         return None
@@ -109,7 +114,7 @@ def decode_steps(
     end: int | None = None,
     room: int | None = None,
 ) -> Iterator[Step]:
-    """Yield the rows, error and cursor after each call of decode_records, up to the end or the first error.
+    """Yield the rows, the error and the cursor after each call of decode_records, until its end or error.
 
     `room` is the capacity for copied keys and values, in bytes. By default, the columns contain
     spans.
@@ -132,7 +137,7 @@ def decode_steps(
 def decode(
     core: ModuleType, data: Buffer, table: BatchTable | None = None, **options: Any
 ) -> tuple[list[Row], KafkaFormatError | None]:
-    """Return all rows, and the error or None."""
+    """Return all rows, and an error or None."""
     if table is None:
         table, _ = scan(core, data)
     rows: list[Row] = []
@@ -151,7 +156,7 @@ def records(
     names: Sequence[str] = COLUMNS,
     **options: Any,
 ) -> list[Fields]:
-    """Return all records as tuples of their fields. Raise the error if there is one."""
+    """Return all records as tuples of their fields, or raise the error."""
     if table is None:
         table, _ = scan(core, data)
     columns = RecordColumns(capacity, names)

@@ -1,4 +1,4 @@
-"""Read the segments, the dynamic section and the strings of a little-endian ELF file of 64 bits."""
+"""Read the segments, the dynamic section and the strings of a 64-bit little-endian ELF file."""
 
 from __future__ import annotations
 

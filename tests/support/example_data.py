@@ -1,4 +1,4 @@
-"""Write the log directories that the examples of README and docs read."""
+"""Write the log directories that the examples in README and docs read."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import kafkafmt
 from kafkafmt import protocol
 
 START = 1_767_225_600_000
-"""2026-01-01T00:00 UTC, in milliseconds."""
+"""Timestamp of 2026-01-01T00:00 UTC, in milliseconds."""
 STEP = 600_000
-"""Each partition has a record every ten minutes."""
+"""Time between two records of a partition: ten minutes, in milliseconds."""
 RECORDS = 2016
-"""Records of each partition: two weeks."""
+"""Number of records in each partition, for two weeks."""
 PER_BATCH = 96
 
 
 def make_example_data(folder: Path) -> dict[str, Path]:
-    """Write the examples' directories and files to `folder`; return their paths by the paths in the documents."""
+    """Write the example data to `folder`. Return the real paths by the paths in the documents."""
     data, broken = folder / "kafka" / "data", folder / "broken-disk"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", kafkafmt.StrayPartitionWarning)
@@ -44,7 +44,7 @@ def make_example_data(folder: Path) -> dict[str, Path]:
 
 
 def order(partition: int, n: int) -> tuple[bytes, bytes, int, list[tuple[str, bytes]]]:
-    """Return the record `n` of a partition of the topic `orders`."""
+    """Return record number `n` of a partition of the topic `orders`."""
     value = {
         "order": n * 3 + partition,
         "amount": round(5 + (n * 37 % 400) / 4, 2),
@@ -54,7 +54,7 @@ def order(partition: int, n: int) -> tuple[bytes, bytes, int, list[tuple[str, by
 
 
 def commits() -> Iterable[tuple[bytes, bytes, int]]:
-    """Yield records of `__consumer_offsets`: two groups, and their commits for `orders`."""
+    """Yield records of `__consumer_offsets`: two groups, and their committed offsets for `orders`."""
     for n, (group, partition, offset) in enumerate(
         [
             ("billing", 0, 1500),
@@ -76,7 +76,7 @@ def text(value: str) -> bytes:
 
 
 def damage(log: Path) -> None:
-    """Flip one bit inside the third batch of a `.log` file."""
+    """Flip a bit in the third batch of a `.log` file."""
     content = bytearray(log.read_bytes())
     position = 0
     for _ in range(2):
@@ -86,7 +86,7 @@ def damage(log: Path) -> None:
 
 
 def conversation() -> tuple[bytes, bytes]:
-    """Return what a client and a broker sent: a Fetch request and its response, as frames."""
+    """Return a Fetch request and its response, as frames."""
     cls: Any = protocol.FetchRequest
     topic = cls.FetchTopic(topic="orders", partitions=[cls.FetchPartition(partition=0, fetch_offset=7)])
     request = cls(max_wait_ms=500, min_bytes=1, topics=[topic])

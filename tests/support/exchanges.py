@@ -1,10 +1,10 @@
-"""Send requests to a broker in every version that it announces, and check its responses.
+"""Send requests to a broker in each version that it supports, and check the responses.
 
     python tests/support/exchanges.py HOST:PORT > FILE        prints each request and its response as a line of JSON
 
-The requests are those of ApiVersions and of the six APIs that clients need most: Metadata, Produce,
-Fetch, ListOffsets, OffsetCommit and OffsetFetch. Each response is compared with the state that the
-earlier requests must have caused.
+The requests are ApiVersions and the six that clients need most: Metadata, Produce, Fetch,
+ListOffsets, OffsetCommit and OffsetFetch. Each response is compared with the state that the
+previous requests have caused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TRIES = 100
 
 
 class Connection:
-    """A connection to a broker. `frames` contains the frames of all requests and responses."""
+    """A connection to a broker. `frames` contains all requests and responses."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=20)
@@ -38,7 +38,7 @@ class Connection:
         self.last = 0
 
     def ask(self, body: Any, version: int) -> Any:
-        """Send a request, return its response, and keep the frames of both."""
+        """Send a request, return its response, and store the frames of both."""
         self.last += 1
         request = protocol.make_request(body, version, self.last, CLIENT)
         self.correlation.sent(request)
@@ -54,7 +54,7 @@ class Connection:
 
 
 def versions_of(ranges: dict[int, tuple[int, int]], key: int) -> range:
-    """Return the versions that both sides support. Brokers since 4.0 announce Produce 0 but require version 3."""
+    """Return the versions that both sides support. Since 4.0, brokers announce Produce 0 but require version 3."""
     low, high = ranges[key]
     low = 3 if key == 0 and ranges[1][0] == 4 else low
     return range(low, min(high, api_of(key).versions.last) + 1)
@@ -84,7 +84,7 @@ def converse(address: tuple[str, int]) -> Connection:
 
 
 def metadata(link: Connection, versions: range) -> uuid.UUID:
-    """Return the topic's id. Brokers without topic ids return zeros."""
+    """Return the id of the topic. Brokers without topic ids return zeros."""
     topic_id = uuid.UUID(int=0)
     for version in versions:
         for _ in range(TRIES):
@@ -130,7 +130,8 @@ def fetch(link: Connection, versions: range, topic_id: uuid.UUID, values: list[b
         assert [(r.offset, r.key, r.value) for r in records] == [(i, b"key", v) for i, v in enumerate(values) if i], (
             version
         )
-        end = protocol.batches_end(data.records)  # a broker that converts to an older format adds an incomplete batch
+        # when a broker converts to an older format, it adds an incomplete batch
+        end = protocol.batches_end(data.records)
         assert (end.next_offset, end.bytes_used == len(view_of(data.records)) or version < 4) == (len(values), True)
 
 
@@ -145,7 +146,7 @@ def list_offsets(link: Connection, versions: range, end: int) -> None:
 
 
 def coordinate(link: Connection, versions: range) -> None:
-    """Wait for the group's coordinator."""
+    """Wait until the group's coordinator is available."""
     for version in versions:
         for _ in range(TRIES):
             answer = link.ask(
@@ -161,7 +162,7 @@ def coordinate(link: Connection, versions: range) -> None:
 
 
 def commit(link: Connection, versions: range, topic_id: uuid.UUID) -> dict[int, int]:
-    """Commit an offset in each version, and return these offsets by version."""
+    """Commit an offset in each version, and return the offsets by version."""
     committed = {}
     for version in versions:
         request = protocol.OffsetCommitRequest
@@ -181,7 +182,7 @@ def commit(link: Connection, versions: range, topic_id: uuid.UUID) -> dict[int, 
 
 
 def fetch_committed(link: Connection, versions: range, topic_id: uuid.UUID, committed: dict[int, int]) -> None:
-    """Fetch the committed offsets. Version 0 reads those in ZooKeeper, which have no metadata."""
+    """Fetch the committed offsets. Version 0 reads offsets in ZooKeeper, which have no metadata."""
     for version in versions:
         request = protocol.OffsetFetchRequest
         if version < 8:

@@ -1,4 +1,4 @@
-"""Read exports as rows to compare with those of the Java consumer, and check that no other files are left."""
+"""Read an export as rows that can be compared with the Java consumer's, and check for leftover files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunExport(Protocol):
-    """The type of the fixture `run_export`."""
+    """Type of the fixture `run_export`."""
 
     def __call__(
         self,
@@ -31,11 +31,11 @@ class RunExport(Protocol):
         tell: Callable[[str], None] | None = None,
         **options: Any,
     ) -> tuple[dict[str, Any], Path]:
-        """Export, and return the report and the output directory."""
+        """Run an export, and return the report and the output directory."""
 
 
 def assert_no_leftovers(out: Path) -> None:
-    """Check that no staging directory exists, and that OUT contains only the files of an export."""
+    """Check that there is no staging directory, and that OUT contains only files of an export."""
     assert [p.name for p in out.parent.iterdir() if ".kafkafmt-" in p.name] == []
     if out.exists():
         assert {p.name for p in out.iterdir()} <= {"data", "quarantine", "report.json", "_SUCCESS"}
@@ -43,9 +43,9 @@ def assert_no_leftovers(out: Path) -> None:
 
 
 def rows_of(table: pa.Table) -> Rows:
-    """Return a table of the export as rows of golden_cases. A repeated record is an error.
+    """Convert a table of an export to rows of golden_cases. Raise an error if a record occurs twice.
 
-    Timestamps stay in microseconds, or None.
+    Timestamps remain in microseconds, or None.
     """
 
     def text(value: bytes | None) -> str | None:
@@ -64,7 +64,7 @@ def rows_of(table: pa.Table) -> Rows:
 
 
 def expected_rows(case: Case) -> Rows:
-    """Return the records that the consumer returned, with timestamps as in the export's column."""
+    """Return the consumer's records, with timestamps like those in the export."""
     return in_micros(case.expected())
 
 

@@ -1,4 +1,4 @@
-"""Make calls that change or read a file fail on demand.
+"""Make calls that read or change a file fail on demand.
 
 disk = Disk(monkeypatch) disk.strike(at=17, how="crash")        the 17th change from now on and all
 later ones do not happen disk.strike(at=17, how="torn")         half of the 17th change is written,
@@ -23,7 +23,7 @@ WRITES = ("pwrite", "write")
 
 
 class Crash(BaseException):
-    """Ends the simulated process. It is a BaseException, so that no `except Exception` of the package catches it."""
+    """Ends the simulated process. As a BaseException, it is not caught by `except Exception`."""
 
 
 class Disk:
@@ -56,7 +56,7 @@ class Disk:
             self.changes += 1
             if self.changes == self._at:
                 return self._fail(name, real, args)
-            if name == "fsync":  # syncing the real disk would only take time
+            if name == "fsync":  # to sync the real disk would only take time
                 return None
             if name in WRITES and self.short:
                 return real(args[0], bytes(args[1])[: 1 + 6 * (self.changes % 2)], *args[2:])

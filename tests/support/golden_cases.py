@@ -4,8 +4,8 @@
         got = rows(lines printed by `kafkafmt cat … --format json --bytes base64`)
         assert got == case.expected()
 
-Rows are a dict: (topic, partition, offset) → [timestamp, timestampType, key, value, headers], bytes
-in base64. tests/golden/README.md describes the cases.
+Rows are a dict from (topic, partition, offset) to [timestamp, timestampType, key, value, headers].
+Bytes are in base64. tests/golden/README.md describes the cases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Rows = dict[RowKey, list[Any]]
 
 
 def rows(lines: Iterable[str]) -> Rows:
-    """Index JSON lines of records by topic, partition and offset. An offset that occurs twice is an error."""
+    """Index records in JSON lines by topic, partition and offset. Raise an error if an offset occurs twice."""
     found: Rows = {}
     for line in lines:
         if line.strip():
@@ -41,7 +41,7 @@ def rows(lines: Iterable[str]) -> Rows:
 
 @dataclass(frozen=True)
 class Case:
-    """One golden log directory (two of them in the case `jbod`), and the expected results."""
+    """A golden log directory, or the two of the case `jbod`, and the expected results."""
 
     version: str
     name: str
@@ -74,7 +74,7 @@ class Case:
         return self.name == "internal" or any(topic.startswith("__") for topic, _, _ in self.expected())
 
     def partition_dir(self, topic: str, partition: int) -> Path:
-        """Return the directory of a live partition, which can be in any of the log directories."""
+        """Return the directory of a live partition, in any of the log directories."""
         for root in self.roots:
             if (root / f"{topic}-{partition}").is_dir():
                 return root / f"{topic}-{partition}"
@@ -91,7 +91,7 @@ class Case:
         return self._loaded[name]
 
     def expected(self, committed: bool = False, below_local_start: bool = False) -> Rows:
-        """Return the rows to read from `log/`: all that were written if damaged, only local ones if tiered."""
+        """Return the rows that `log/` should contain: all written rows if damaged, only local rows if tiered."""
         name = "expected-committed.jsonl" if committed else "written-expected.jsonl" if self.torn else "expected.jsonl"
         found: Rows = self._load(name)
         if self.name != "tiered" or below_local_start:
@@ -120,9 +120,9 @@ class Case:
         return answers
 
     def may_be_missing(self, at: RowKey, report: Mapping[str, Any] | None) -> bool:
-        """Return whether the log was damaged, and the verify report of the partition lists the record as missing.
+        """Return whether the log was damaged and the verify report contains the offset of a missing record.
 
-        `report` is one entry of `partitions`.
+        `report` is the part of the report for one partition.
         """
         if not self.torn or report is None:
             return False
@@ -136,11 +136,11 @@ class Case:
 
 
 def dumped(file: Path) -> dict[str, list[str]]:
-    """Return a dict from the path of each dumped file to the lines that kafka-dump-log printed for it.
+    """Return the lines that kafka-dump-log printed for each file, by the path of the file.
 
     `file` is a `dump.txt.xz` or a `decoded-*.txt.xz`.
 
-    The lines that the tool wrote to stderr are stored under the key `stderr`.
+    The key `stderr` contains the lines that the tool wrote to stderr.
     """
     found: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -156,12 +156,12 @@ def dumped(file: Path) -> dict[str, list[str]]:
 
 
 def decoded(version: str, topic: str) -> dict[str, list[str]]:
-    """Return the lines that the tool's decoder printed for an internal topic of the case `internal`."""
+    """Return the lines that a decoder of the tool printed for an internal topic of the case `internal`."""
     return dumped(GOLDEN / version / "internal" / f"decoded-{topic}.txt.xz")
 
 
 def same_rows(got: Rows, want: Rows) -> None:
-    """Assert that two sets of rows are equal, with a message that names the first few differences."""
+    """Assert that two sets of rows are equal. The message contains the first few differences."""
     if got == want:
         return
     wrong = [f"{at} is missing" for at in want.keys() - got.keys()] + [
@@ -176,12 +176,12 @@ def same_rows(got: Rows, want: Rows) -> None:
 
 
 LEGACY = [Case("legacy", log.parent.name) for log in sorted(GOLDEN.glob("legacy/*/log"))]
-"""Logs of formats 0 and 1, some of which also contain format 2, by brokers 0.8 to 2.8. They have no offsets()."""
+"""Logs of brokers 0.8 to 2.8 in formats 0 and 1. Some also contain format 2. They have no offsets()."""
 
 CASES = [Case(log.parent.parent.name, log.parent.name) for log in sorted(GOLDEN.glob("kafka-*/*/log"))]
 BY_NAME = {str(case): case for case in CASES}
 
 
 def case(name: str) -> Case:
-    """Return a case by its name, `kafka-4.3.1/codecs`. Without a version, return the newest case of this name."""
+    """Return a case by name, such as `kafka-4.3.1/codecs`. Without a version, return the newest case."""
     return BY_NAME[name] if name in BY_NAME else max((c for c in CASES if c.name == name), key=lambda c: c.version)

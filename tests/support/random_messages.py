@@ -1,4 +1,4 @@
-"""Make messages with random values: null, empty, nested, non-ASCII, limits of their types, unknown tagged fields."""
+"""Generate messages with random values: null, empty, nested, non-ASCII, extreme, unknown tagged fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def random_value(chance: Random, f: Any, message: Any, version: int, depth: int)
 
 
 def random_message(chance: Random, message: Any, version: int, depth: int = 0) -> Any:
-    """Return a message with random values in the fields that the version has."""
+    """Return a message with random values in the fields of a version."""
     made = message()
     for f in message.SCHEMA.fields:
         if version not in f.versions or (f.tag is not None and chance.random() < 0.3):

@@ -1,4 +1,4 @@
-"""Return the verify report of one partition as in the JSON output."""
+"""Return the verify report of one partition, in its JSON form."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from kafkafmt.log.auditing import verify
 
 
 def verify_partition(log: PartitionLog, shallow: bool = False) -> dict[str, Any]:
-    """Return the report as a dict, which is shorter to write in assertions."""
+    """Return the report as a dict, which makes assertions shorter."""
     return verify.verify_partition(log, shallow).to_dict()

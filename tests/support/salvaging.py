@@ -19,7 +19,7 @@ Rows = dict[tuple[str, int, int], Any]
 
 
 def data(offset: int, producer_id: int | None = None, **fields: Any) -> bytes:
-    """Return a batch of one record; transactional if it has a producer."""
+    """Return a batch of one record. It is transactional if it has a producer id."""
     if producer_id is not None:
         fields = {
             "flags": TRANSACTIONAL,
@@ -45,7 +45,7 @@ def corrupt(batch_bytes: bytes, position: int = 30) -> bytes:
 def partition(
     root: Path, *batches: bytes, name: str = "t-0", base: int = 0, index: list[tuple[int, int, int, int]] | None = None
 ) -> Path:
-    """Write a segment, and its transaction index if there is one."""
+    """Write a segment and, if given, its transaction index."""
     folder = root / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{base:020}.log").write_bytes(b"".join(batches))
@@ -55,7 +55,7 @@ def partition(
 
 
 def salvaged(source: Path, output: Path, **options: Any) -> tuple[Salvaged, dict[str, Any]]:
-    """Salvage the only partition of a directory; return the copy and the report on the source."""
+    """Salvage the only partition of a directory. Return the copy, and the report on the source."""
     output.mkdir()
     (directory,) = discover([source]).partitions
     log = PartitionLog(directory)
@@ -66,21 +66,21 @@ def salvaged(source: Path, output: Path, **options: Any) -> tuple[Salvaged, dict
 
 
 def aborted_entries(folder: Path) -> list[tuple[int, ...]]:
-    """Return producer, first, marker and stable offset of all entries of a partition's transaction indexes."""
+    """Return producer, first offset, marker and last stable offset of all entries in transaction indexes."""
     return [
         tuple(e)[1:] for f in sorted(folder.glob("*.txnindex")) for e in read_transaction_index(f.read_bytes()).tolist()
     ]
 
 
 def committed(path: Path) -> list[int]:
-    """Return the offsets that a consumer at read_committed gets."""
+    """Return the offsets that a read_committed consumer receives."""
     (directory,) = discover([path]).partitions
     log = PartitionLog(directory)
     return [r.offset for r in log.records(COMMITTED.resolve(log), on_damage=lambda _: None)]
 
 
 def damage_of(row: dict[str, Any]) -> Damage:
-    """Return the `Damage` object that a report describes in JSON."""
+    """Convert damage in the JSON form of a report to a `Damage` object."""
     return Damage(**{"code" if name == "error" else name: value for name, value in row.items()})
 
 

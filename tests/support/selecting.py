@@ -16,7 +16,7 @@ def selection(**given: Unpack[SelectionArguments]) -> Selection:
 
 
 def interval(log: PartitionLog, **given: Unpack[SelectionArguments]) -> OffsetInterval:
-    """Return the offsets of a log that the arguments select."""
+    """Return the offsets in a log that the arguments select."""
     return selection(**given).resolve(log)
 
 

@@ -1,4 +1,4 @@
-"""Read with the data source, with or without Spark, and return rows to compare with those of the Java consumer."""
+"""Read with the data source, and return rows that can be compared with the Java consumer's."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def source(paths: Paths, /, **options: object) -> KafkaLogSource:
-    """Return the data source as Spark creates it, without Spark."""
+    """Create the data source as Spark does, but without Spark."""
     paths = [paths] if isinstance(paths, str | Path) else paths
     given = CaseInsensitiveDict()
     for name, value in ({"paths": json.dumps([str(p) for p in paths])} | options).items():
@@ -31,14 +31,14 @@ def source(paths: Paths, /, **options: object) -> KafkaLogSource:
 def plan(
     paths: Paths, columns: Sequence[str] = COLUMNS, **options: object
 ) -> tuple[KafkaLogReader, list[TaskPartition]]:
-    """Return the reader of a source, and the partitions that it plans."""
+    """Return the reader of a data source, and the partitions that it plans."""
     reader = source(paths, **options).reader(struct_of(columns))
     assert isinstance(reader, KafkaLogReader)
     return reader, [p for p in reader.partitions() if isinstance(p, TaskPartition)]
 
 
 def read(paths: Paths, columns: Sequence[str] = COLUMNS, **options: object) -> pa.Table:
-    """Return the rows of all tasks of a query, in the order of the tasks, read without Spark."""
+    """Read all tasks of a query in order, without Spark, and return the rows."""
     reader, partitions = plan(paths, columns, **options)
     return table([b for p in partitions for b in reader.read(p)], columns)
 
@@ -48,7 +48,7 @@ def table(batches: Iterable[pa.RecordBatch], columns: Sequence[str] = COLUMNS) -
 
 
 def rows(records: pa.Table) -> Rows:
-    """Return a table of COLUMNS as rows of golden_cases."""
+    """Convert a table of COLUMNS to rows of golden_cases."""
     found: Rows = {}
     for r in records.to_pylist():
         at = r["topic"], r["partition"], r["offset"]

@@ -1,8 +1,8 @@
-"""Write partitions of any size that need little disk space: complete indexes, and sparse segments.
+"""Write large partitions that need little disk space, with complete indexes and sparse segments.
 
-A segment is 1 GiB: 16384 batches of 64 KiB with 16 records each. It contains only the batches that
-a lookup needs, which are the requested batch and the one before it, to which the indexes point, and
-the last batch. The rest of the file is holes.
+A segment has 1 GiB: 16384 batches of 64 KiB, with 16 records each. Only the batches that a lookup
+reads are written: the requested batch, the batch before it, to which the indexes point, and the
+last batch. The rest of the file consists of holes.
 
     log = SparseLog(directory, segments=1024, asked=[0.5])       1 TiB, in which the offset at the middle can be looked up
     log.questions                                               [(offset, timestamp)]
@@ -28,10 +28,10 @@ BATCH_MS = 1000
 
 
 class SparseLog:
-    """A partition directory of `segments` segments.
+    """A partition directory with `segments` segments.
 
-    `asked` contains the positions to look up, as fractions of the log. The same fraction determines
-    the batch in its segment.
+    `asked` contains the positions to look up, as fractions of the log. The fraction also determines
+    the batch in the segment.
     """
 
     def __init__(self, directory: Path, segments: int, asked: Sequence[float]) -> None:
@@ -49,7 +49,7 @@ class SparseLog:
         shared.write_bytes(np.stack([last, positions], axis=1).astype(">i4").tobytes())
         for number, batches in wanted.items():
             name = directory / f"{number * PER_SEGMENT:020}"
-            os.link(shared, f"{name}.index")  # the entries are relative, so they are the same everywhere
+            os.link(shared, f"{name}.index")  # the entries are relative, so they are the same in each segment
             times = np.empty(BATCHES - 1, [("timestamp", ">i8"), ("relative", ">i4")])
             times["timestamp"], times["relative"] = _time(number, np.arange(1, BATCHES)) + RECORDS - 1, last
             Path(f"{name}.timeindex").write_bytes(times.tobytes())

@@ -1,4 +1,4 @@
-"""Start a standalone Spark cluster on this machine: a master, and a worker with one core for each host.
+"""Start a standalone Spark cluster on this machine: a master, and one worker with one core per host.
 
 with standalone_cluster(folder, ["127.0.0.1", "127.0.0.2"]) as master: …      # spark://127.0.0.1:…
 """
@@ -20,9 +20,10 @@ SECONDS = 90
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path, hosts: list[str], wrappers: Sequence[list[str]] = ()) -> Iterator[str]:
-    """Start a cluster, and yield the URL of its master.
+    """Start a cluster, and yield the URL of the master.
 
-    wrappers: commands that run the commands of the first workers as their arguments.
+    `wrappers` contains commands for the first workers. Such a command gets the worker's command as
+    its arguments, and runs it.
     """
     from kafkafmt.spark.session import prepare_environment
 

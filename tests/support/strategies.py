@@ -1,4 +1,4 @@
-"""Hypothesis strategies for record batches of format 2: valid ones, and ones with corrupted records."""
+"""Hypothesis strategies for valid batches of format 2, and for batches with corrupted records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ timestamps = st.one_of(st.integers(0, 300), st.integers(-(2**63), 2**63 - 1))
 
 @st.composite
 def valid_records(draw: st.DrawFn) -> tuple[list[bytes], int]:
-    """Draw records in offset order, and the last offset delta."""
+    """Generate records in offset order, and the last offset delta."""
     delta = -1
     made: list[bytes] = []
     for _ in range(draw(st.integers(0, 12))):
@@ -57,7 +57,7 @@ def valid_batch(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def mutated_batch(draw: st.DrawFn) -> bytes:
-    """Draw a valid batch, change some bytes of its records or its header, and correct the CRC."""
+    """Generate a valid batch, change bytes of its records or its header, and correct the CRC."""
     data = bytearray(draw(valid_batch()))
     records = st.integers(61, max(61, len(data) - 1))
     for _ in range(draw(st.integers(1, 3))):
@@ -69,7 +69,7 @@ def mutated_batch(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def loose_batch(draw: st.DrawFn) -> bytes:
-    """Generate a batch of records whose length fields are correct and whose other fields are mostly small varints."""
+    """Generate records with correct length fields. The remaining bytes are mostly small varints."""
     byte = st.one_of(
         st.integers(0, 8), st.integers(0, 20), st.sampled_from([0x7F, 0x80, 0x82, 0xFF]), st.integers(0, 255)
     )

@@ -1,4 +1,4 @@
-"""Load the frames of old clients and brokers in tests/golden/wire, and the fields that Kafka's own classes read."""
+"""Load recorded frames of old clients and brokers, and the fields that Kafka's own classes read from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "wire"
 VERSIONS = sorted(f.name for f in FOLDER.iterdir() if f.is_dir())
 
-# Kafka 2.8 wrote the manifests. These field names have changed since.
+# Kafka 2.8 wrote the manifests. Some field names have changed since then.
 RENAMED = {
     "Fetch": {
         "partitionResponses": "partitions",
@@ -39,14 +39,14 @@ class Golden(NamedTuple):
 
 
 def frames(version: str) -> Iterator[Golden]:
-    """Yield the frames of a broker's version, in the order of its manifest."""
+    """Yield the frames of a broker version, in the order of its manifest."""
     folder = FOLDER / version
     for entry in json.loads((folder / "manifest.json").read_text(encoding="utf-8")):
         yield Golden(f"{version}/{entry['file']}", (folder / entry["file"]).read_bytes(), entry)
 
 
 def fields_of(entry: dict[str, Any]) -> Any:
-    """Return the fields of an entry, with their current names."""
+    """Return the fields of a manifest entry, with their current names."""
     api, response = entry["api"], entry["direction"] == "response"
     names = {} if api == "Fetch" and not response else RENAMED.get(api, {})
 

@@ -1,4 +1,4 @@
-"""Use the public API as users do. Type checkers check this module; it is never run."""
+"""Use the public API as users do. Type checkers check this module. It is never run."""
 
 from collections.abc import Iterator
 from typing import assert_type

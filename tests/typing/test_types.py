@@ -21,7 +21,7 @@ from kafkafmt.records.signatures import BatchOptions, BufferSelection, BuilderOp
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ENVIRONMENT = os.environ | {
-    # pyright treats a package as installed, including that of the repository, only if it is on this path
+    # pyright treats a package as installed only if it is on this path
     "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:], sysconfig.get_path("purelib")]),
     "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1",
 }
@@ -34,7 +34,7 @@ def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def pyright() -> list[str]:
-    """Return the arguments that run pyright in this environment."""
+    """Return the command-line arguments that run pyright in this environment."""
     pytest.importorskip("pyright")
     return ["pyright", "--pythonpath", sys.executable]
 

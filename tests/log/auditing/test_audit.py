@@ -116,7 +116,7 @@ def test_garbage_after_the_index_entries_is_a_finding(tx: Path) -> None:
     assert findings(tx) == [("index_garbage", name)]
 
 
-def test_missing_index_entries_are_no_finding(tx: Path) -> None:
+def test_missing_index_entries_are_not_a_finding(tx: Path) -> None:
     for path in [*tx.glob("*.index"), *tx.glob("*.timeindex")]:
         path.write_bytes(b"")
     assert findings(tx) == []
@@ -199,7 +199,7 @@ def test_checkpoint_beyond_the_log_end_is_a_finding(tx: Path, name: str) -> None
     assert ("checkpoint_beyond_end", name) in findings(tx)
 
 
-def test_index_entry_of_a_damaged_batch_is_no_finding(tx: Path) -> None:
+def test_index_entry_of_a_damaged_batch_is_not_a_finding(tx: Path) -> None:
     path = index(tx, ".index")
     _, position = struct.unpack(">ii", path.read_bytes()[:8])
     log = path.with_suffix(".log")

@@ -56,7 +56,7 @@ def test_report_describes_source_and_copy(source: Path, tmp_path: Path) -> None:
     assert "b-0" in report._repr_html_()
 
 
-def test_topics_select(source: Path, tmp_path: Path) -> None:
+def test_topics_select_what_is_salvaged(source: Path, tmp_path: Path) -> None:
     report = kafkafmt.salvage(source, tmp_path / "out", topics="a")
     assert ([p.topic for p in report.partitions], report.ok) == (["a"], True)
     with pytest.raises(kafkafmt.PartitionNotFoundError):
@@ -73,7 +73,7 @@ def test_progress_counts_all_bytes_twice(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ConnectionError, ValueError])
-def test_error_of_a_callback_leaves_nothing(error: type[BaseException], source: Path, tmp_path: Path) -> None:
+def test_error_of_a_callback_leaves_no_output(error: type[BaseException], source: Path, tmp_path: Path) -> None:
     def fail(done: int, _: int) -> None:
         if done:
             raise error

@@ -100,7 +100,7 @@ DAMAGED_INDEXES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED_INDEXES)
-def test_entry_is_taken_from_a_damaged_index(kind: str, tmp_path: Path) -> None:
+def test_entry_of_a_damaged_index_is_used(kind: str, tmp_path: Path) -> None:
     folder = partition(tmp_path / "in", data(0, 7), corrupt(abort(1)), data(2, 7), commit(3), data(4, 8), abort(5, 8))
     (folder / f"{0:020}.txnindex").write_bytes(DAMAGED_INDEXES[kind])
     salvaged(tmp_path / "in", tmp_path / "out")
@@ -162,14 +162,14 @@ def test_verify_reports_an_aborted_transaction_that_no_index_names(tmp_path: Pat
     assert "index_mismatch" in findings(tmp_path / "in")
 
 
-def test_no_difference_if_the_next_transaction_is_aborted_too(tmp_path: Path) -> None:
+def test_verify_reports_no_difference_if_the_next_transaction_is_aborted(tmp_path: Path) -> None:
     folder = partition(tmp_path / "in", data(0, 7), data(3), data(4, 7), abort(5), index=[ENTRY, (7, 4, 5, 6)])
     (folder / f"{0:020}.index").touch()
     assert committed(tmp_path / "in") == [3]
     assert findings(tmp_path / "in") == []
 
 
-def test_no_difference_if_a_whole_aborted_transaction_is_lost(tmp_path: Path) -> None:
+def test_verify_reports_no_difference_if_an_aborted_transaction_is_lost(tmp_path: Path) -> None:
     folder = partition(tmp_path / "in", data(0), abort(2), data(3, 7), commit(4), index=[(7, 1, 2, 3)])
     (folder / f"{0:020}.index").touch()
     assert committed(tmp_path / "in") == [0, 3]

@@ -21,7 +21,7 @@ from kafkafmt.log.reading.plan import SegmentPlan
 
 
 def wrapper(magic: int, first: int, offset: int | None = None) -> bytes:
-    """Return a compressed message that contains four messages. If `offset` is given, it replaces the right one."""
+    """Return a wrapper message that contains four messages. `offset` replaces its correct offset."""
     offsets = range(first, first + 4)
     inner = b"".join(
         message(magic, None, b"v%d" % o, offset=i if magic else o, timestamp=5) for i, o in enumerate(offsets)
@@ -38,8 +38,8 @@ def offsets(path: Path) -> list[int]:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("wrong", [0, 1, 2, 3, 4, 6, 8, 9, 12, 100, 2**40, 2**62])
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_one_wrong_wrapper_offset_costs_no_other_batch(magic: int, wrong: int, which: int, tmp_path: Path) -> None:
-    """No CRC covers the offset. A neighbouring batch may be lost if the plan of the segment trusts the wrong offset."""
+def test_wrong_wrapper_offset_damages_only_that_wrapper(magic: int, wrong: int, which: int, tmp_path: Path) -> None:
+    """No CRC covers the offset. If the planner trusts a wrong offset, a neighbouring batch may be lost."""
     batches = [wrapper(magic, first) for first in (0, 4, 8)]
     written = list(range(12))
     batches[which] = wrapper(magic, which * 4, wrong)
@@ -51,7 +51,7 @@ def test_one_wrong_wrapper_offset_costs_no_other_batch(magic: int, wrong: int, w
     assert not {"corrupt_structure", "contradicting_offsets"} & set(findings(tmp_path / "out"))
 
 
-def test_lowered_wrapper_offset_of_format_0_costs_only_that_wrapper(tmp_path: Path) -> None:
+def test_lowered_wrapper_offset_of_format_0_damages_only_that_wrapper(tmp_path: Path) -> None:
     partition(tmp_path / "in", wrapper(0, 0), wrapper(0, 4, 1), wrapper(0, 8))
     _, entry = salvaged(tmp_path / "in", tmp_path / "out")
     assert offsets(tmp_path / "out") == [0, 1, 2, 3, 8, 9, 10, 11]
@@ -70,7 +70,7 @@ def test_command_reports_a_batch_that_no_index_can_hold_as_damage(tmp_path: Path
 
 @pytest.fixture
 def plan_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the plan of a segment by one that delivers every batch in file order, without any check."""
+    """Replace the plan of a segment with one that delivers every batch in file order, without any check."""
 
     def unchecked_plan(self: PartitionLog, segment: Any, see: Any = None) -> SegmentPlan:
         self.stamps[segment.name] = None

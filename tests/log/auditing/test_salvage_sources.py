@@ -1,4 +1,4 @@
-"""Test which source files salvage reads and copies: names, links, permissions, wrong indexes and checkpoints."""
+"""Test which source files salvage reads and copies, for odd names, links and permissions."""
 
 from __future__ import annotations
 

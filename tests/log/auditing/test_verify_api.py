@@ -1,4 +1,4 @@
-"""Test `kafkafmt.verify` and `kafkafmt.describe`: their reports equal the command's and are typed."""
+"""Test `kafkafmt.verify` and `kafkafmt.describe`. Their reports are typed, and equal those of the command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEGMENT = f"{0:020}.log"
 
 
 def write_log(root: Path, *names: str, batches: int = 3) -> Path:
-    """Write partitions that have `batches` batches of one record each."""
+    """Write partitions with `batches` batches, each of one record."""
     for name in names:
         (root / name).mkdir(parents=True)
         data = b"".join(batch([record(0, value=b"value %d" % i)], base_offset=i) for i in range(batches))
@@ -67,7 +67,7 @@ def test_report_is_typed_and_frozen(logs: Path) -> None:
         report.strict = True  # type: ignore[misc]
 
 
-def test_topics_and_partitions_select(logs: Path) -> None:
+def test_topics_and_partitions_select_what_is_verified(logs: Path) -> None:
     assert [p.topic for p in kafkafmt.verify(logs, topics="b*").partitions] == ["b"]
     assert [p.partition for p in kafkafmt.verify(logs, topics=["a", "c"], partitions=1).partitions] == [1]
     report = kafkafmt.verify(logs, topics=["a", "c"])

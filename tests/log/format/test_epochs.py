@@ -1,4 +1,4 @@
-"""Test leader epochs of batches. Some are wrong, because no CRC covers the field."""
+"""Test leader epochs of batches. Some are wrong, because no CRC covers the leader epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Run = tuple[int, int, int]
 
 
 def best(runs: list[Run]) -> int:
-    """Return the highest number of offsets that any chain of increasing epochs covers, by trying all chains."""
+    """Try all chains of increasing epochs, and return the highest number of offsets that a chain covers."""
     weights: list[int] = []
     for i, (epoch, first, last) in enumerate(runs):
         weights.append(last - first + 1 + max((weights[j] for j in range(i) if runs[j][0] <= epoch), default=0))

@@ -1,6 +1,6 @@
 """Test the checkpoints, snapshots and indexes of a log directory.
 
-Files that brokers wrote are read and written again, and must stay equal byte for byte.
+Files that brokers wrote are read and written again. The bytes must not change.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def test_indexes_are_written_as_brokers_write_them() -> None:
                 tuple(e)[1:] for e in index_entries.read_transaction_index(data).tolist()
             )
         if "torn-index" not in str(file):
-            assert made + bytes(len(data) - len(made)) == data, file  # a file that was never trimmed ends in zeros
+            # a file that the broker has not trimmed ends with zeros
+            assert made + bytes(len(data) - len(made)) == data, file
 
 
 def test_index_values_that_do_not_fit_raise() -> None:

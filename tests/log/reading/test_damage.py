@@ -1,4 +1,4 @@
-"""Test damage, unfinished tails and findings as the README describes them, on logs that are built here."""
+"""Test damage, unfinished tails and findings as the README describes them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(folder: Path, *segments: tuple[int, bytes], name: str = "t-0") -> Part
 
 
 def offsets(log: PartitionLog) -> list[int]:
-    """Return the offsets that are delivered, after checking that each record was written at its offset."""
+    """Check that each delivered record has the offset at which it was written, and return the offsets."""
     found = []
     for r in log.records(on_damage=lambda _: None):
         assert r.value is not None
@@ -58,7 +58,7 @@ def without(*batches: int) -> list[int]:
 
 
 def place_of(parts: list[bytes], i: int) -> tuple[int, int]:
-    """Return the position and length of the i-th part."""
+    """Return the position and the length of part number i."""
     return sum(map(len, parts[:i])), len(parts[i])
 
 
@@ -72,9 +72,9 @@ def test_valid_log_has_neither_damage_nor_findings(tmp_path: Path) -> None:
 
 
 def test_lower_of_two_contradicting_last_batches_is_delivered(tmp_path: Path) -> None:
-    """The log has gaps, so neither batch continues the offsets before it.
+    """The log has gaps, so neither batch starts at the offset after the previous batch.
 
-    A base offset that was decreased by corruption would usually be below the gap.
+    If corruption decreases a base offset, the offset is usually below the gap.
     """
     raised = mutate(five_records(20), 2, b"\1")
     log = write(tmp_path, (0, five_records(0) + five_records(10) + raised + five_records(30)))
@@ -87,11 +87,11 @@ FIELDS = [(0, 8), (8, 4), (16, 1), (17, 4), (21, 2), (23, 4), (27, 8), (35, 8), 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
 @pytest.mark.parametrize("victim", [0, 4, 9])
-def test_any_flipped_bit_costs_one_batch_at_most(tmp_path: Path, field: tuple[int, int], victim: int) -> None:
-    """The damage is the corrupted batch, or an unfinished tail if it is the last batch.
+def test_flipped_bit_damages_at_most_one_batch(tmp_path: Path, field: tuple[int, int], victim: int) -> None:
+    """The corrupted batch is damage, or an unfinished tail if it is the last batch.
 
-    Two cases are not tested. The leader epoch may have any value. A base offset of the last batch
-    that increased looks like a gap of compaction.
+    Two cases are not tested. Any leader epoch is valid. If the base offset of the last batch is
+    increased, it looks like a gap after compaction.
     """
     start, size = field
     for bit in range(size * 8):
@@ -107,7 +107,7 @@ def test_any_flipped_bit_costs_one_batch_at_most(tmp_path: Path, field: tuple[in
             assert spans(log) == [(*place_of(parts, victim), first, None if victim == 9 else last)], (field, bit)
 
 
-def test_leader_epoch_is_no_damage(tmp_path: Path) -> None:
+def test_changed_leader_epoch_is_not_damage(tmp_path: Path) -> None:
     parts = ten_batches()
     parts[3] = mutate(parts[3], 12, b"\x7f\xff\xff\xff")
     assert offsets(write(tmp_path, (0, b"".join(parts)))) == without()
@@ -116,7 +116,7 @@ def test_leader_epoch_is_no_damage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 1, 13, 48, 2**31 - 1, 100, 5000])
 @pytest.mark.parametrize("victim", [0, 5])
 def test_corrupted_length_damages_one_batch(tmp_path: Path, length: int, victim: int) -> None:
-    """The CRC of the batch shows where it ends, and the header shows how many records it had."""
+    """The CRC of the batch shows where it ends. Its header contains the number of records."""
     parts = ten_batches()
     parts[victim] = mutate(parts[victim], 8, length.to_bytes(4, "big", signed=True))
     log = write(tmp_path, (0, b"".join(parts)))
@@ -127,8 +127,8 @@ def test_corrupted_length_damages_one_batch(tmp_path: Path, length: int, victim:
     assert report["records_recovered"] == 45
 
 
-def test_crc_decides_if_a_wrong_length_reaches_another_header(tmp_path: Path) -> None:
-    """The corrupted length ends exactly at the start of a later batch."""
+def test_crc_shows_the_end_if_a_wrong_length_ends_at_a_header(tmp_path: Path) -> None:
+    """According to the corrupted length, the batch ends at the start of a later batch."""
     parts = ten_batches()
     reach = sum(map(len, parts[3:6])) - 12
     parts[3] = mutate(parts[3], 8, reach.to_bytes(4, "big"))
@@ -138,7 +138,7 @@ def test_crc_decides_if_a_wrong_length_reaches_another_header(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("junk", [b"\0" * 700, bytes(range(256)) * 3, b"\x02" * 300, b"x"])
-def test_garbage_between_batches_costs_no_batch(tmp_path: Path, junk: bytes) -> None:
+def test_batches_around_garbage_are_delivered(tmp_path: Path, junk: bytes) -> None:
     parts = ten_batches()
     log = write(tmp_path, (0, b"".join([*parts[:4], junk, *parts[4:]])))
     assert offsets(log) == without()
@@ -167,7 +167,7 @@ def test_two_damaged_batches_in_a_segment_are_separate_spans(tmp_path: Path) -> 
 
 
 def test_batch_without_its_last_bytes_is_one_damaged_span(tmp_path: Path) -> None:
-    """A batch lacks its last bytes, and the next batch follows directly."""
+    """The last bytes of a batch are missing, and the next batch follows immediately."""
     parts = ten_batches()
     parts[3] = parts[3][:-30]
     log = write(tmp_path, (0, b"".join(parts)))
@@ -178,7 +178,10 @@ def test_batch_without_its_last_bytes_is_one_damaged_span(tmp_path: Path) -> Non
 @pytest.mark.parametrize("base", [0, 20, 1000])
 @pytest.mark.parametrize("n", [1, 3])
 def test_batches_in_values_of_a_damaged_batch_are_not_delivered(tmp_path: Path, base: int, n: int) -> None:
-    """The values of a damaged batch are valid batches, some with fitting offsets. None of them is delivered."""
+    """The values in a damaged batch are valid batches, and some have fitting offsets.
+
+    None of them is delivered.
+    """
     inner = b"".join(five_records(base + i, n=1) for i in range(n))
     for position in (8, 17, 25, 70):
         for victim in (0, 4, 9):
@@ -191,8 +194,11 @@ def test_batches_in_values_of_a_damaged_batch_are_not_delivered(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_garbage_that_ends_like_the_length_of_a_value_costs_no_batch(tmp_path: Path, batches: int) -> None:
-    """After a value, the rest of its record follows, so batches that other batches follow are not part of a value."""
+def test_batch_after_garbage_that_looks_like_a_value_is_delivered(tmp_path: Path, batches: int) -> None:
+    """A value is followed by the rest of its record.
+
+    Therefore, a batch that another batch follows is not part of a value.
+    """
     parts = ten_batches()
     parts[3] = random.Random(5).randbytes(100) + varint(sum(len(part) for part in parts[4 : 4 + batches]))
     assert offsets(write(tmp_path, (0, b"".join(parts)))) == without(3)
@@ -254,7 +260,7 @@ def test_last_batch_that_ends_in_zeros_is_a_tail_if_they_are_enough(tmp_path: Pa
 
 
 def test_unfinished_tail_occurs_only_at_the_end(tmp_path: Path) -> None:
-    """A valid batch follows the zeros, so they are a hole."""
+    """A valid batch follows the zeros, so the zeros are a hole in the file."""
     parts = ten_batches()
     log = write(tmp_path, (0, b"".join(parts[:9]) + bytes(300) + parts[9]))
     assert offsets(log) == without()
@@ -262,7 +268,7 @@ def test_unfinished_tail_occurs_only_at_the_end(tmp_path: Path) -> None:
 
 
 def test_damaged_last_batch_before_preallocated_zeros_is_skipped(tmp_path: Path) -> None:
-    """The damage ends where the length field of the batch says, and an unfinished tail follows."""
+    """The damage ends where the length field indicates, and an unfinished tail follows."""
     parts = ten_batches()
     parts[9] = mutate(parts[9], 100, b"\xff")
     log = write(tmp_path, (0, b"".join(parts) + bytes(1000)))
@@ -282,7 +288,7 @@ def test_batch_whose_offset_fits_neither_neighbour_is_damage(tmp_path: Path, bas
 
 @pytest.mark.parametrize("base", [10**15, 12, 2**62 + 5])
 def test_middle_of_three_batches_with_a_wrong_offset_is_damage(tmp_path: Path, base: int) -> None:
-    """One of three batches has a wrong offset. Only that batch fits the gap between the other two."""
+    """One of three batches has a wrong offset. It is the only one that fits the gap between the others."""
     parts = ten_batches()[:3]
     parts[1] = mutate(parts[1], 0, base.to_bytes(8, "big"))
     log = write(tmp_path, (0, b"".join(parts)))
@@ -323,7 +329,7 @@ def test_repeated_batch_with_other_content_is_damage(tmp_path: Path) -> None:
 
 
 def wrapper(first: int, n: int = 4) -> bytes:
-    """Return a wrapper of format 1 whose compressed data contains the messages unchanged, with offsets from 0."""
+    """Return a wrapper message of format 1 that contains the messages unchanged, with offsets from 0."""
     values = [b"%d:" % (first + i) + random.Random(i).randbytes(50) for i in range(n)]
     inner = b"".join(message(1, None, value, offset=i) for i, value in enumerate(values))
     size = len(inner)
@@ -331,7 +337,7 @@ def wrapper(first: int, n: int = 4) -> bytes:
     return message(1, None, snappy, offset=first + n - 1, attributes=2)
 
 
-def test_valid_wrapper_between_corrupted_ones_is_not_read_as_its_content(tmp_path: Path) -> None:
+def test_valid_wrapper_between_corrupted_ones_is_delivered_as_a_wrapper(tmp_path: Path) -> None:
     parts = [wrapper(i * 4) for i in range(3)]
     assert offsets(write(tmp_path, (0, b"".join(parts)))) == list(range(12))
     headless = [p[:8] + bytes(len(p) - 8) for p in parts]
@@ -403,7 +409,7 @@ def test_batch_of_an_unknown_codec_is_damage(tmp_path: Path) -> None:
     assert verify_partition(log)["damaged"][0]["error"] == "unsupported"
 
 
-def test_fail_mode_delivers_what_precedes_the_damage(tmp_path: Path) -> None:
+def test_fail_mode_delivers_the_records_before_the_damage(tmp_path: Path) -> None:
     batch_6 = ten_batches()[6]
     for corrupted_batch in (mutate(batch_6, 100, b"\xff\xff"), repair_crc(mutate(batch_6, 61, b"\xff\xff\xff"))):
         parts = ten_batches()
@@ -418,17 +424,20 @@ def test_fail_mode_delivers_what_precedes_the_damage(tmp_path: Path) -> None:
 
 
 def test_offsets_of_a_span_come_from_its_neighbours(tmp_path: Path) -> None:
-    """The log is compacted, so the span covers all offsets between the neighbours, whatever the damaged header says."""
+    """The log is compacted.
+
+    Therefore, the damage covers all offsets between its neighbours, whatever its header contains.
+    """
     parts = [five_records(0), mutate(five_records(100), 90, b"\xff\xff"), five_records(1000)]
     log = write(tmp_path, (0, b"".join(parts)))
     assert [(s[2], s[3]) for s in spans(log)] == [(5, 999)]
 
 
-def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
-    """Of logs with two kinds of random damage, exactly the untouched batches are delivered.
+def test_random_damage_affects_no_confirmed_batch(tmp_path: Path) -> None:
+    """After two kinds of random damage, exactly the undamaged batches are delivered.
 
-    A batch between two damaged ones is damage if the offset after it was destroyed, because it
-    might be part of a record value.
+    A batch between two damaged batches is damage if the offset after it is destroyed. It could be
+    part of a record value.
     """
     rng = random.Random(20261121)
     for round_ in range(400):
@@ -445,7 +454,8 @@ def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
             elif kind == 2:
                 parts[i] = mutate(parts[i], 16, bytes([rng.choice([3, 9, 255])]))
             elif kind == 3:
-                # Zeros at the end of this batch could be replaced by those at the start of the next one.
+                # Zeros at the end of this batch can be replaced by zeros at the start of the next
+                # batch.
                 parts[i] = parts[i][: rng.randrange(1, len(parts[i].rstrip(b"\0")))]
             else:
                 parts[i] = rng.randbytes(len(parts[i]))
@@ -464,7 +474,7 @@ def test_random_damage_costs_no_batch_that_is_confirmed(tmp_path: Path) -> None:
 def test_batch_larger_than_the_read_buffer_is_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_end: int
 ) -> None:
-    """The header of the batch can start close to the end of the buffer, and a new buffer has random content."""
+    """The header of a batch can be near the end of the buffer, and a new buffer has random content."""
     monkeypatch.setattr(segment_walker, "BUFFER_BYTES", 1 << 14)
     monkeypatch.setattr(segment_walker, "aligned_buffer", lambda size: np.full(size, 0xFF, np.uint8))
     fits = five_records(0, 1, (1 << 14) - before_end - len(five_records(0, 1, 9_000)) + 9_000) if before_end else b""

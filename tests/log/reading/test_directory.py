@@ -1,4 +1,4 @@
-"""Test what is found in a directory: partition names, states, replicas and checkpoints."""
+"""Test how a directory is read: partition names, states, replicas and checkpoints."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_log_directory_may_be_named_like_a_partition(tmp_path: Path) -> None:
     assert (partition.topic, partition.partition, partition.named) == ("t", 0, False)
 
 
-def test_files_with_other_suffixes_are_no_segments(tmp_path: Path) -> None:
+def test_files_with_other_suffixes_are_not_segments(tmp_path: Path) -> None:
     path = make(tmp_path / "t-0")
     for suffix in (".log.deleted", ".log.cleaned", ".log.swap", ".snapshot", ".index"):
         (path / f"{100:020}{suffix}").write_bytes(b"x" * 100)
@@ -108,7 +108,7 @@ def test_files_with_other_suffixes_are_no_segments(tmp_path: Path) -> None:
     assert partition.segments[0].last
 
 
-def test_other_directories_are_no_partitions(tmp_path: Path) -> None:
+def test_other_directories_are_not_partitions(tmp_path: Path) -> None:
     make(tmp_path / "t-0")
     for name in ("lost+found", "remote-log-index-cache", "empty-0"):
         (tmp_path / name).mkdir()

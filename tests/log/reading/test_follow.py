@@ -1,4 +1,4 @@
-"""Test following a growing log, through new segments, truncation and retention."""
+"""Test following a log while it grows, rolls segments, is truncated, and is shortened by retention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def some(base: int, n: int = 2, **fields: object) -> bytes:
 
 
 class Partition:
-    """Write a partition directory for a test, and follow it. `read()` returns the offsets that are new."""
+    """Write and follow a partition directory. `read()` returns the new offsets."""
 
     def __init__(self, path: Path, *batches: bytes, **arguments: Unpack[SelectionArguments]) -> None:
         self.path = path
@@ -86,9 +86,9 @@ def test_follow_starts_at_an_offset_also_in_an_empty_partition(tmp_path: Path) -
 def test_each_record_is_delivered_once_however_it_is_written(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], cuts: list[int], rolls: set[int], preallocated: bool
 ) -> None:
-    """Batches arrive in writes and are read after each piece.
+    """Batches are written in parts, and the log is read after each part.
 
-    Some batches start a segment, and some files are preallocated with zeros.
+    Some batches start a new segment, and some files are preallocated with zeros.
     """
     p = Partition(tmp_path_factory.mktemp("log") / "t-0", b"")
     base = at = 0

@@ -1,4 +1,4 @@
-"""Test that following at read_committed omits transactions whose end cannot be read, as reading does."""
+"""Test that following with read_committed omits the same transactions as reading, if their end cannot be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_transaction_in_doubt_is_omitted_and_reported_by_follow(tmp_path: Path) 
     messages: list[str] = []
     follower = Follower(discover([folder]).partitions[0], [folder], COMMITTED, tell=messages.append)
     assert [r.offset for r in follower.records()] == [0]
-    marker = record(0, 0, b"\0", b"")  # too short for a marker's version and kind
+    marker = record(0, 0, b"\0", b"")  # too short to contain the version and the type of a marker
     parts = [
         simple_batch([b"1", b"2"], 1, flags=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0),
         batch([marker], base_offset=3, flags=TRANSACTIONAL | CONTROL, producer_id=7, producer_epoch=0),

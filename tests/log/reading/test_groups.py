@@ -1,4 +1,4 @@
-"""Test consumer groups from `__consumer_offsets`, against the records as Kafka's own tool decodes them."""
+"""Compare consumer groups in `__consumer_offsets` with the output of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkafmt.log.reading.record_selection import Selection
 
 
 def last_commits(version: str) -> dict[tuple[str, str, int], dict[str, Any]]:
-    """Return the committed offsets by the output of kafka-dump-log: the last committed value of each key."""
+    """Return the committed offsets in the output of kafka-dump-log, which are the last values of their keys."""
     latest: dict[tuple[str, str, int], dict[str, Any]] = {}
     for lines in decoded(version, "consumer-offsets").values():
         committed: list[tuple[int, dict[str, Any], str]] = []
@@ -59,7 +59,7 @@ def test_offsets_equal_those_that_kafkas_tool_decodes(version: str) -> None:
     ("version", "expires"), [("0.9.0.1", True), ("0.10.2.2", True), ("1.1.1", True), ("2.8.2", False)]
 )
 def test_commits_of_old_brokers_have_metadata_and_expiry(version: str, expires: bool) -> None:
-    """The logs contain values of versions 1 (with an expiry one day later) and 3, in formats 0, 1 and 2."""
+    """The logs contain values of versions 1 and 3, in formats 0, 1 and 2. Version 1 expires after one day."""
     found = kafkafmt.open(GOLDEN / "legacy" / f"{version}-groups" / "log").groups()
     assert {c.group for c in found.offsets} == {"group-a"}
     for c in found.offsets:
@@ -76,7 +76,7 @@ def commit_key(group: str, partition: int, version: int = 1) -> bytes:
 
 
 def commit(offset: int, version: int = 1, metadata: str = "") -> bytes:
-    """Return a value of version 0, 1 or 2."""
+    """Return the value of a committed offset in version 0, 1 or 2."""
     times = struct.pack(">qq", 1000, 2000)
     return struct.pack(">hq", version, offset) + text(metadata) + (times if version == 1 else times[:8])
 
@@ -107,7 +107,7 @@ def offsets(path: Path) -> list[tuple[str, int, int]]:
 def test_transactional_offsets_count_after_the_commit(tmp_path: Path) -> None:
     path = log_of(
         tmp_path,
-        # This commit is replaced by the plain one after it.
+        # The commit without a transaction replaces this one.
         record_batch(0, commit_key("g", 0), commit(10), producer=1),
         record_batch(1, commit_key("g", 0), commit(11)),
         record_batch(2, commit_key("g", 1), commit(20), producer=2),  # aborted

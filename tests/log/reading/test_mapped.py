@@ -1,4 +1,4 @@
-"""Test mapped files: a file that has shrunk between planning and reading is reported."""
+"""Test that a mapped file that was truncated between planning and reading is reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCHES = [batch([record(0, value=b"x" * 300)], base_offset=i) for i in range(10
 
 @pytest.fixture
 def planned(tmp_path: Path) -> PartitionLog:
-    """Return a mapped log whose only segment has been planned."""
+    """Return a mapped log with one segment, which has been planned."""
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(BATCHES))
     log = PartitionLog(discover([tmp_path]).partitions[0], ReadLimits(mapped=True))

@@ -1,4 +1,4 @@
-"""Test data near damage that misleads the search for the next batch: values that contain batches, and wrong offsets."""
+"""Test data that misleads the search after damage: values that contain batches, and wrong offsets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flipped(data: bytes, position: int) -> bytes:
 
 
 def test_wrong_offset_between_damaged_spans_loses_no_later_batch(tmp_path: Path) -> None:
-    """The offset of the batch between the damaged spans is ignored when later batches are checked."""
+    """When later batches are checked, the offset of the batch between the damaged spans is ignored."""
     parts = [simple_batch([b"v%d" % i], i) for i in range(7)]
     parts[2], parts[3] = flipped(parts[2], 30), mutate(parts[3], 0, FAR.to_bytes(8, "big"))
     parts[4] = b"\xff" * len(parts[4])

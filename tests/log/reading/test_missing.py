@@ -1,6 +1,6 @@
-"""Test files that disappear while a log is read.
+"""Test files that are removed while a log is read.
 
-Retention is a message. Every other cause is an error that names the path.
+If retention removed a file, a message is reported. Otherwise, an error names the path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def name_of(base: int) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a partition of four segments with five records each."""
+    """Return a partition with four segments of five records."""
     path = tmp_path / "data" / "t-0"
     path.mkdir(parents=True)
     for base in BASES:
@@ -112,15 +112,13 @@ def with_arrow(log: kafkafmt.Log) -> list[int]:
 
 
 def after_planning(log: kafkafmt.Log) -> list[int]:
-    """Read after all segments have been planned, so that only reading notices the missing file."""
+    """Plan all segments before reading, so that reading finds that a file is missing."""
     return [r.offset for r in log["t", 0].log.records()]
 
 
 @pytest.mark.parametrize("read", [with_records, with_arrow])
 @pytest.mark.parametrize("cause", RETENTION)
-def test_segment_that_retention_removed_is_a_message(
-    folder: Path, cause: str, read: Callable[[Any], list[int]]
-) -> None:
+def test_segment_that_retention_removed_is_reported(folder: Path, cause: str, read: Callable[[Any], list[int]]) -> None:
     change, left = RETENTION[cause]
     log = kafkafmt.open(folder.parent)
     change(folder)
@@ -177,7 +175,7 @@ def test_missing_directory_below_log_start_is_still_an_error(folder: Path) -> No
         list(log["t", 0].records(below_log_start=True))
 
 
-def test_file_that_comes_back_is_an_error_not_retention(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_reappears_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, real = kafkafmt.open(folder.parent), os.open
 
     def refusing_open(path: Any, *rest: Any, **options: Any) -> int:
@@ -215,7 +213,7 @@ def test_segment_removed_between_listing_and_stat_is_handled_alike(folder: Path)
         list(PartitionLog(directory).records())
 
 
-def test_adopted_plan_raises_if_the_file_is_another_one(folder: Path) -> None:
+def test_plan_raises_if_the_file_was_replaced(folder: Path) -> None:
     directory = discover([folder.parent]).partitions[0]
     made = PartitionLog(directory)
     plans = [made.plan(s) for s in made.segments]
@@ -241,7 +239,7 @@ def test_adopted_plan_raises_if_the_file_is_another_one(folder: Path) -> None:
     assert [r.offset for r in log.records()] == list(range(20))
 
 
-def test_follower_raises_if_a_segment_disappears_during_a_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follower_raises_if_a_segment_disappears_during_a_check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follower = Follower(discover([folder.parent]).partitions[0], [folder])
     assert [r.offset for r in follower.records()] == list(range(20))
     for base in (20, 25):

@@ -103,7 +103,7 @@ def test_other_logs_make_no_partition_of_a_log_directory(tmp_path: Path) -> None
     assert [p.key for p in discover([tmp_path]).partitions] == [("t", 0)]
 
 
-def test_log_file_that_is_no_segment_is_a_finding(tmp_path: Path) -> None:
+def test_log_file_that_is_not_a_segment_is_a_finding(tmp_path: Path) -> None:
     segment(tmp_path / "t-0", 0, five(0))
     (tmp_path / "t-0" / "copy.log").write_bytes(five(0))
     log = open_only(tmp_path)
@@ -174,7 +174,7 @@ def test_checkpoint_that_is_huge_or_a_directory_is_a_finding(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x0b", "\x1d", "\x85", "\u2028"])
 def test_checkpoint_with_too_many_lines_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    """A line of 5 bytes takes about 250 bytes of memory when it is parsed."""
+    """To parse a line of 5 bytes, about 250 bytes of memory are needed."""
     monkeypatch.setattr(files, "MAX_TEXT_LINES", 100)
     path = segment(tmp_path / "t-0", 0, five(0)).parent
     for name in (
@@ -198,7 +198,7 @@ def test_checkpoint_line_of_many_parts_is_not_split_whole() -> None:
 
 
 def test_batches_in_overlapping_segments_are_delivered_once(tmp_path: Path) -> None:
-    """A repeated batch is delivered once, and its neighbours are not lost."""
+    """A repeated batch is delivered once, and the batches around it are not lost."""
     segment(tmp_path / "t-0", 0, five(0), five(5), five(10))
     segment(tmp_path / "t-0", 10, five(5), five(10), five(15))
     log = open_only(tmp_path)
@@ -344,7 +344,7 @@ def test_circular_links_are_reported_and_the_log_is_read(tmp_path: Path) -> None
     assert find_timestamp(log, 0) is not None
 
 
-def test_path_without_read_permission_is_no_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_without_read_permission_is_not_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafkafmt.cli.cat import cat
 
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -353,9 +353,9 @@ def test_path_without_read_permission_is_no_usage_error(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize(("name", "reported"), [(7, "offsets 5 to 6"), (3, "offsets 3 to 4")])
 def test_offsets_lost_by_a_wrong_segment_name_are_reported(tmp_path: Path, name: int, reported: str) -> None:
-    """The middle one of three segments has the wrong name.
+    """The second of three segments has a wrong name.
 
-    Offsets that the damage does not cover are reported as a gap.
+    Offsets that are not part of the damage are reported as a gap.
     """
     path = tmp_path / "t-0"
     for base, batches in ((0, five(0)), (name, five(5)), (10, five(10))):

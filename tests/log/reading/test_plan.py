@@ -1,4 +1,4 @@
-"""Test the plan of a segment: extents are in offset order, also if many batches are out of place."""
+"""Test that extents are in offset order, even if many batches are out of place."""
 
 import random
 from pathlib import Path
@@ -13,7 +13,7 @@ from kafkafmt.log.reading.parts import Run, RunColumns
 
 @pytest.fixture
 def runs() -> list[Run]:
-    """Return 3,000 runs of one batch each, in offset order."""
+    """Return 3,000 extents of one batch each, in offset order."""
     return [Run(70 * i, 70 * i + 70, 2 * i, 2 * i, 1, 1, True) for i in range(3000)]
 
 

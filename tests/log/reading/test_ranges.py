@@ -1,6 +1,7 @@
 """Test reads of offset and time ranges.
 
-A valid offset index saves reading the whole segment. A wrong one does not change the result.
+With a valid offset index, only a part of the segment is read. A wrong index does not change the
+result.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ N = 2000
 
 @pytest.fixture
 def long_log(tmp_path: Path) -> Path:
-    """Return a log of 2000 batches of five records, with an offset index entry for every tenth batch."""
+    """Return a log with 2000 batches of five records, and an index entry for every tenth batch."""
     path = tmp_path / "t-0"
     path.mkdir()
     data, entries = bytearray(), []
@@ -84,8 +85,8 @@ def test_damage_in_the_range_is_reported_as_for_the_whole_segment(long_log: Path
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
-def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
-    """If the broker had no answer, one may exist: see the README of the golden data."""
+def test_time_lookup_equals_the_brokers(case: Case) -> None:
+    """If the broker returned no offset, there may still be one. The README of the golden data explains why."""
     logs = {p.key: PartitionLog(p) for p in discover(case.roots).partitions if p.state == "live"}
     for at, offsets in case.offsets().items():
         for question in offsets.get("offsetsForTimes") or []:
@@ -97,7 +98,7 @@ def test_times_are_found_as_the_broker_finds_them(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
 def test_largest_timestamp_equals_the_brokers(case: Case) -> None:
-    """Below the log start, the broker answers with a record that it hides from consumers. We answer None."""
+    """Below the log start offset, the broker returns a record, but kafkafmt returns None."""
     found = {(p.topic, p.partition): p.max_timestamp for p in kafkafmt.open(*case.roots)}
     for at, answers in case.offsets().items():
         want = answers.get("maxTimestamp")
@@ -163,7 +164,7 @@ def test_time_lookup_covers_records_below_the_log_start_on_request(tmp_path: Pat
 
 
 def test_time_lookup_reads_batches_after_the_last_index_entry(long_log: Path) -> None:
-    """The batches after the last entry are read, also if a later segment follows."""
+    """Batches after the last index entry are read, even if there is a later segment."""
     times = np.array([(1000 * i + 4, i * 5 + 4) for i in range(N // 2)], [("t", ">i8"), ("o", ">i4")])
     (long_log / f"{0:020}.timeindex").write_bytes(times.tobytes())
     (long_log / f"{N * 5:020}.log").write_bytes(batch([record(0)], base_offset=N * 5, base_timestamp=10**7))
@@ -182,7 +183,7 @@ TIMES_OF_BATCH = st.lists(st.integers(0, 60), min_size=1, max_size=4)
 def test_time_lookup_finds_the_first_record_for_times_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, segments: list[list[list[int]]], every: int, data: st.DataObject
 ) -> None:
-    """The found record is the first in offset order, for batches with any timestamps and truncated time indexes."""
+    """The result is the first record in offset order, for any timestamps and truncated time indexes."""
     path = tmp_path_factory.mktemp("log") / "t-0"
     path.mkdir()
     base = 0
@@ -221,10 +222,10 @@ def test_time_lookup_finds_the_first_record_for_times_in_any_order(
 def batches_of(
     path: Path, sizes: list[list[int]], gaps: list[int], value: int = 50, cleaned: bool = False
 ) -> tuple[bytearray, list[int]]:
-    """Write a partition directory with one segment, and return its data and the batches' positions.
+    """Write a partition directory with one segment. Return its data and the positions of the batches.
 
-    sizes: the offset deltas of each batch's records. gaps: the number of offsets missing after each
-    batch.
+    `sizes` contains the offset deltas of the records in each batch. `gaps` contains the number of
+    offsets that are missing after each batch.
     """
     path.mkdir(parents=True)
     data, at, base = bytearray(), [], 0
@@ -240,17 +241,17 @@ def batches_of(
 
 
 def cost(path: Path, start: int, end: int) -> tuple[int, int]:
-    """Return the number of bytes read, and the number of segments that were planned whole."""
+    """Return the number of bytes read, and the number of segments that were planned completely."""
     _, log = read(path, start=start, end=end)
     return log.bytes_read, log.planned
 
 
 def test_range_without_an_index_is_found_by_headers(tmp_path: Path) -> None:
-    """Bytes before the range are read at most once. Of long batches, only the headers are read."""
+    """Bytes before the range are read only once. Only the headers of long batches are read."""
     small, _ = batches_of(tmp_path / "small" / "t-0", [list(range(5))] * 2000, [0] * 2000, 200)
     read_bytes, planned = cost(tmp_path / "small" / "t-0", 7000, 7010)
     assert planned == 0
-    # Reads are of up to a MiB, so some bytes after the range are read.
+    # A read can have up to one MiB, so some bytes after the range are read too.
     assert read_bytes < 0.7 * len(small) + (1 << 20) + (64 << 10)
     long, at = batches_of(tmp_path / "long" / "t-0", [list(range(5))] * 100, [0] * 100, 40_000)
     read_bytes, planned = cost(tmp_path / "long" / "t-0", 350, 360)
@@ -259,7 +260,7 @@ def test_range_without_an_index_is_found_by_headers(tmp_path: Path) -> None:
 
 
 def test_range_of_a_compacted_log_needs_no_plan_of_the_segment(tmp_path: Path) -> None:
-    """The cleaner's checkpoint shows that the log was compacted, so gaps in its offsets are expected."""
+    """According to the cleaner's checkpoint, the log was compacted. Therefore, gaps are expected."""
     path = tmp_path / "t-0"
     data, at = batches_of(path, [[0, 2]] * 1000, [3] * 1000, 300, cleaned=True)
     entries = [n for i in range(9, 1000, 10) for n in (i * 8 + 4, at[i])]
@@ -283,7 +284,7 @@ DELTAS = st.lists(st.integers(0, 4), unique=True, max_size=5).map(sorted)
 def test_range_equals_that_part_of_the_whole_segment(
     tmp_path_factory: pytest.TempPathFactory, cleaned: bool, indexed: bool, data: st.DataObject
 ) -> None:
-    """Corruption is in batch bodies, in lengths, and in base offsets, which only increase."""
+    """Batch bodies, lengths and base offsets are corrupted. Base offsets only increase."""
     path = tmp_path_factory.mktemp("log") / "t-0"
     n = data.draw(st.integers(4, 30))
     sizes = data.draw(st.lists(DELTAS if cleaned else st.just(list(range(5))), min_size=n, max_size=n))
@@ -293,7 +294,7 @@ def test_range_equals_that_part_of_the_whole_segment(
     if indexed:
         entries = [x for i in range(0, n, 3) for x in (int.from_bytes(log[at[i] : at[i] + 8], "big") + 4, at[i])]
         (path / f"{0:020}.index").write_bytes(np.array(entries, ">i4").tobytes())
-    # Two offsets increased by the same bit would confirm each other.
+    # If the same bit is added to two offsets, the offsets agree with each other.
     flips = st.sampled_from([(2, 4), (8, 64), (9, 1), (30, 1), (60, 2)])
     for i, (where, bit) in data.draw(
         st.lists(st.tuples(st.integers(1, n - 2), flips), max_size=2, unique_by=lambda flip: flip[1])

@@ -1,4 +1,4 @@
-"""Test how other files are recognised: they are reported as no Kafka log, and a damaged log stays readable."""
+"""Test that files which are not Kafka logs are recognised, and that damaged logs stay readable."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ PACKERS: dict[str, tuple[Callable[[bytes], bytes], list[str]]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
-def test_directory_of_other_logs_is_no_kafka_log(tmp_path: Path, command: list[str]) -> None:
+def test_directory_of_other_logs_is_not_a_kafka_log(tmp_path: Path, command: list[str]) -> None:
     logs = tmp_path / "var" / "log"
     write(logs / "dpkg.log", TEXT)
     write(logs / "alternatives.log", b"")
@@ -103,7 +103,7 @@ def test_file_without_20_digits_is_read_if_it_has_a_valid_batch(tmp_path: Path) 
 @pytest.mark.parametrize(
     "data", [TEXT, b"\0" * 5000, BATCH[:50], BATCH[:-1] + b"!", b"", b"\x1f\x8b", random.Random(2).randbytes(5000)]
 )
-def test_segment_with_20_digits_stays_one_however_damaged(tmp_path: Path, data: bytes) -> None:
+def test_file_with_20_digits_is_a_segment_even_if_it_is_damaged(tmp_path: Path, data: bytes) -> None:
     path = write(tmp_path / "in" / "t-0" / SEGMENT, data)
     for given in (path, path.parent, tmp_path / "in"):
         (found,) = discover([given]).partitions
@@ -113,7 +113,7 @@ def test_segment_with_20_digits_stays_one_however_damaged(tmp_path: Path, data: 
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_packed_file_is_named_as_such(tmp_path: Path, kind: str) -> None:
+def test_packed_file_is_reported(tmp_path: Path, kind: str) -> None:
     pack, suffixes = PACKERS[kind]
     message = f"its format is {kind}; unpack it first"
     for suffix in suffixes:
@@ -141,7 +141,7 @@ def test_packed_file_is_recognised_by_its_name_alone(tmp_path: Path) -> None:
     assert inside("ls", path).stderr == f"kafkafmt: {path}: its name indicates the format zstd; unpack it first\n"
 
 
-def test_packed_files_next_to_a_log_are_named_and_the_log_is_read(tmp_path: Path) -> None:
+def test_packed_files_next_to_a_log_are_reported_and_the_log_is_read(tmp_path: Path) -> None:
     write(tmp_path / "t-0" / SEGMENT, BATCH)
     write(tmp_path / "t-0" / f"{3:020}.log.bz2", bz2.compress(BATCH))
     write(tmp_path / "u-0.tar", tar(BATCH))
@@ -156,7 +156,7 @@ def test_packed_files_next_to_a_log_are_named_and_the_log_is_read(tmp_path: Path
 
 @pytest.fixture
 def partly_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write partitions a-0 to d-0. The directory of b-0 cannot be listed, and the segment of c-0 cannot be opened."""
+    """Write partitions a-0 to d-0. The directory of b-0 and the segment of c-0 cannot be read."""
     for name in "abcd":
         write(tmp_path / f"{name}-0" / SEGMENT, BATCH)
     (tmp_path / "private").mkdir()
@@ -180,7 +180,7 @@ def partly_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", ["ls", "verify"])
-def test_partitions_that_cannot_be_read_are_named_and_the_others_shown(partly_unreadable: Path, command: str) -> None:
+def test_unreadable_partitions_are_reported_and_the_others_listed(partly_unreadable: Path, command: str) -> None:
     done = inside(command, partly_unreadable, "--format", "json")
     found = json.loads(done.stdout)
     assert done.returncode == 3

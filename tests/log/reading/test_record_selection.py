@@ -1,4 +1,4 @@
-"""Which records a selection selects in one partition: `Selection.resolve`."""
+"""Test `Selection.resolve`, which converts a selection to a range of offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkafmt.log.reading.record_selection import OffsetBound, Selection
 
 @pytest.fixture
 def log(tmp_path: Path) -> PartitionLog:
-    """Return a log with the offsets 10 to 29, the timestamps 1000 to 2900 and the log start offset 15."""
+    """Return a log with offsets 10 to 29, timestamps 1000 to 2900, and log start offset 15."""
     path = tmp_path / "t-0"
     path.mkdir()
     batches = (batch([record(0, 0)], base_offset=o, base_timestamp=100 * o) for o in range(10, 30))

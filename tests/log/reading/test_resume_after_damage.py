@@ -1,6 +1,6 @@
-"""Test how reading resumes after damage.
+"""Test where reading resumes after damage.
 
-No batch inside a record value is delivered, batches after two damaged ones are, and the work is
+Batches in record values are not delivered, batches after two damaged ones are, and the work is
 linear.
 """
 
@@ -54,7 +54,7 @@ INNER = {
 )
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("offset", [0, 3, 4, 5, 6, 40])
-def test_batch_in_a_value_is_no_data_if_length_and_crc_are_corrupted(
+def test_batch_in_a_value_is_not_delivered_if_length_and_crc_are_wrong(
     tmp_path: Path, magic: int, inner: str, before: bytes, after: bytes, offset: int
 ) -> None:
     value = before + INNER[inner](offset) + after
@@ -92,8 +92,8 @@ def randomly_damaged(entry: bytes, rng: random.Random) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("seed", range(60))
-def test_two_damaged_messages_cost_no_message_after_them(tmp_path: Path, magic: int, seed: int) -> None:
-    """A message between the two can be lost, if nothing shows that it is not part of a value.
+def test_messages_after_two_damaged_ones_are_delivered(tmp_path: Path, magic: int, seed: int) -> None:
+    """A message between the two may be lost, because it could be part of a value.
 
     It is then reported as damage.
     """
@@ -121,7 +121,7 @@ def test_two_damaged_messages_cost_no_message_after_them(tmp_path: Path, magic: 
 
 
 def test_plain_message_after_a_damaged_wrapper_is_delivered(tmp_path: Path) -> None:
-    """In format 1, a message whose offset is too high for a relative offset belongs to the log, not to a wrapper."""
+    """In format 1, a message with an offset too high for a relative offset is not in a wrapper message."""
     inner = b"".join(message(1, None, b"i", offset=i) for i in range(3))
     wrapper = message(1, None, compress(1, inner), offset=502, attributes=1)
     parts = [
@@ -147,7 +147,7 @@ def test_many_consecutive_damaged_batches_become_one_span(tmp_path: Path) -> Non
     )
 
 
-# The work of a search, in bytes, for n and 4n batches.
+# Work of a search in bytes, for n and 4n batches.
 
 
 def _flip(batch: bytes) -> bytes:
@@ -182,9 +182,9 @@ DAMAGE = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_work_after_damage_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Count bytes read, scanned and summed, and headers read, for n and 4n batches.
+    """Count the bytes that are read, scanned and covered by CRCs, and the headers, for n and 4n batches.
 
-    Quadratic work would grow 16 times.
+    Quadratic work would be 16 times as much.
     """
     searches: list[Search] = []
     heads = [0]

@@ -30,7 +30,7 @@ def append(root: Path, data: bytes, name: str = "t-0", base: int = 0) -> None:
         file.write(data)
 
 
-def test_seek_answers_like_the_command(root: Path) -> None:
+def test_seek_returns_what_the_command_prints(root: Path) -> None:
     partition = kafkafmt.open(root)["t", 0]
     questions: list[tuple[dict[str, object], tuple[str, str]]] = [
         ({"offset": 3}, ("--offset", "3")),
@@ -52,7 +52,7 @@ def test_seek_answers_like_the_command(root: Path) -> None:
     assert (found.offset, found.timestamp, found.segment) == (2, 2000, f"{0:020}.log")
 
 
-def test_seek_needs_one_question(root: Path) -> None:
+def test_seek_requires_an_offset_or_a_timestamp(root: Path) -> None:
     partition = kafkafmt.open(root)["t", 0]
     wrong_types: list[dict[str, object]] = [{}, {"offset": 1, "timestamp": 1}, {"offset": "1"}, {"timestamp": 1.5}]
     for question in wrong_types:
@@ -68,7 +68,7 @@ def test_seek_needs_one_question(root: Path) -> None:
             partition.seek(**question)  # type: ignore[arg-type]
 
 
-def test_follow_yields_what_is_appended(root: Path) -> None:
+def test_follow_yields_appended_records(root: Path) -> None:
     records = kafkafmt.open(root)["t", 0].follow(poll=0.01)
     assert [next(records).offset for _ in range(4)] == [0, 1, 2, 3]
     append(root, some(4))
@@ -92,7 +92,7 @@ def test_follow_ends_if_the_partition_is_deleted(root: Path) -> None:
     assert [m.startswith("t-0: ") for m in messages] == [True]
 
 
-def test_follow_skips_or_raises_at_damage(root: Path) -> None:
+def test_follow_skips_damage_or_raises(root: Path) -> None:
     broken = bytearray(some(4))
     broken[-1] ^= 1
     append(root, bytes(broken) + some(6))

@@ -1,4 +1,4 @@
-"""Reading in one pass delivers and reports the same as reading with plans, and reads each byte once."""
+"""Test reading in one pass. The results equal those of plans, and each byte is read once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Delivered = tuple[list[tuple[int, bytes | None, bytes | None]], list[Damage], st
 def read(
     directory: PartitionDir, planned: bool, fail: bool = False, start: int | None = None, end: int | None = None
 ) -> tuple[Delivered, PartitionLog]:
-    """Return the records and damage of a partition, and the log that was read."""
+    """Return the records and the damage of a partition, and its PartitionLog."""
     log = PartitionLog(directory)
     if planned:
         for segment in log.segments:
@@ -41,16 +41,16 @@ def read(
 
 
 def numbered(count: int, first: int = 0) -> list[bytes]:
-    """Return batches of one record each, with the offsets from `first` on."""
+    """Return batches of one record each. The first offset is `first`."""
     return [simple_batch([b"value %d" % i], i) for i in range(first, first + count)]
 
 
 def write_segment(
     folder: Path, batches: list[bytes], base: int = 0, entries: bool = True, indexed: list[bytes] | None = None
 ) -> list[tuple[int, int]]:
-    """Write a segment whose index names every batch but the first. Return the entries of the index.
+    """Write a segment with an index entry for each batch except the first, and return the entries.
 
-    If `indexed` is given, the index is that of these batches.
+    If `indexed` is given, the index describes these batches instead.
     """
     folder.mkdir(exist_ok=True)
     name = folder / f"{base:020}"
@@ -73,7 +73,7 @@ def only(folder: Path) -> PartitionDir:
 
 @pytest.fixture(params=[100, 400, 4 << 20])
 def range_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Set the size of a range, from one or two batches to the whole segment, and return it."""
+    """Set the size of a range, between one batch and the whole segment, and return it."""
     monkeypatch.setattr(single_pass, "RANGE_BYTES", request.param)
     return int(request.param)
 
@@ -150,7 +150,9 @@ def test_segment_without_an_index_is_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [(0, 5), (5, 0), (-1, 0), (1000, 0), (0, 1 << 20)])
-def test_wrong_index_entry_changes_nothing(tmp_path: Path, range_bytes: int, change: tuple[int, int]) -> None:
+def test_wrong_index_entry_does_not_change_the_result(
+    tmp_path: Path, range_bytes: int, change: tuple[int, int]
+) -> None:
     entries = write_segment(tmp_path / "t-0", numbered(50))
     entries[20] = entries[20][0] + change[0], entries[20][1] + change[1]
     index = tmp_path / "t-0" / f"{0:020}.index"
@@ -172,8 +174,8 @@ def test_preallocated_index_ends_at_its_first_zeros(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fail", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_stretches_of_a_segment_deliver_each_batch_once(tmp_path: Path, seed: int, fail: bool) -> None:
-    """Tasks that share a segment deliver together what one reader delivers, whatever is damaged."""
+def test_tasks_that_share_a_segment_deliver_each_batch_once(tmp_path: Path, seed: int, fail: bool) -> None:
+    """For any damage, tasks that share a segment together deliver what one reader delivers."""
     chance = Random(seed)
     batches, valid = numbered(60), numbered(60)
     for _ in range(chance.randrange(3)):
@@ -206,7 +208,7 @@ def test_stretches_of_a_segment_deliver_each_batch_once(tmp_path: Path, seed: in
 
 
 def in_stretches(directory: PartitionDir, position: int, offset: int) -> list[int]:
-    """Return the offsets that two tasks deliver, if the only segment is divided at an index entry."""
+    """Divide the only segment at an index entry, and return the offsets that two tasks deliver."""
     (segment,) = directory.segments
     whole, border = whole_segment(segment, segment.size), Border(position, offset)
     found = []
@@ -221,7 +223,7 @@ def test_batch_that_is_repeated_at_a_border_is_delivered_once(tmp_path: Path) ->
     batches = numbered(20)
     copies = [*batches[:11], *batches[10:]]
     entries = write_segment(tmp_path / "t-0", copies)
-    del entries[9]  # the index names only the second copy of batch 10
+    del entries[9]  # the index contains only the second copy of batch 10
     (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
     offset, position = entries[9]
     assert offset == 10

@@ -1,7 +1,7 @@
-"""Test read_committed without a broker.
+"""Test isolation level read_committed without a broker.
 
-The records and the last stable offset equal the broker's. Damage never lets an aborted record be
-delivered.
+The records and the last stable offset equal the broker's. Aborted records are never delivered, even
+after damage.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_last_stable_offset_equals_the_brokers(case: Case) -> None:
 
 
 def markers(path: Path) -> list[tuple[Path, int, int]]:
-    """Return the file, position and size of every marker of a partition."""
+    """Return the file, position and size of each marker in a partition."""
     found = []
     for file in sorted(path.glob("*.log")):
         table = np.zeros(10_000, BATCH_DTYPE)
@@ -57,7 +57,7 @@ def markers(path: Path) -> list[tuple[Path, int, int]]:
 
 
 def not_committed(log: PartitionLog) -> set[int]:
-    """Return the offsets of aborted and open transactions."""
+    """Return the offsets of all aborted transactions and of all open transactions."""
     found, offsets = log.transactions, set()
     for part in log.parts(0, 2**63 - 1, None):
         kept = set(found.committed(part.table)["base_offset"].tolist())
@@ -153,7 +153,7 @@ def test_marker_is_one_batch_of_78_bytes() -> None:
 
 
 def segments(folder: Path, **of: bytes) -> PartitionLog:
-    """Write segments given as `at<base offset>=data`, and open the log. Existing segments are kept."""
+    """Write segments given as `at<base offset>=data` next to existing ones, and open the log."""
     (folder / "t-0").mkdir(exist_ok=True)
     for name, data in of.items():
         (folder / "t-0" / f"{int(name[2:]):020}.log").write_bytes(data)
@@ -165,9 +165,9 @@ def in_transaction(base: int) -> bytes:
 
 
 def test_transaction_before_a_missing_segment_is_in_doubt(tmp_path: Path) -> None:
-    """The marker in the missing segment aborted the transaction before it.
+    """The missing segment contains the marker that aborted the previous transaction.
 
-    The producer's next marker commits, but only the records after the gap.
+    The next marker of the producer is a commit, but only for the records after the gap.
     """
     after = in_transaction(10) + control_batch(COMMIT, base_offset=11, producer_id=7, producer_epoch=0)
     log = segments(tmp_path, at0=in_transaction(0), at10=after)

@@ -1,4 +1,4 @@
-"""Test sending batches unchanged, the largest timestamp, and the end offsets of leader epochs."""
+"""Test sending of batches, the largest timestamp, and the end offsets of leader epochs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = [simple_batch([b"%d" % o * 30 for o in range(i * 5, i * 5 + 5)], base_of
 
 @pytest.fixture
 def log(tmp_path: Path) -> kafkafmt.Partition:
-    """Return a partition of twenty batches of five records in two segments. Only the second has an index."""
+    """Return a partition with twenty batches of five records in two segments. Only the second has an index."""
     with kafkafmt.LogDirectory(tmp_path, segment_bytes=sum(map(len, PARTS[:8])), index_interval_bytes=300) as directory:
         directory.writer("t").append_batches(b"".join(PARTS))
     (tmp_path / "t-0" / f"{0:020}.index").unlink()
@@ -51,7 +51,7 @@ def test_send_from_the_end_sends_nothing(log: kafkafmt.Partition, tmp_path: Path
 @pytest.mark.parametrize("start", [0, 17, 40])
 @pytest.mark.parametrize("limit", [1, 500, 1000, 1001, 3000, 10**6])
 def test_send_stops_at_the_limit(log: kafkafmt.Partition, tmp_path: Path, start: int, limit: int) -> None:
-    """Complete batches are sent, at least one.
+    """Only complete batches are sent, but at least one.
 
     With `whole_batches=False`, the data ends at the limit, as in a fetch response.
     """
@@ -129,7 +129,7 @@ def test_golden_segments_are_sent_byte_for_byte(name: str, tmp_path: Path) -> No
 
 
 def test_negative_start_counts_from_the_end(log: kafkafmt.Partition, tmp_path: Path) -> None:
-    """A negative start counts back from the end. The whole batch that contains it is sent."""
+    """A negative start counts back from the end. The batch that contains this offset is sent completely."""
     assert sent(log, tmp_path / "out", -7) == sent(log, tmp_path / "out", 93) == (b"".join(PARTS[18:]), 100)
 
 

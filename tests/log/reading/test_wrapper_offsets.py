@@ -1,4 +1,7 @@
-"""Test wrappers of formats 0 and 1 whose offset is wrong. No CRC covers the offset, and all readers must agree."""
+"""Test wrapper messages whose offset is wrong.
+
+No CRC covers the offset. All readers must agree about it.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,7 @@ def test_wrapper_whose_messages_do_not_increase_is_damage(tmp_path: Path, magic:
 
 
 def random_log(rng: random.Random) -> tuple[list[bytes], list[tuple[int, int]]]:
-    """Return entries of random formats, and the first and last offset of each."""
+    """Return batches and messages of random formats, with the first and last offset of each."""
     parts, spans, offset = [], [], 0
     formats = rng.choice([[0], [1], [2], [0, 1, 2]])
     for _ in range(rng.randrange(4, 9)):
@@ -113,7 +116,7 @@ def random_log(rng: random.Random) -> tuple[list[bytes], list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_readers_agree_after_an_offset_was_corrupted(tmp_path: Path, seed: int) -> None:
-    """`verify`, full reads and range reads deliver the same records, and never one with a wrong offset."""
+    """`verify`, full reads and range reads deliver the same records. No record has a wrong offset."""
     rng = random.Random(seed)
     parts, spans = random_log(rng)
     victim = rng.randrange(len(parts) - 1)

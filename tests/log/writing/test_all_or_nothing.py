@@ -1,4 +1,4 @@
-"""Test appends to several partitions: after an error or a kill, all are done or none is."""
+"""Test appends to several partitions. After an error or a kill, either all or none are complete."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ KEYS = [("a", 0), ("b", 0), ("b", 1)]
 
 
 def append_to_all(path: Path, app: str | None = None, version: int | None = None, times: int = 3) -> bool:
-    """Append batches to all partitions. Return False if `version` was appended before."""
+    """Append batches to all partitions. Return False if `version` was already appended."""
     with LogDirectory(path) as directory, all_or_nothing(directory, KEYS, app, version) as writers:
         if writers is None:
             return False
@@ -32,7 +32,7 @@ def end_offsets(path: Path) -> dict[str, int]:
     return {p.topic + str(p.partition): p.next_offset for p in kafkafmt.open(path)}
 
 
-def test_all_partitions_are_appended_and_no_journal_stays(tmp_path: Path) -> None:
+def test_all_partitions_are_appended_and_the_journal_is_removed(tmp_path: Path) -> None:
     assert append_to_all(tmp_path)
     assert append_to_all(tmp_path)
     assert end_offsets(tmp_path) == {"a0": 24, "b0": 24, "b1": 24}
@@ -117,7 +117,7 @@ def test_append_killed_at_any_write_is_done_fully_or_not_at_all(tmp_path: Path) 
         assert done.returncode == 9
     else:
         raise AssertionError("the append was killed at each of 200 writes")
-    # An append that was undone can be repeated, and one that was done cannot.
+    # An append that was undone can be repeated. A complete append cannot.
     assert set(outcomes) == {
         (4, 4, True),
         (12, 12, False),
@@ -130,7 +130,7 @@ def test_batches_of_a_later_leader_are_kept(tmp_path: Path) -> None:
     batches = simple_batch([b"x"] * 4, base_offset=12, leader_epoch=0) + simple_batch(
         [b"y"], base_offset=16, leader_epoch=7
     )
-    with open(tmp_path / "a-0" / f"{0:020}.log", "ab") as log:  # like a broker that was started in between
+    with open(tmp_path / "a-0" / f"{0:020}.log", "ab") as log:  # a broker started and stopped in between
         log.write(batches)
     with open(tmp_path / "b-0" / f"{0:020}.log", "ab") as log:
         log.write(simple_batch([b"x"] * 4, base_offset=12))

@@ -1,4 +1,4 @@
-"""Test a disk that fails: at every change of a file, while a file is read, and while other processes change it."""
+"""Test disk errors at every change of a file, errors while reading, and concurrent changes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from kafkafmt.log import Damage, LogDirectory, LogWriter, PartitionLog, Unavaila
 SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 100}
 
 MARKER = bytes(6)
-"""The value of a transaction marker's record."""
+"""Value of the record in a transaction marker."""
 
 
 class Model:
-    """Keep the values that the log may contain, before and after the current step."""
+    """Stores the values that the log may contain before and after the current step."""
 
     def __init__(self) -> None:
         self.values: dict[int, set[bytes]] = {}
@@ -40,7 +40,7 @@ class Model:
         self.values = {o: v for o, v in self.values.items() if o < end}
 
     def check(self, writer: LogWriter) -> None:
-        """Check the offsets of a writer that was opened after the fault, and the records that a reader gets."""
+        """Check the offsets of a writer that was opened after the error, and the records of a reader."""
         assert min(self.starts) <= writer.log_start_offset <= max(self.starts)
         assert min(self.ends) <= writer.next_offset <= max(self.ends)
         log = PartitionLog(discover([writer.path]).partitions[0])
@@ -50,7 +50,7 @@ class Model:
 
 
 def steps(model: Model) -> list[Callable[[LogWriter], None]]:
-    """Return steps that use every operation that changes files."""
+    """Return steps that use each operation that changes files."""
     version = [0]
 
     def append(n: int, **options: Any) -> Callable[[LogWriter], None]:
@@ -111,7 +111,7 @@ def steps(model: Model) -> list[Callable[[LogWriter], None]]:
 
 
 def run_steps(folder: Path, model: Model, on_error: Callable[[LogWriter, OSError], None] | None = None) -> None:
-    """Run all steps. The directory is closed and opened again in the middle."""
+    """Run all steps. In the middle, the directory is closed and opened again."""
     plan = steps(model)
     for part in (plan[:7], plan[7:]):
         with LogDirectory(folder, **SETTINGS) as directory:
@@ -145,7 +145,7 @@ EVERY = [pytest.param(1, marks=pytest.mark.full, id="every"), pytest.param(25, i
 def test_log_recovers_from_a_crash_at_every_change_of_a_file(
     how: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next opening finds the log as it was before or after the interrupted step, without findings."""
+    """When the directory is opened again, the log is as before or after the interrupted step, without findings."""
     disk = Disk(monkeypatch)
     total = number_of_changes(disk, tmp_path / "whole")
     assert total > 200
@@ -171,9 +171,9 @@ def test_log_recovers_from_a_crash_at_every_change_of_a_file(
 def test_log_recovers_from_an_error_at_every_change_of_a_file(
     error: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step fails with the error of the disk.
+    """A step fails with a disk error.
 
-    Afterwards the log ends where the writer says, also after it is opened again.
+    Afterwards, the log ends at the writer's end offset, also after it is opened again.
     """
     disk = Disk(monkeypatch)
     total = number_of_changes(disk, tmp_path / "whole")
@@ -200,7 +200,10 @@ def test_log_recovers_from_an_error_at_every_change_of_a_file(
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
 def test_partial_write_on_a_full_disk_is_undone(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer continues when the disk has space again. The files then equal those of a writer that met no error."""
+    """The writer continues when the disk has space again.
+
+    The files then equal those of a writer without errors.
+    """
     write, full = os.pwrite, [False]
 
     def pwrite(handle: int, data: Any, position: int) -> int:
@@ -228,7 +231,7 @@ def test_partial_write_on_a_full_disk_is_undone(suffix: str, tmp_path: Path, mon
         assert (tmp_path / "full" / "t-0" / path.name).read_bytes() == path.read_bytes(), path.name
 
 
-def test_short_writes_and_short_reads_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_and_reads_do_not_change_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
     disk.short = True
     model = Model()
@@ -243,7 +246,7 @@ def test_short_writes_and_short_reads_change_nothing(tmp_path: Path, monkeypatch
 
 
 def test_read_error_is_raised_with_the_name_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An I/O error is raised as the operating system's error, with the name of the file. It is not damage."""
+    """An I/O error is raised as an OSError with the file name. It is not reported as damage."""
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(batch([record(0)]) * 3)
     disk = Disk(monkeypatch)
@@ -264,7 +267,10 @@ def test_read_error_is_raised_with_the_name_of_the_file(tmp_path: Path, monkeypa
 def test_file_that_shrinks_while_it_is_read_is_damage(
     moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records that were read before are delivered, and the rest is damage. Salvage reports the change and fails."""
+    """Records that were already read are delivered, and the rest is damage.
+
+    Salvage reports the change and fails.
+    """
     whole = b"".join(batch([record(0, value=b"x" * 5000)], base_offset=i) for i in range(2000))
     (tmp_path / "t-0").mkdir()
     path = tmp_path / "t-0" / f"{0:020}.log"
@@ -296,7 +302,7 @@ def test_file_that_shrinks_while_it_is_read_is_damage(
 
 
 @pytest.mark.parametrize("name", ["*.index", "*.timeindex", "*.txnindex", "*.snapshot", "leader*", "partition*"])
-def test_files_removed_between_listing_and_reading_are_no_damage(name: str, tmp_path: Path) -> None:
+def test_files_removed_between_listing_and_reading_are_not_damage(name: str, tmp_path: Path) -> None:
     source = case("kafka-4.3.1/transactions").partition_dir("tx", 0)
     copy = shutil.copytree(source, tmp_path / source.name)
     log = PartitionLog(discover([copy]).partitions[0])

@@ -1,4 +1,4 @@
-"""Test log directories, writers and readers in forked processes, and that they refuse to be pickled."""
+"""Test log directories, writers and readers in forked processes. They cannot be pickled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDS = [(None, b"value", 5)] * 3
 
 
 def in_child(action: Callable[[], Any]) -> Any:
-    """Call `action` in a forked process. Return its result, or the name and text of its error."""
+    """Call `action` in a forked process. Return its result, or the type and message of its error."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -77,7 +77,7 @@ def test_use_in_a_forked_process_is_refused_and_changes_nothing(use: str, tmp_pa
     assert kafkafmt.LogDirectory(tmp_path).clean
 
 
-def test_closing_in_a_forked_process_touches_nothing_of_the_parent(tmp_path: Path) -> None:
+def test_closing_in_a_forked_process_does_not_affect_the_parent(tmp_path: Path) -> None:
     directory = kafkafmt.LogDirectory(tmp_path)
     writer = directory.writer("t")
     writer.append(RECORDS)
@@ -101,7 +101,10 @@ def test_closing_in_a_forked_process_touches_nothing_of_the_parent(tmp_path: Pat
 
 
 def test_child_can_open_the_directory_once_the_parent_has_closed_it(tmp_path: Path) -> None:
-    """The child inherits the descriptor of the lock file. When it is closed late, the child's own lock must stay."""
+    """The child inherits the file descriptor of the lock file.
+
+    Closing it later must not release the child's own lock.
+    """
     directory = kafkafmt.LogDirectory(tmp_path)
     ready, go = multiprocessing.get_context("fork").Event(), multiprocessing.get_context("fork").Event()
 
@@ -165,7 +168,7 @@ def test_directory_and_writer_refuse_to_be_pickled_or_copied(tmp_path: Path) -> 
 
 
 def test_iterator_shared_by_a_fork_continues_in_both_processes(tmp_path: Path) -> None:
-    """Files are read by position, so the processes share no file position."""
+    """Files are read by absolute position, so the processes do not share a file position."""
     with kafkafmt.LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
         for _ in range(500):

@@ -1,4 +1,4 @@
-"""Test that indexes, snapshots and aborted transactions built from batches equal the brokers' byte for byte."""
+"""Test that indexes, snapshots and aborted transactions that kafkafmt builds have the broker's bytes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from kafkafmt.log.format.producers import Aborted, marker_reader
 from kafkafmt.log.format.snapshots import read_snapshot
 from kafkafmt.log.writing.index_builder import State, read_through
 
-# index.interval.bytes of topics whose segments were written between one start and stop of the
-# broker
+# index.interval.bytes of topics whose segments were written without a restart of the broker
 INTERVALS = {
     "tx": 300, "idempotent": 200, "deleted": 256, "moving": 100,
     "segments-size": 512, "segments-entries": 1, "segments-index-full": 1, "segments-time": 100,
@@ -27,9 +26,9 @@ SOURCES = [case(f"kafka-4.3.1/{name}") for name in NAMES]
 
 
 def same_entries(made: bytes, path: Path, last: bool) -> bool:
-    """Return whether the file equals `made`, except for zeros at its end.
+    """Return whether a file equals `made`, except for zeros at its end.
 
-    The time index of the active segment may lack its last entry.
+    The time index of the active segment may not contain its last entry yet.
     """
     written = path.read_bytes()
     rest = written[len(made) :]

@@ -1,4 +1,4 @@
-"""Test the warning about partitions that a KRaft broker would rename to `…-stray`, in salvage and the writer."""
+"""Test the warning about partitions that a KRaft broker would rename to `…-stray`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ META = "version=1\ncluster.id=kafkafmtTestCluster000\nnode.id={}\n"
 
 @pytest.fixture(params=KRAFT, ids=str)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return the log directory of a broker, with its metadata log."""
+    """Return a broker's log directory, with the metadata log."""
     return shutil.copytree(request.param.roots[0], tmp_path / "in")
 
 

@@ -1,4 +1,4 @@
-"""Test the writer: files equal to a broker's, rolling, truncation, retention, transactions and locks."""
+"""Test the log writer: files, rolling, truncation, retention, transactions and locks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kafkafmt.log.writing.settings import LogSettingsOptions
 
 # ---------------------------------------------------------------- files equal to a broker's
 
-BROKERS = [  # case, topic, partition, settings of the topic
+BROKERS = [  # golden case, topic, partition, settings of the topic
     ("transactions", "tx", 0, {"segment_bytes": 4000, "index_interval_bytes": 300}),
     ("transactions", "tx", 1, {"segment_bytes": 4000, "index_interval_bytes": 300}),
     ("transactions", "tx", 2, {"segment_bytes": 4000, "index_interval_bytes": 300}),
@@ -41,7 +41,7 @@ BROKERS = [  # case, topic, partition, settings of the topic
 def test_files_from_the_same_batches_equal_the_brokers(
     name: str, topic: str, partition: int, settings: LogSettingsOptions, tmp_path: Path
 ) -> None:
-    """The rolls, index entries, aborted transactions and producer states are equal byte for byte."""
+    """Segments, index entries, aborted transactions and producer states have the broker's bytes."""
     theirs = case(f"kafka-4.3.1/{name}").partition_dir(topic, partition)
     logs = sorted(theirs.glob("*.log"))
     with LogDirectory(tmp_path) as directory:
@@ -82,7 +82,7 @@ def test_appended_records_are_read_back(tmp_path: Path) -> None:
         assert writer.append(some(7, FIRST + 100), codec="zstd") == (5, 11)
         assert writer.append([]) == (12, 11)
         assert writer.append([(None, None, -1, [("h", None)]), (None, b"x", -1, (), 20)]) == (12, 20)
-        assert offsets(tmp_path / "t-3") == [*range(13), 20]  # read while the log is open for writing
+        assert offsets(tmp_path / "t-3") == [*range(13), 20]  # the log is read while it is open for writing
     log = kafkafmt.open(tmp_path)["t", 3]
     found = list(log.records())
     assert [(r.key, r.value, r.timestamp) for r in found[:5]] == some(5)
@@ -158,9 +158,9 @@ def test_messages_of_old_formats_get_offsets(tmp_path: Path) -> None:
 
 
 def test_transactions_commit_abort_and_hide_their_records(tmp_path: Path) -> None:
-    """Two producers write interleaved transactions.
+    """The transactions of two producers overlap.
 
-    A consumer gets only the committed records, and the files have no findings.
+    A consumer receives only the committed records, and the files have no findings.
     """
     with LogDirectory(tmp_path, segment_bytes=1000, index_interval_bytes=100) as directory:
         writer = directory.writer("t")
@@ -237,7 +237,7 @@ def test_segment_rolls_if_the_index_cannot_hold_the_offset(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("offset", [0, 1, 19, 20, 55, 60, 61, 99])
 def test_truncation_removes_whole_batches_and_their_state(tmp_path: Path, offset: int) -> None:
-    """A batch is removed as a whole, and the producer state and leader epochs are truncated with it."""
+    """Whole batches are removed. Producer states and leader epochs are truncated too."""
     with LogDirectory(tmp_path, segment_bytes=1500, index_interval_bytes=200) as directory:
         writer = directory.writer("t")
         for i in range(20):
@@ -284,7 +284,7 @@ def test_delete_before_moves_the_log_start(tmp_path: Path) -> None:
 
 
 def test_batch_larger_than_the_limit_of_readers_survives_recovery(tmp_path: Path) -> None:
-    """The limit of readers does not apply to the writer, so recovery keeps the batch."""
+    """The size limit of readers does not apply to the writer, so recovery keeps the batch."""
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
         writer.append([(None, bytes(129 << 20), FIRST)])
@@ -298,7 +298,7 @@ def test_batch_larger_than_the_limit_of_readers_survives_recovery(tmp_path: Path
 
 
 def test_log_start_in_tiered_storage_is_kept(tmp_path: Path) -> None:
-    """If the log start increased, a broker would delete the tiered segments before it."""
+    """If the log start offset increased, a broker would delete the tiered segments before it."""
     checkpoint = tmp_path / "log-start-offset-checkpoint"
     with LogDirectory(tmp_path, segment_bytes=800) as directory:
         writer = directory.writer("t")
@@ -489,9 +489,9 @@ def test_expired_producers_are_removed_from_the_snapshot(tmp_path: Path) -> None
 
 
 def test_concurrent_readers_see_complete_batches_in_order(tmp_path: Path) -> None:
-    """Each time, a reader that opens the log finds the whole log up to some batch, and never a shorter one.
+    """A reader that opens the log always finds a whole number of batches, never fewer than before.
 
-    No index or checkpoint is wrong for the batches that it finds.
+    Indexes and checkpoints are correct for these batches.
     """
     done = threading.Event()
     seen: list[int] = []

@@ -1,4 +1,4 @@
-"""Test recovery after a crash: the log ends with its last complete batch, and nothing that was flushed is lost."""
+"""Test recovery after a crash. The log ends with the last complete batch, and no flushed data is lost."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SETTINGS: dict[str, Any] = {"segment_bytes": 900, "index_interval_bytes": 150}
 
 
 def crashed(folder: Path, to: Path) -> Path:
-    """Copy the files as they are after a kill: with all writes, without the clean shutdown file."""
+    """Copy the files as a killed process leaves them: all writes, but no clean shutdown file."""
     return shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".lock", ".kafka_cleanshutdown"))
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of a killed process: seven batches of five records in three segments."""
+    """Return the directory of a killed process. It contains seven batches of five records in three segments."""
     folder = tmp_path_factory.mktemp("image")
     with LogDirectory(folder / "live", **SETTINGS) as directory:
         writer = directory.writer("t")
@@ -47,7 +47,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_opens(folder: Path, wanted: int) -> None:
-    """Check that the log opens with `wanted` records, has no findings, and can be appended to."""
+    """Check that the log has the records `wanted`, has no findings, and can be appended to."""
     with LogDirectory(folder, **SETTINGS) as directory:
         writer = directory.writer("t")
         assert writer.next_offset == wanted
@@ -60,7 +60,7 @@ def check_opens(folder: Path, wanted: int) -> None:
     "step", [pytest.param(1, marks=pytest.mark.full, id="every"), pytest.param(4, id="every fourth")]
 )
 def test_segment_truncated_at_any_byte_is_recovered(image: Path, tmp_path: Path, step: int) -> None:
-    """The last segment is truncated at each of its bytes."""
+    """The last segment is truncated at each possible position."""
     last = max((image / "t-0").glob("*.log"))
     whole, base = last.read_bytes(), int(last.stem)
     sizes = [len(one) for one in split(whole)]
@@ -100,7 +100,7 @@ def test_recovery_rebuilds_any_garbage_next_to_the_batches(image: Path, tmp_path
     found = sorted(folder.glob(name[3:]) if name.startswith("..") else (folder / "t-0").glob(name))
     for path in (
         found[-1:] if name.endswith("index") and state != "lost" else found
-    ):  # for older indexes, only the name is read
+    ):  # for older indexes, only the file name is read
         if state == "lost":
             path.unlink()
         else:
@@ -111,7 +111,7 @@ def test_recovery_rebuilds_any_garbage_next_to_the_batches(image: Path, tmp_path
 
 
 def test_unfinished_roll_is_recovered(image: Path, tmp_path: Path) -> None:
-    """A crash can leave any of these files of the new segment. The `.log` file is created last."""
+    """A crash can leave any of these files of a new segment. The `.log` file is created last."""
     subsets = (
         ["35.index"],
         ["35.timeindex", "35.index"],
@@ -128,7 +128,7 @@ def test_unfinished_roll_is_recovered(image: Path, tmp_path: Path) -> None:
 
 
 def test_damage_before_valid_batches_is_not_truncated(image: Path, tmp_path: Path) -> None:
-    """A broker would truncate the log at the damage. The writer does this only with `truncate_at_damage`."""
+    """A broker would truncate the log at the damage. The writer does so only with `truncate_at_damage`."""
     for n, log in enumerate(sorted((image / "t-0").glob("*.log"))):
         folder = crashed(image, tmp_path / str(n))
         (folder / "recovery-point-offset-checkpoint").unlink()
@@ -150,7 +150,7 @@ def test_segments_below_the_recovery_point_are_not_read(image: Path, tmp_path: P
     folder = crashed(image, tmp_path / "t")
     points = read_offset_checkpoint((folder / "recovery-point-offset-checkpoint").read_text(), "")
     last = max((folder / "t-0").glob("*.log"))
-    assert points == {("t", 0): int(last.stem)}  # the roll has flushed the segments before the last one
+    assert points == {("t", 0): int(last.stem)}  # rolling has flushed all segments except the last
     first = min((folder / "t-0").glob("*.log"))
     first.write_bytes(mutate(first.read_bytes(), 90, b"\xaa\xbb\xcc"))
     with LogDirectory(folder, **SETTINGS) as directory:
@@ -177,7 +177,7 @@ while True:
 
 
 def test_flushed_records_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
-    """A process that appends, rolls, truncates and deletes is killed several times. No flushed record may be lost."""
+    """A process that appends, rolls, truncates and deletes is killed several times. No flushed record is lost."""
     folder, lines = tmp_path / "log", random.Random(11)
     for life in range(6):
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], stdout=subprocess.PIPE, text=True)
@@ -191,7 +191,7 @@ def test_flushed_records_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
         copy = crashed(folder, tmp_path / f"copy{life}")
         with LogDirectory(copy) as directory:
             writer = directory.writer("t")
-            assert writer.next_offset >= flushed - 10  # a truncation may have been in progress
+            assert writer.next_offset >= flushed - 10  # a truncation may have been interrupted
             start, end = writer.log_start_offset, writer.next_offset
         assert problems(copy) == []
         found = list(PartitionLog(discover([copy]).partitions[0]).records())
@@ -201,7 +201,7 @@ def test_flushed_records_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
 
 
 class Machine(RuleBasedStateMachine):
-    """Run the same operations on a writer and on a list, with restarts and crashes between them."""
+    """Run the same operations on a writer and on a list, with restarts and crashes."""
 
     @initialize()
     def create(self) -> None:
@@ -322,7 +322,7 @@ def run_machine(examples: int) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "nonsense", "0\n1\n-5 0\n", "0\n2\n5 0\n3 5\n", "0\n2\n0 5\n4 0\n"])
 def test_wrong_leader_epochs_are_rebuilt_from_the_batches(text: str | None, tmp_path: Path) -> None:
-    """The leader epochs come from the batches of all segments, also after a clean shutdown."""
+    """The leader epochs are those of the batches in all segments, also after a clean shutdown."""
     with LogDirectory(tmp_path, segment_bytes=150) as directory:
         for epoch in (0, 2, 3):
             writer = directory.writer("t", leader_epoch=epoch)
