@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from bucket_output import export, is_complete, objects
 from golden_cases import CASES
 from object_server import upload
 from obstore.store import from_url
-from test_bucket_output import export, is_complete, objects
 
 import kafkafmt
 from kafkafmt.paths import UrlPath

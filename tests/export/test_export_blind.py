@@ -14,6 +14,7 @@ import pytest
 from blind import VIEWS, segments_of
 from exporting import RunExport, expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
+from local import local
 from pyspark import cloudpickle
 from standalone import can_unshare, standalone_cluster, without
 
@@ -70,12 +71,13 @@ def test_planning_task_reports_what_retention_removed(folder: Path) -> None:
 
 def test_driver_raises_if_a_task_found_damage_in_a_valid_batch(folder: Path) -> None:
     segment = discover([folder.parent]).partitions[0].segments[1]
-    valid = segment.path.read_bytes()
-    segment.path.write_bytes(bytes(len(valid)))
+    path = local(segment.path)
+    valid = path.read_bytes()
+    path.write_bytes(bytes(len(valid)))
     plan = plan_in_task(in_tasks(folder)[1], LIMITS)
     assert not isinstance(plan, str)
     check_damage(plan)  # the driver sees the same bytes
-    segment.path.write_bytes(valid)
+    path.write_bytes(valid)
     with pytest.raises(UnavailableSegmentError, match="another file on the task's host"):
         check_damage(plan)
 

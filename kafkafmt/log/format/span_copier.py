@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from functools import cached_property
 
 import numpy as np
@@ -82,7 +81,7 @@ class SpanCopier:
         start, n = int(spans[:, 0].min()), len(spans)
         size = int(spans[:, 1].max()) - start
         if view.read_into(self._read[:size], start) < size:
-            raise OSError(errno.EIO, "the file was truncated while it was read", os.fspath(view.path))
+            raise OSError(errno.EIO, "the file was truncated while it was read", str(view.path))
         lengths = (spans[:, 1] - spans[:, 0]).astype(np.int32)
         positions = np.ascontiguousarray(spans[:, 0] - start)
         filled, _ = core.gather(self._read, positions, lengths, n, self._offsets, self._written, None)

@@ -96,7 +96,7 @@ class Store(ABC):
         for path in paths:
             self.check_writable(path)
 
-    def list_all(self, path: UrlPath) -> list[UrlPath]:
+    def list_all(self, path: UrlPath) -> Sequence[UrlPath]:
         """Return all files below a directory, in any depth."""
         raise SchemeError(f"{path}: the files below a URL can be listed on object stores only")
 
@@ -205,7 +205,7 @@ class ObjectStore(Store):
 
     def read(self, path: UrlPath, start: int, end: int, version: str) -> Buffer:
         """Return the bytes [start, end) of an object."""
-        options: dict[str, Any] = {"range": (start, end)}
+        options: Any = {"range": (start, end)}
         if version:
             options["if_match"] = version
         try:
@@ -251,7 +251,7 @@ class ObjectStore(Store):
             with contextlib.suppress(FileNotFoundError), _errors_of(path):
                 self._obstore.delete(self._store, path.key)
 
-    def list_all(self, path: UrlPath) -> list[UrlPath]:
+    def list_all(self, path: UrlPath) -> Sequence[UrlPath]:
         """Return all objects below a directory, in any depth."""
         with _errors_of(path):
             pages = list(self._obstore.list(self._store, prefix=f"{path.key}/" if path.key else None))

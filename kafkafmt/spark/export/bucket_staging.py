@@ -21,6 +21,7 @@ import errno
 import os
 import secrets
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...log.format.stores import Store, store_of
@@ -92,7 +93,7 @@ class BucketStaging(Staging):
             raise
         self._store.delete([claim])
 
-    def _existing(self) -> list[UrlPath]:
+    def _existing(self) -> Sequence[UrlPath]:
         return self._store.list_all(self._place)
 
     def _steps(self) -> list[list[Path]]:
