@@ -145,7 +145,7 @@ print("still running")
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_import_in_another_program_leaves_its_handler_alone() -> None:
+def test_import_in_another_program_keeps_its_handler() -> None:
     program = "import signal, kafkafmt; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
