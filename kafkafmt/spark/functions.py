@@ -420,9 +420,10 @@ class _Blobs:
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
     """Return the position at which decoding resumes after a corrupted batch.
 
-    This is the end of the batch according to its length field, if another batch header or the end
-    of the data is at this position. Otherwise, the rest of the data is scanned, and decoding
-    resumes at the next batch. If there is no further batch, the result is the size of the data.
+    The length field of the corrupted batch indicates where that batch ends. If another batch header
+    or the end of the data is at this position, decoding resumes there. Otherwise, the rest of the
+    data is scanned, and decoding resumes at the next batch. If there is no further batch, the size
+    of the data is returned.
     """
     after = error.resume
     if after is not None and after > position:

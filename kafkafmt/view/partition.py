@@ -78,9 +78,9 @@ class Partition:
     def log_start_offset(self) -> int:
         """First offset of the partition that a broker makes available to consumers.
 
-        It is the higher of two offsets: the one in the checkpoint ``log-start-offset-checkpoint``,
-        and the base offset of the first segment. Kafka's counterpart is
-        ``UnifiedLog.logStartOffset``.
+        The log start offset is the higher of two offsets: the one in the checkpoint
+        ``log-start-offset-checkpoint``, and the base offset of the first segment. Kafka's
+        counterpart is ``UnifiedLog.logStartOffset``.
         """
         return self.log.log_start_offset
 
@@ -90,8 +90,8 @@ class Partition:
 
         If no transaction is open, the last stable offset is `next_offset`.
 
-        The first access to this property reads the whole log. Kafka's counterpart is
-        ``UnifiedLog.lastStableOffset``.
+        To determine the last stable offset, the first access reads the whole log. Kafka's
+        counterpart is ``UnifiedLog.lastStableOffset``.
         """
         return self.log.transactions.last_stable_offset
 
@@ -99,7 +99,7 @@ class Partition:
     def next_offset(self) -> int:
         """Offset after the last valid batch. Kafka calls it the log end offset.
 
-        The first access to this property reads the batches of the last segment.
+        To determine the log end offset, the first access reads the batches of the last segment.
         """
         return self.log.next_offset
 
@@ -517,7 +517,7 @@ class Partition:
     def _on_damage(self, skip: bool) -> OnDamage | None:
         """Empty the list `damaged`, and return the function that a read calls with each damage.
 
-        Return None if damage is an error instead.
+        If damage is an error, return None.
         """
         self.damaged = []
         return self.damaged.append if skip else None

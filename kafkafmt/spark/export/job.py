@@ -403,6 +403,6 @@ def _size(directory: PartitionDir) -> int:
 def _share(total: int, cores: int, least: int, most: int) -> int:
     """Return a size in bytes that lets each core process several tasks or files of this size.
 
-    The result is not less than `least` and not more than `most`.
+    The size is at least `least` and at most `most`.
     """
     return min(max(total // (cores * SPLITS_PER_CORE), least), most)
