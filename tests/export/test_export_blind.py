@@ -173,7 +173,7 @@ def test_export_requires_one_executor_that_sees_the_log(tmp_path: Path, folder: 
         shutil.which("unshare") is None
         or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode
     ):
-        pytest.skip("needs a separate mount namespace")
+        pytest.skip("mount namespaces are not available")
     out = tmp_path / "out"
     hide_log = f'mount --make-rprivate / && mount -t tmpfs none {folder.parent} && exec "$@"'
     wrapper = ["unshare", "-m", "sh", "-c", hide_log, "sh"]
