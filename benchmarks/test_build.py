@@ -2,7 +2,8 @@
 
 Records are added one by one, many at a time, or from columns.
 
-Both build batches of 16 KiB with CRCs from the records of input a, and discard them.
+kafkafmt and aiokafka build batches of 16 KiB with CRCs from the records of input a, and discard
+them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measure decoding of uncompressed batches into columns, compared with aiokafka's C extension.
 
-Both read the same fields and check CRCs. `columns` are spans in reused arrays. `arrow` are Arrow
-record batches with copied keys and values. Both use the public API.
+kafkafmt and aiokafka read the same fields and check CRCs. `columns` are spans in reused arrays.
+`arrow` are Arrow record batches with copied keys and values.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def log(tmp_path: Path) -> Callable[[str], kafkafmt.Log]:
 @pytest.mark.benchmark(group="Log.scan: a second thread", timer=time.perf_counter)
 def test_two_threads(benchmark: Any, log: Callable[[str], kafkafmt.Log], codec: str, ordered: bool) -> None:
     """Read the partitions with one thread and with two threads, in turn."""
-    paths = [p.log.directory.path for p in log(codec)]
+    paths = [str(p.log.directory.path) for p in log(codec)]
 
     def read(threads: int) -> int:  # the log is opened each time, because it caches its plans
         return sum(b.num_rows for b in kafkafmt.open(paths).scan(threads=threads, ordered=ordered))

@@ -33,7 +33,7 @@ ROUNDS = 7
 class ReadyMade(DataSource):
     """A data source that loads one Arrow record batch from a file, and yields it repeatedly.
 
-    Its speed is the limit of the transfer.
+    The speed of this data source is the limit of the transfer to the JVM.
     """
 
     @classmethod

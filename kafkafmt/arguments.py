@@ -72,8 +72,8 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:
     """Return the names in `value` as a list. `value` can be any iterable except a string.
 
-    None means the default columns and is returned unchanged. Raise ValueError if a name is not in
-    `allowed`.
+    If `value` is None, which means the default columns, return None. Raise ValueError if a name is
+    not in `allowed`.
     """
     if value is None:
         return None

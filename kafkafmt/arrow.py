@@ -82,7 +82,7 @@ _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("head
 def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
     """Return the schema of the named columns, in the given order.
 
-    None means the eight default columns.
+    If `names` is None, the schema has the eight default columns.
     """
     given = arguments.names("columns", names, SCHEMA.names + OPTIONAL.names)
     if given is None:

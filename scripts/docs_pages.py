@@ -1,7 +1,7 @@
 """Add pages from other parts of the project to the documentation site (a MkDocs hook).
 
-Some of them are Markdown files outside of docs/, whose links are changed. The reference of the
-command is generated from click's help texts.
+Markdown files outside of docs/ are added with changed links. The reference of the command is
+generated from click's help texts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The command line interface. Each subcommand of `kafkafmt` has a module.
 
-The command needs click and rich, which `pip install kafkafmt[cli]` installs.
+The command needs click and rich, the packages of the extra `cli`.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def _tell_problem(path: Path, row: Row) -> None:
 
 
 def _title(file: DumpedFile) -> str:
-    """Return the line that follows the name of a file in the output."""
+    """Return the line that is printed after the file name, such as the base offset of a log."""
     name = file.path.name
     if name == BOOTSTRAP:
         return "KRaft bootstrap snapshot\n"

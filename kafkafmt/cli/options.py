@@ -220,9 +220,9 @@ range_options: Decorator = options(
         type=Offsets(),
         default=OffsetRange(),
         show_default=False,
-        help="Range of offsets to read. TO is exclusive, and both FROM and TO may be omitted. Each is an offset, -N (N "
-        "before the log end), or a time: @MS (milliseconds since 1970-01-01 UTC) or @ISO-TIME. A time without a "
-        "time zone is in UTC. It stands for the first offset whose record has this timestamp or a later one.",
+        help="Range of offsets to read. TO is exclusive, and both FROM and TO may be omitted. FROM and TO can be offsets, "
+        "-N (N before the log end), or times, as @MS (milliseconds since 1970-01-01 UTC) or @ISO-TIME (in UTC by default). "
+        "A time selects the first offset whose record has this timestamp or a later one.",
     ),
     click.option(
         "-g",

@@ -1,6 +1,6 @@
 """Keep one of Java's warnings out of stderr while Java starts.
 
-This is the warning "Using incubator modules", which no Java setting suppresses.
+No Java setting suppresses the warning "Using incubator modules".
 
 Java inherits stderr from this process. Therefore, stderr is replaced with a pipe while Java starts.
 A thread copies each line from the pipe to the real stderr, except the warning. No other output of

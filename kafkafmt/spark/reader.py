@@ -39,9 +39,8 @@ def read(
 ) -> DataFrame:
     """Read Kafka logs into a Spark DataFrame.
 
-    Spark does not pass the columns and filters of a query to a Python data source. The tasks know
-    only the columns and bounds that are passed to this function, and do not read or decode other
-    data.
+    Spark does not pass the columns and filters of a query to a Python data source. Therefore, tasks
+    read and decode only the columns and offsets that are passed to this function.
 
     Parameters
     ----------

@@ -68,7 +68,8 @@ class Log:
     def not_live(self) -> list[Partition]:
         """The partitions in ``-delete``, ``-stray`` and ``-future`` directories.
 
-        If such a directory was opened by its path, its partition is in `partitions` instead.
+        If one of these directories was opened by its own path, `partitions` contains its partition
+        instead.
         """
         return [p for p in self._partitions if not p.log.directory.readable]
 

@@ -394,7 +394,7 @@ class Partition(PartitionOffsets):
     def _on_damage(self, skip: bool) -> OnDamage | None:
         """Empty the list `damaged`, and return the function that a read calls with each damage.
 
-        Return None if damage is an error instead.
+        If damage is an error, return None.
         """
         self.damaged = []
         return self.damaged.append if skip else None

@@ -147,7 +147,7 @@ class Broker:
     def kill(self) -> None:
         """Kill the broker with SIGKILL.
 
-        Its indexes keep the zeros at their end, and it writes no clean shutdown file.
+        The index files then keep the zeros at their end, and there is no clean shutdown file.
         """
         if self._process is not None:
             self._process.kill()

@@ -191,8 +191,8 @@ def test_validation_equals_that_of_the_broker(package: ModuleType) -> None:
 def unusual_requests() -> Iterator[Request]:
     """Yield batches that a correct client never sends.
 
-    Their offset deltas do not increase, their timestamps have extreme values, or the target format
-    cannot represent them.
+    In these batches, offset deltas do not increase, timestamps have extreme values, or the target
+    format cannot represent a field.
     """
     now, far = 1_700_000_000_000, 2**63 - 1
     settings: ValidatorOptions = {

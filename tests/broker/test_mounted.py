@@ -219,7 +219,7 @@ def test_broker_serves_the_committed_records_that_we_read(mounted: Mounted) -> N
 
 
 def test_broker_reads_past_transactions_aborted_by_salvage(mounted: Mounted) -> None:
-    """There are three transactions. One was open when the broker was killed.
+    """The damaged log contains three transactions. One was open when the broker was killed.
 
     The second lost its commit marker. The third was committed, and remains committed.
     """

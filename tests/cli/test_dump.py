@@ -133,7 +133,7 @@ def test_dump_reports_damage_skips_it_and_exits_with_1(damaged_partition: Path) 
     assert kafkafmt("dump", "--files", damaged_partition / f"{0:020}.log").returncode == 1
 
 
-def test_dump_of_valid_batches_with_contradicting_offsets(tmp_path: Path) -> None:
+def test_dump_prints_valid_batches_with_contradicting_offsets(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     batches = [batch([record(0, value=b"value %d" % i)], base_offset=i) for i in range(5)]
     path.write_bytes(b"".join([*batches[:3], batch([record(0, value=b"?")], base_offset=1), *batches[3:]]))

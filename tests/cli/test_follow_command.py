@@ -46,7 +46,7 @@ class Following:
         line = b""
         while not line.endswith(b"\n"):
             ready, _, _ = select.select([stream], [], [], max(deadline - time.monotonic(), 0))
-            assert ready, f"nothing came within {PATIENCE} s"
+            assert ready, f"no output arrived within {PATIENCE} s"
             more = os.read(stream.fileno(), 1)
             assert more, "the command ended"
             line += more

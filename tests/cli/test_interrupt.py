@@ -70,7 +70,7 @@ def test_interrupt_while_modules_load_is_quiet(busy_directory: Path, module: str
             if re.search(rb"\| +" + re.escape(module.encode()) + rb"$", line.rstrip()):
                 break
         else:
-            pytest.fail(f"{module} is not imported")
+            pytest.fail(f"the process did not import {module}")
         deadline.cancel()
         rest = end(process)
         assert [line for line in rest.splitlines() if not line.startswith(b"import time:")] == []
@@ -92,7 +92,7 @@ def wait_until_read(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.25)
         if before == state.read_text().split()[13:15] != ["0", "0"]:
             return
-    pytest.fail("the process does not come to rest")
+    pytest.fail("the process did not become idle")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
@@ -145,7 +145,7 @@ print("still running")
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_import_in_another_program_leaves_its_handler_alone() -> None:
+def test_import_in_another_program_keeps_its_handler() -> None:
     program = "import signal, kafkafmt; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

@@ -64,7 +64,7 @@ def test_seek_reports_a_missing_topic_or_partition(log_directory: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["ls", "cat", "verify"])
-def test_folder_above_log_directories_names_them(command: str) -> None:
+def test_error_for_a_folder_above_log_directories_lists_them(command: str) -> None:
     above = case("jbod").roots[0].parent
     done = kafkafmt(command, above)
     assert (done.returncode, done.stdout) == (3, "")
@@ -76,7 +76,7 @@ def test_folder_above_log_directories_names_them(command: str) -> None:
     assert str(case("codecs").roots[0]) in kafkafmt(command, case("codecs").folder.parent).stderr
 
 
-def test_folder_without_logs_nearby_names_none(tmp_path: Path) -> None:
+def test_error_for_a_folder_without_logs_lists_none(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     assert (
         kafkafmt("ls", tmp_path).stderr

@@ -97,7 +97,9 @@ class HeldSalvage:
 
 @pytest.mark.parametrize("moment", LATE)
 @pytest.mark.parametrize("exists", [False, True])
-def test_interrupt_leaves_nothing_and_prints_one_line(moment: str, exists: bool, source: Path, tmp_path: Path) -> None:
+def test_interrupt_leaves_no_output_and_prints_one_line(
+    moment: str, exists: bool, source: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     if exists:
         out.mkdir()
@@ -175,7 +177,7 @@ files.write_new = full
 """
 
 
-def test_read_error_in_a_partition_costs_no_other_one(source: Path, tmp_path: Path) -> None:
+def test_read_error_in_a_partition_does_not_affect_others(source: Path, tmp_path: Path) -> None:
     done = run_with(source, tmp_path / "out", FAILING_PARTITION, "--format", "json")
     assert done.returncode == 3
     assert [(u["topic"], u["partition"]) for u in json.loads(done.stdout)["unreadable"]] == [("t", 3)]
@@ -185,7 +187,7 @@ def test_read_error_in_a_partition_costs_no_other_one(source: Path, tmp_path: Pa
     assert (tmp_path / "out" / "meta.properties").exists()
 
 
-def test_segment_that_links_to_itself_costs_no_other_one(source: Path, tmp_path: Path) -> None:
+def test_segment_that_links_to_itself_does_not_affect_others(source: Path, tmp_path: Path) -> None:
     broken = source / "t-3" / f"{0:020}.log"
     broken.unlink()
     broken.symlink_to(broken)
@@ -194,7 +196,7 @@ def test_segment_that_links_to_itself_costs_no_other_one(source: Path, tmp_path:
     assert str(broken) in [u["path"] for u in json.loads(done.stdout)["unreadable"]]
 
 
-def test_full_disk_ends_the_command_and_leaves_nothing(source: Path, tmp_path: Path) -> None:
+def test_full_disk_ends_the_command_and_leaves_no_output(source: Path, tmp_path: Path) -> None:
     done = run_with(source, tmp_path / "out", FULL_DISK)
     assert done.returncode == 3
     assert done.stderr == "kafkafmt: No space left on device\n"

@@ -13,7 +13,7 @@ from golden_cases import CASES, Case
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn and c.name != "tiered"], ids=str)
-def test_answers_equal_the_brokers(case: Case) -> None:
+def test_seek_results_equal_the_brokers(case: Case) -> None:
     for (topic, partition), offsets in case.offsets().items():
         asked = [q for q in offsets.get("offsetsForTimes") or [] if q.get("offset") is not None]
         if not asked or not any((r / f"{topic}-{partition}").exists() for r in case.roots):
@@ -25,7 +25,7 @@ def test_answers_equal_the_brokers(case: Case) -> None:
         assert list(answers[0]) == ["topic", "partition", "offset", "timestamp", "segment", "position", "bytes_read"]
 
 
-def test_offsets_and_timestamps_are_answered_in_order(tmp_path: Path) -> None:
+def test_seek_results_have_the_order_of_the_options(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()
     parts = [batch([record(i, i) for i in range(10)], base_offset=o, base_timestamp=o * 100) for o in (0, 10)]
@@ -100,7 +100,7 @@ def test_special_times_of_kafkas_tools_are_accepted(tmp_path: Path) -> None:
     assert (done.returncode, "-2 is earliest" in done.stderr) == (2, True)
 
 
-def test_seek_in_an_empty_log_answers_its_start_and_end(tmp_path: Path) -> None:
+def test_seek_in_an_empty_log_returns_its_start_and_end(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{8:020}.log").write_bytes(b"")
     ask = [

@@ -32,7 +32,7 @@ NUMBER = itertools.count()
 def write(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes a new partition directory at each call.
 
-    Its arguments are the segments, as (base offset, bytes), and other files.
+    The function's arguments are the segments, as (base offset, bytes), and other files.
     """
 
     def write_one(segments: list[tuple[int, bytes]], others: Sequence[tuple[str, bytes]] = ()) -> Path:

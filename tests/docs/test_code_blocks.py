@@ -107,7 +107,9 @@ def test_every_code_block_prints_the_output_on_the_page(page: Path, runner: Runn
     outputs: dict[int, str] = {}
     previous: Block | None = None
     for block in blocks_of(page):
-        assert block.language in LANGUAGES, f"{block}: a block needs one of these languages: {', '.join(LANGUAGES)}"
+        assert block.language in LANGUAGES, (
+            f"{block}: the language of a code block must be one of: {', '.join(LANGUAGES)}"
+        )
         if block.is_output:
             assert previous, f"{block}: no code block precedes this output"
             assert previous.language in ("python", "sh"), (

@@ -31,7 +31,7 @@ def test_task_that_dies_is_repeated(tmp_path: Path, master: str, accident: str, 
     assert_complete(tmp_path)
 
 
-def test_slow_attempt_adds_nothing_after_its_repetition_won(tmp_path: Path) -> None:
+def test_slow_attempt_adds_no_file_after_its_repetition_succeeded(tmp_path: Path) -> None:
     """A second attempt of a slow task succeeds. The first attempt still writes when the export ends.
 
     Spark runs a second attempt only on another host. Therefore, the workers have the hosts

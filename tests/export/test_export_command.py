@@ -111,7 +111,7 @@ def test_missing_package_is_reported_with_the_remedy(tmp_path: Path, package: st
 
 def test_missing_java_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if (Path(sys.prefix) / "jdk").exists():
-        pytest.skip("this environment contains a Java")
+        pytest.skip("Java is installed in this environment")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sh").symlink_to(shutil.which("sh") or "/bin/sh")

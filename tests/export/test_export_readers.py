@@ -23,7 +23,7 @@ COLUMNS = {"key", "value", "topic", "partition", "offset", "timestamp", "timesta
 def exported(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """Export `codecs` in several splits per partition.
 
-    It has all codecs, nulls, unusual headers and extreme timestamps.
+    This golden log has all codecs, nulls, unusual headers and extreme timestamps.
     """
     from kafkafmt.log import discover
     from kafkafmt.spark.export import ExportOptions

@@ -50,5 +50,7 @@ def command(*arguments: Any) -> Done:
     done = Done(code or 0, raw_out.getvalue().decode(), raw_err.getvalue().decode())
     check(done.code in (0, 1, 2, 3), f"exit code {code} of {arguments}: {done.err}")
     check("Traceback" not in done.err, f"{arguments}: {done.err}")
-    check(done.code in (0, 1) or bool(done.err), f"{arguments} exits with {done.code} and prints nothing")
+    check(
+        done.code in (0, 1) or bool(done.err), f"{arguments} failed with exit code {done.code} but printed no message"
+    )
     return done

@@ -39,9 +39,9 @@ def decompress(case: Case) -> Any:
     same(bytes(arena.view[:6]), b"before", "earlier bytes of the arena")
     if isinstance(size, Failed):
         return size
-    check(0 <= size <= limit, f"{size} bytes were decompressed, the limit is {limit}")
-    same(arena.filled, 6 + size, "what is filled")
+    check(0 <= size <= limit, f"{size} bytes were decompressed, but the limit is {limit}")
+    same(arena.filled, 6 + size, "number of bytes in the arena")
     again = Arena(1 << 16)
-    same(Decompressor(limit).decompress(codec, case.data, again), size, "bytes of a second decompressor")
-    same(bytes(again.view[:size]), bytes(arena.view[6 : 6 + size]), "what came out")
+    same(Decompressor(limit).decompress(codec, case.data, again), size, "number of bytes from a second decompressor")
+    same(bytes(again.view[:size]), bytes(arena.view[6 : 6 + size]), "decompressed bytes")
     return size

@@ -69,7 +69,9 @@ def reading(case: Case) -> Any:
                 report = plain(verify_partition(fresh(partition).log))
             found.append([report_without_path(report), *_agreeing(partition, dict(report), case.params["bounds"])])
             allowed = WORK_PER_BYTE * (size + case.size) + (1 << 20)
-            check(work.total <= allowed, f"{work} for {size} bytes in segments is more than {allowed}")
+            check(
+                work.total <= allowed, f"{work} was counted for {size} bytes of segments, which is more than {allowed}"
+            )
     return found
 
 
@@ -135,7 +137,7 @@ def _failing(partition: Any, every: list[Any], spans: list[Any]) -> None:
     records, failure = drained(fresh(partition).records())
     same(records, every[: len(records)], "records before the first damage")
     if failure is None:
-        same(len(records), len(every), "records of a reading that does not fail")
+        same(len(records), len(every), "number of records if reading does not fail")
     else:
         check(bool(spans), f"reading fails with {failure}, verify reports no damage")
 

@@ -209,7 +209,7 @@ def splitter(case: Case) -> Any:
             at += size
             found += given
             failures += [] if failure is None else [failure]
-            check(made.buffered <= len(case.data), f"{made.buffered} bytes are kept")
+            check(made.buffered <= len(case.data), f"the splitter keeps {made.buffered} bytes, more than it received")
             same(made.position, sum(map(len, found)), "the position of the next frame")
         return [found, failures[:1], made.position]
 

@@ -60,8 +60,8 @@ def scan(case: Case) -> Any:
     check(p["start"] <= found.position <= end, f"stopped at {found.position}, outside {p['start']} to {end}")
     at = p["start"]
     for row in table[: found.count]:
-        same(int(row["position"]), at, "a batch begins where the one before it ends")
-        check(row["size"] > 0 and row["position"] + row["size"] <= end, f"a batch reaches beyond {end}")
+        same(int(row["position"]), at, "start of a batch, and end of the previous batch")
+        check(row["size"] > 0 and row["position"] + row["size"] <= end, f"a batch ends after {end}")
         at += int(row["size"])
     same(found.position, at, "the position after the last batch")
     place = core.find_batch(data, p["start"], p["end"], p["check_crc"])
@@ -120,7 +120,7 @@ def decode_run(case: Case) -> Any:
     taken: list[Any] = []
     while True:
         end = core.decode_plain_batches(data, columns, at, None, p["first"], p["end"], p["check_crc"])
-        check(at <= end <= len(data), f"went from {at} to {end} of {len(data)}")
+        check(at <= end <= len(data), f"decoding moved from {at} to {end} in {len(data)} bytes")
         taken += _without_spans(rows_of(columns), data)
         columns.clear()
         if end == at or not columns.full:
@@ -195,7 +195,7 @@ def offsets_of_records(case: Case) -> Any:
 
     failure = attempt(decode_all)
     same(every[0], rows, "records of the slow path and of the fast path")
-    same(failure is None, every[1] is None, "whether they end with an error")
+    same(failure is None, every[1] is None, "absence of an error on the fast path and on the slow path")
     if any(len(b) > 17 and b[16] < 2 and b[17] & 7 for b in batches.split(case.data)):
         return every
     if every[1] is not None and (getattr(every[1].error, "base_offset", None) or -1) >= 0:

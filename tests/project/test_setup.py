@@ -70,7 +70,7 @@ def test_reason_is_recorded_in_the_build_and_not_in_the_source(build: Callable[.
 
 def test_native_core_has_no_search_path_for_libraries(build: Callable[..., Built], tmp_path: Path) -> None:
     if sys.platform != "linux":
-        pytest.skip("ELF is Linux's")
+        pytest.skip("ELF files exist only on Linux")
     build(LDFLAGS=f"-Wl,-rpath,{tmp_path}")
     (core,) = (tmp_path / "kafkafmt").glob("_core.*.so")
     elf = Elf(core.read_bytes())

@@ -116,7 +116,7 @@ def test_clean_environment_reads_a_log(python: Callable[..., str]) -> None:
     assert python("-c", COUNT_RECORDS, *CASE.roots) == str(len(CASE.expected()))
 
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="ELF is Linux's")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="ELF files exist only on Linux")
 
 
 @pytest.fixture(scope="module")

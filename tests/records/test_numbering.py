@@ -1,6 +1,6 @@
 """Check the fast path that validates batches and assigns offsets in place.
 
-Both cores return the result of the slow path, or leave the batches unchanged.
+The fast path of both cores returns the result of the slow path, or leaves the batches unchanged.
 """
 
 from __future__ import annotations

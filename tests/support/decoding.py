@@ -130,7 +130,7 @@ def decode_steps(
         yield Step(rows_of(columns), error, (batch, record, *((position, delta) if record else ())))
         if error is not None or batch >= len(table):
             return
-        assert columns.rows, "no progress"
+        assert columns.rows, "decode_records decoded no row"
         columns.clear()
 
 

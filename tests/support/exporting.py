@@ -57,7 +57,7 @@ def rows_of(table: pa.Table) -> Rows:
     found: Rows = {}
     for topic, partition, offset, stamp, kind, key, value, headers in zip(*columns, strict=True):
         at = (str(topic), int(partition), int(offset))
-        assert at not in found, f"{at} comes twice"
+        assert at not in found, f"the record {at} occurs twice"
         pairs = [[h["key"], text(h["value"])] for h in headers] if headers is not None else []
         found[at] = [stamp, kind, text(key), text(value), pairs]
     return found

@@ -34,7 +34,7 @@ def rows(lines: Iterable[str]) -> Rows:
             row = json.loads(line)
             at = (row["topic"], row["partition"], row["offset"])
             if at in found:
-                raise ValueError(f"{at} comes twice")
+                raise ValueError(f"the record {at} occurs twice")
             found[at] = [row[name] for name in FIELDS]
     return found
 

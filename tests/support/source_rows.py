@@ -52,7 +52,7 @@ def rows(records: pa.Table) -> Rows:
     found: Rows = {}
     for r in records.to_pylist():
         at = r["topic"], r["partition"], r["offset"]
-        assert at not in found, f"{at} comes twice"
+        assert at not in found, f"the record {at} occurs twice"
         headers = [[h["key"], b64(h["value"])] for h in r["headers"] or []]
         found[at] = [r["timestampMillis"], r["timestampType"], b64(r["key"]), b64(r["value"]), headers]
     return found

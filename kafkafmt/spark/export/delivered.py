@@ -60,8 +60,8 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 def check_damage(plan: SegmentPlan) -> None:
     """Raise an OSError if a task found damaged bytes where the driver finds a valid batch.
 
-    In this case, the path refers to different files on the driver and on the task's host. Only the
-    first damaged span is checked.
+    The task's host then sees other files at the same path than the driver. Only the first damaged
+    span is checked.
     """
     damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # those batches are valid
     if not damaged:

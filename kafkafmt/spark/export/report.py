@@ -1,6 +1,6 @@
 """Define the report of an export, with totals and one result per partition.
 
-This module imports neither pyspark nor pyarrow.
+The report can be used without pyspark and pyarrow.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ With `overwrite`, the staging directory and the old output exchange their names 
 RENAME_EXCHANGE). If the file system does not support this, the old output is renamed to
 `.OUT.kafkafmt-old-<8 hex digits>` before the staging directory is renamed.
 
-Therefore, even if the process is killed, the output path contains either the old output or the
-complete new output. There is one exception: if the process is killed between the two renames, there
+Therefore, even if the export is killed, the output path contains either the old output or the
+complete new output. There is one exception: if the export is killed between the two renames, there
 is no output. The next export then restores the renamed old output. It also removes staging
 directories that no process has locked.
 

@@ -1,6 +1,6 @@
 """The data source `kafkafmt`, which reads log directories as a DataFrame.
 
-Its options and columns are those of Spark's Kafka source.
+The data source has the options and the columns of Spark's Kafka source.
 
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")

@@ -1,6 +1,6 @@
 """Parse the options of the data source.
 
-The options of Spark's Kafka source have the same names and rules here. There are also some
+All options of Spark's Kafka source exist, with the same names and rules. There are also some
 additional options.
 
 All options are checked before any file is opened. Each error message is one line and names the
@@ -70,7 +70,7 @@ class Bound:
     """
 
     def value_of(self, key: Key) -> int:
-        """Return the offset or time at which this bound is in one partition."""
+        """Return the value of the bound for one partition: an offset or a time."""
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def of(self, key: Key) -> OffsetBound | None:

@@ -29,7 +29,7 @@ from .splits import SPLIT_BYTES, Split, cut_splits, may_hold
 class DataLossError(RuntimeError):
     """Raised if a query needs offsets that do not exist or no longer exist.
 
-    This error is not raised if the option failOnDataLoss is false. The query then continues.
+    If the option failOnDataLoss is false, the query continues without this error.
     """
 
 

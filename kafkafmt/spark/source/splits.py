@@ -214,8 +214,7 @@ def cut_splits(
 ) -> list[Split]:
     """Divide segments into splits of about `split_bytes` bytes, in offset order.
 
-    This function reads only a few KB of the offset indexes. It does not divide a segment without a
-    usable index.
+    Only a few KB of the offset indexes are read. A segment without a usable index is not divided.
 
     Parameters
     ----------

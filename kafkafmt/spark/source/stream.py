@@ -119,7 +119,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """Return the tasks of the micro-batch between two offsets per partition."""
+        """Return the tasks of a micro-batch. `start` and `end` contain its offsets by partition."""
         begin, stops = _flat(start), _flat(end)
         logs = self._logs(begin, self._gone)
         plan, splits = Plan([], []), list[Split]()
@@ -213,9 +213,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _end(self, log: PartitionLog, known: int) -> int:
         """Return the offset at which the readable part of a log ends.
 
-        With "read_committed", this is the last stable offset. Otherwise, it is the offset after the
-        last valid batch. `known` is the end offset that was found earlier. If the log still
-        contains this offset, only the batches after it are read.
+        With "read_committed", this offset is the last stable offset. Otherwise, it is the offset
+        after the last valid batch. `known` is the end offset of an earlier call. If the log still
+        contains `known`, only later batches are read.
         """
         end = 0
         if known > log.log_start_offset:

@@ -182,7 +182,7 @@ def test_batch_whose_records_cannot_be_read_is_omitted(tmp_path: Path) -> None:
 def test_segment_whose_offsets_exceed_an_index_is_split(tmp_path: Path) -> None:
     """During recovery, a broker splits such a segment.
 
-    This looks like a base offset that corruption has increased.
+    The batch looks as if corruption had increased its base offset.
     """
     source = tmp_path / "t-0"
     source.mkdir()

@@ -60,7 +60,6 @@ def check_opens(folder: Path, wanted: int) -> None:
     "step", [pytest.param(1, marks=pytest.mark.full, id="every"), pytest.param(4, id="every fourth")]
 )
 def test_segment_truncated_at_any_byte_is_recovered(image: Path, tmp_path: Path, step: int) -> None:
-    """The last segment is truncated at each possible position."""
     last = max((image / "t-0").glob("*.log"))
     whole, base = last.read_bytes(), int(last.stem)
     sizes = [len(one) for one in split(whole)]
@@ -146,7 +145,6 @@ def test_damage_before_valid_batches_is_not_truncated(image: Path, tmp_path: Pat
 
 
 def test_segments_below_the_recovery_point_are_not_read(image: Path, tmp_path: Path) -> None:
-    """Segments below the recovery point are not read."""
     folder = crashed(image, tmp_path / "t")
     points = read_offset_checkpoint((folder / "recovery-point-offset-checkpoint").read_text(), "")
     last = max((folder / "t-0").glob("*.log"))
