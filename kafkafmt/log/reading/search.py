@@ -178,21 +178,27 @@ class Search(BatchFinder):
         - the end of the file, or zeros up to the end
         - a plausible header with an offset that can follow the valid batch
         - eight bytes that are the next offset
-        - a valid batch
 
-        A valid batch is not enough if the header of the damaged batch has the expected offset, but
-        the batch `find` does not have the next offset after the damaged batch. In this case, one of
-        the first three must follow the last of the consecutive valid batches, or these batches must
-        be longer than LONG_CHAIN.
+        This is not enough if the header of the damaged batch has the expected offset, but the batch
+        `find` does not have the next offset after the damaged batch. In this case, one of them must
+        follow the last of the consecutive valid batches, or these batches must be longer than
+        LONG_CHAIN. None of these batches may have an offset between the damaged batch and `find`.
+
+        If `find` has the next offset after the damaged batch, it is sufficient that a valid batch
+        with any offset follows it, because that offset can be corrupted.
         """
-        if bad.continues(expected) and find.first_offset != bad.next_offset:
+        end, next_offset = find.end, find.next_offset
+        if bad.continues(expected):
+            if find.first_offset == bad.next_offset:
+                return self._continued(end, next_offset, find.magic) or self.valid(end)
             ends, last_offset = self._chain_from(find, LARGEST_WINDOW)
             end, next_offset = int(ends[-1]), last_offset + 1
+            offsets = self._chain["base_offset"][: self._chained]
+            if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
+                return False  # the log continues with one of these batches, so `find` is inside the damaged batch
             if end - find.position > LONG_CHAIN:
                 return True
-        else:
-            end, next_offset = find.end, find.next_offset
-        return self._continued(end, next_offset, find.magic) or (end == find.end and self.valid(end))
+        return self._continued(end, next_offset, find.magic)
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
         """Return whether the log continues or ends at `end`.
@@ -222,10 +228,11 @@ class Search(BatchFinder):
         Return 0 if these batches are not a record value.
 
         The bytes before a record value contain its length, which must equal the size of these
-        batches. In format 2 the length is a varint, which can match by chance. Therefore
-        `_log_continues` must return False for the end of the value. In a real record, at least the
-        header count follows the value, so the log does not continue there. In formats 0 and 1 the
-        length has four bytes, so a match by chance is as unlikely as with a CRC.
+        batches. In format 2 the length is a varint, which can match by chance. Therefore neither
+        the end of the file nor a header that continues the log may follow the value. In a real
+        record, at least the header count follows. It can be zero, and zeros can follow it. In
+        formats 0 and 1 the length has four bytes, so a match by chance is as unlikely as with a
+        CRC.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
@@ -239,7 +246,9 @@ class Search(BatchFinder):
         if (sizes == legacy).any():
             return find.position + legacy
         end = int(ends[-1])
-        if int(sizes[-1]) in lengths and not self._log_continues(end, last_offset + 1):
+        head = self.head(end)
+        continued = end == self.size or (len(head) >= LENGTH_AT and header_continues(head, last_offset + 1))
+        if int(sizes[-1]) in lengths and not continued:
             return end
         return 0
 
