@@ -20,7 +20,9 @@ include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked agai
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
 include "_corelib/crc.pxi"        # crc32c, crc32, crc32c_way
 include "_corelib/batch.pxi"      # scan_batches: headers into a table
-include "_corelib/search.pxi"     # find_batch(es), scan_damaged, scan_extents, resume_after: valid batches in damaged data
+include "_corelib/search.pxi"     # find_batch(es), scan_extents: valid batches in arbitrary bytes
+include "_corelib/resume.pxi"     # resume_after: where reading resumes after a damaged batch
+include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged spans of a buffer
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns
 include "_corelib/records.pxi"    # decode_records, decode_plain_batches, message_offsets (legacy.pxi)

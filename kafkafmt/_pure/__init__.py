@@ -9,12 +9,15 @@ from .build import RecordBuffer
 from .chain import heaviest_chain
 from .check import look_at_payload, number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
+from .damaged import scan_damaged
+from .find import find_batch, find_batches, scan_extents
 from .gather import gather, total_length
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
 from .objects import Record, RecordIterator, make_records, make_values
+from .prefix_crcs import crc32_of_rest, crc32c_of_rest
 from .records import decode_plain_batches, decode_records
-from .search import crc32_of_rest, crc32c_of_rest, find_batch, find_batches, resume_after, scan_damaged, scan_extents
+from .resume import resume_after
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 

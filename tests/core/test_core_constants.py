@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkafmt
-from kafkafmt._pure import search as pure_search
+from kafkafmt._pure import damaged, resume
 from kafkafmt.log.reading import parts, search
 from kafkafmt.log.reading.batch_finder import LARGEST_WINDOW
 
@@ -82,12 +82,12 @@ def test_every_constant_of_the_core_is_checked() -> None:
 
 
 def test_limits_of_resume_after_are_those_of_the_search() -> None:
-    assert pure_search.CHAIN_REACH == search.LONG_CHAIN
-    assert pure_search.LATER_REACH == LARGEST_WINDOW
+    assert resume.CHAIN_REACH == search.LONG_CHAIN
+    assert resume.LATER_REACH == LARGEST_WINDOW
     for name in ("LATER_FINDS", "SPANNING_FINDS", "OWN_CRC_FINDS"):
-        assert getattr(pure_search, name) == getattr(search, name)
+        assert getattr(resume, name) == getattr(search, name)
 
 
 def test_numbers_of_problems_are_those_of_the_damaged_spans() -> None:
     for name in ("LENGTH_PROBLEM", "MAGIC_PROBLEM", "END_PROBLEM"):
-        assert getattr(pure_search, name) == getattr(parts, name)
+        assert getattr(damaged, name) == getattr(parts, name)

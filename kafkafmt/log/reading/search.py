@@ -176,21 +176,27 @@ class Search(BatchFinder):
         - the end of the file, or zeros up to the end
         - a plausible header with an offset that can follow the valid batch
         - eight bytes that are the next offset
-        - a valid batch
 
-        A stricter rule applies if the damaged batch has the expected base offset, but the batch
-        `find` does not have the next offset. In this case, the consecutive valid batches from
-        `find` onwards must be longer than LONG_CHAIN, or one of the first three cases must follow
-        the last of them.
+        This is not enough if the header of the damaged batch has the expected offset, but the batch
+        `find` does not have the next offset after the damaged batch. In this case, one of them must
+        follow the last of the consecutive valid batches, or these batches must be longer than
+        LONG_CHAIN. None of these batches may have an offset between the damaged batch and `find`.
+
+        If `find` has the next offset after the damaged batch, it is sufficient that a valid batch
+        with any offset follows it, because that offset can be corrupted.
         """
-        if bad.continues(expected) and find.first_offset != bad.next_offset:
+        end, next_offset = find.end, find.next_offset
+        if bad.continues(expected):
+            if find.first_offset == bad.next_offset:
+                return self._continued(end, next_offset, find.magic) or self.valid(end)
             ends, last_offset = self._chain_from(find, LARGEST_WINDOW)
             end, next_offset = int(ends[-1]), last_offset + 1
+            offsets = self._chain["base_offset"][: self._chained]
+            if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
+                return False  # the log continues with one of these batches, so `find` is inside the damaged batch
             if end - find.position > LONG_CHAIN:
                 return True
-        else:
-            end, next_offset = find.end, find.next_offset
-        return self._continued(end, next_offset, find.magic) or (end == find.end and self.valid(end))
+        return self._continued(end, next_offset, find.magic)
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
         """Return whether the log continues or ends at `end`, or the eight bytes at `end` are the next offset."""
@@ -217,11 +223,12 @@ class Search(BatchFinder):
         A record value can consist of valid batches. Its length precedes it, and must equal the
         total size of the batches.
 
-        - In formats 0 and 1, the length has four bytes, so a match by chance is as unlikely as with
-          a CRC.
-        - In format 2, the length is a varint, which can match by chance. Therefore, the bytes after
-          the value must not continue the log. A real value is followed at least by its record's
-          header count.
+        The bytes before a record value contain its length, which must equal the size of these
+        batches. In format 2 the length is a varint, which can match by chance. Therefore neither
+        the end of the file nor a header that continues the log may follow the value. In a real
+        record, at least the header count follows. It can be zero, and zeros can follow it. In
+        formats 0 and 1 the length has four bytes, so a match by chance is as unlikely as with a
+        CRC.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
@@ -235,7 +242,9 @@ class Search(BatchFinder):
         if (sizes == legacy).any():
             return find.position + legacy
         end = int(ends[-1])
-        if int(sizes[-1]) in lengths and not self._log_continues(end, last_offset + 1):
+        head = self.head(end)
+        continued = end == self.size or (len(head) >= LENGTH_AT and header_continues(head, last_offset + 1))
+        if int(sizes[-1]) in lengths and not continued:
             return end
         return 0
 

@@ -1,0 +1,146 @@
+"""Scan a buffer with damaged batches: find the valid batches, and where each damaged span ends."""
+
+from __future__ import annotations
+
+from ..constants import (
+    BATCH_HEADER_SIZE,
+    CONTROL_BIT,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAGIC_END,
+    MAGIC_V2,
+    MAX_OFFSET,
+)
+from ..errors import ChecksumError, KafkaFormatError, StructureError, UnsupportedError
+from ..types import BatchTable, Buffer, IntArray, SearchWindow
+from .batch import HEADER, INT8_OF, INT32, checksums, scan_batches
+from .plausible import batch_end, continues_log, is_plain, plausible_positions, stored_crc, whole
+from .prefix_crcs import PrefixCrcs
+from .resume import resume_after
+from .varint import check_range, view_of
+
+
+def may_begin(
+    view: memoryview, crcs: PrefixCrcs, p: int, following: int, file_end: int, expected: int
+) -> tuple[bool, bool]:
+    """Check whether the plausible header at `p` can be the header of a batch in the log.
+
+    If the batch ends at or before `following`, it must be valid. If it ends later, its header must
+    continue the log at offset `expected`, and the batch must not end after `file_end`.
+
+    Return two bools: whether the header is accepted, and whether it is rejected only because its
+    batch would end after `file_end`.
+    """
+    if not whole(view, p, following):
+        continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end
+        return continued and not beyond, continued and beyond
+    return crcs.of_batch(p, batch_end(view, p)) == stored_crc(view, p), False
+
+
+def after_corrupted(
+    view: memoryview, crcs: PrefixCrcs, p: int, stop: int, file_end: int, expected: int
+) -> tuple[int | None, bool]:
+    """Check whether the length field of a batch can be trusted although its CRC does not match.
+
+    Return two values: the end of the batch, and whether the batch contains a plausible header whose
+    own length field leads beyond the end of the file. If the length field cannot be trusted, return
+    None and False.
+    """
+    if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
+        return None, False
+    following, any_beyond = batch_end(view, p), False
+    if stop - following < BATCH_HEADER_SIZE or not continues_log(view, following, expected):
+        return None, False
+    for q in plausible_positions(view, p + 1, following, stop):
+        begins, beyond = may_begin(view, crcs, q, following, file_end, expected)
+        if begins:
+            return None, False
+        any_beyond |= beyond
+    return following, any_beyond
+
+
+LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM = -2, -3, -4
+"""Values of the column `problem` of `scan_damaged`. They are the same as in log/reading/parts.py."""
+
+
+def problem_of(
+    view: memoryview, p: int, stop: int, file_end: int, error: KafkaFormatError | None
+) -> tuple[int, int, int] | None:
+    """Return the columns `problem`, `actual` and `stored` of `scan_damaged` for the batch at `p`.
+
+    Return None if these columns cannot represent `error`.
+    """
+    if isinstance(error, ChecksumError):
+        stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])
+        return view[p + MAGIC_AT], actual, stored
+    if isinstance(error, StructureError):
+        return LENGTH_PROBLEM, INT32.unpack_from(view, p + LENGTH_AT)[0], 0
+    if isinstance(error, UnsupportedError):
+        return MAGIC_PROBLEM, INT8_OF[view[p + MAGIC_AT]], 0
+    if stop - p >= MAGIC_END and batch_end(view, p) > file_end:
+        return END_PROBLEM, file_end - p, batch_end(view, p) - p
+    return None
+
+
+def records_of(view: memoryview, p: int) -> int:
+    """Return the number of data records that the header at `p` states.
+
+    Return -1 if the header states no number or an impossible one.
+    """
+    if view[p + MAGIC_AT] < MAGIC_V2:
+        return 1 if is_plain(view, p) else -1
+    _, _, _, _, _, attributes, last_delta, _, _, _, _, _, count = HEADER.unpack_from(view, p)
+    if not 0 <= count <= last_delta + 1:
+        return -1
+    return 0 if attributes & CONTROL_BIT else int(count)
+
+
+def scan_damaged(
+    buffer: Buffer,
+    table: BatchTable,
+    spans: IntArray,
+    start: int = 0,
+    end: int | None = None,
+    file_end: int | None = None,
+    expected: int = 0,
+    last: int | None = None,
+    origin: int = 0,
+    window: SearchWindow | None = None,
+) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
+    view = view_of(buffer)
+    stop = check_range(view, start, end)
+    size = len(view) if file_end is None else file_end
+    crcs = PrefixCrcs(view, start)
+    p, n, m = start, 0, 0
+    while n < len(table) and m < len(spans):
+        count, at, error = scan_batches(buffer, table[n : n + 1], p, stop)
+        if count:
+            row = table[n]
+            base, delta = int(row["base_offset"]), int(row["last_offset_delta"])
+            if (row["count"] < 0 and row["magic"] < MAGIC_V2) or delta < 0 or base + delta >= MAX_OFFSET:
+                return n, m, p, expected, last, None
+            before = expected - 1 if last is None else last
+            last = base + delta
+            expected = (last if base == before + 1 else min(before, last)) + 1
+            n, p = n + 1, int(row["position"]) + int(row["size"])
+            continue
+        problem = problem_of(view, p, stop, size, error)
+        if problem is None:
+            return n, m, at, expected, last, error
+        following, other, records = None, False, -1
+        if isinstance(error, ChecksumError):
+            following, other = after_corrupted(view, crcs, p, stop, size, expected)
+        if following is None and window is not None and window.searched_from <= origin + p < window.searched_to:
+            found, own = _resume_in(window, origin + p, expected) or (-1, False)
+            if 0 <= found <= origin + stop:
+                following, other, records = found - origin, True, records_of(view, p) if own else -1
+        if following is None:
+            return n, m, at, expected, last, error
+        spans[m] = p, following, n, *problem, other, records
+        m, p, last = m + 1, following, None
+    return n, m, p, expected, last, None
+
+
+def _resume_in(window: SearchWindow, position: int, expected: int) -> tuple[int, bool] | None:
+    buffer, at, found, _, searched_to, file_end, zero_tail = window
+    return resume_after(buffer, found, position, at, searched_to, file_end, zero_tail, expected)

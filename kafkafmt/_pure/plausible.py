@@ -1,0 +1,145 @@
+"""Judge whether a header of a batch or message can begin at a position in arbitrary bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..constants import (
+    CODEC_LZ4,
+    CODEC_MASK,
+    CODEC_NAMES,
+    CRC_AT,
+    ENTRY_OVERHEAD,
+    LAST_OFFSET_DELTA_AT,
+    LEGACY_ATTRIBUTES_AT,
+    LEGACY_CRC_AT,
+    LEGACY_KEY_AT,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAGIC_V2,
+    MAX_BATCH_LENGTH,
+    MAX_RELATIVE_OFFSET,
+    MIN_LENGTHS,
+)
+from .batch import HEADER, INT32, INT64, UINT32
+
+CHUNK = 1 << 20
+MAGICS = re.compile(rb"[\x00-\x02]")
+FAR_FUTURE = 1 << 53
+"""Timestamp in ms, in the year 287396. Real records have lower timestamps."""
+
+
+def stored_crc(view: memoryview, p: int) -> int:
+    crc: int = UINT32.unpack_from(view, p + (CRC_AT if view[p + MAGIC_AT] == MAGIC_V2 else LEGACY_CRC_AT))[0]
+    return crc
+
+
+def header_plausible(view: memoryview, p: int, end: int) -> bool:
+    """Return whether the bytes at `p` can be the header of a valid batch or message.
+
+    Only bytes before `end` can be read.
+    """
+    magic, readable = view[p + MAGIC_AT], end - p
+    if readable < ENTRY_OVERHEAD + MIN_LENGTHS[magic]:
+        return False
+    (offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
+    if offset < 0 or not MIN_LENGTHS[magic] <= length <= MAX_BATCH_LENGTH:
+        return False
+    return plausible_batch(view, p) if magic == MAGIC_V2 else plausible_message(view, p, readable, length, magic)
+
+
+def plausible_batch(view: memoryview, p: int) -> bool:
+    _, _, _, _, _, attributes, last_delta, _, _, _, _, _, count = HEADER.unpack_from(view, p)
+    return bool(
+        0 <= attributes < 0x80 and attributes & CODEC_MASK < len(CODEC_NAMES) and last_delta >= 0 and count >= 0
+    )
+
+
+def plausible_message(view: memoryview, p: int, readable: int, length: int, magic: int) -> bool:
+    """Return whether the header of a message of format 0 or 1 is plausible.
+
+    The key and the value must exactly fill the message. Random bytes rarely meet this condition.
+    """
+    attributes, key_at = view[p + LEGACY_ATTRIBUTES_AT], LEGACY_KEY_AT[magic]
+    (key_length,) = INT32.unpack_from(view, p + key_at)
+    if attributes & 0xF0 or attributes & CODEC_MASK > CODEC_LZ4 or not -1 <= key_length <= length - MIN_LENGTHS[magic]:
+        return False
+    value_at = key_at + 4 + max(key_length, 0)
+    if readable - 4 < value_at:
+        return True
+    (value_length,) = INT32.unpack_from(view, p + value_at)
+    rest = ENTRY_OVERHEAD + length - value_at - 4
+    return bool(value_length == rest or (value_length == -1 and rest == 0))
+
+
+def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> Iterator[int]:
+    """Yield the positions from `start` up to `stop`, exclusive, at which a plausible header begins.
+
+    Only bytes before `end` can be read.
+    """
+    # Magic bytes are found faster in a bytes object than in the memoryview. Copy only CHUNK bytes
+    # at a time, to limit the memory.
+    for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):
+        for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
+            p = a + hit.start() - MAGIC_AT
+            if header_plausible(view, p, end):
+                yield p
+
+
+def whole(view: memoryview, p: int, end: int) -> bool:
+    return bool(INT32.unpack_from(view, p + LENGTH_AT)[0] <= end - p - ENTRY_OVERHEAD)
+
+
+def batch_end(view: memoryview, p: int) -> int:
+    length: int = INT32.unpack_from(view, p + LENGTH_AT)[0]
+    return p + ENTRY_OVERHEAD + length
+
+
+def in_reach(view: memoryview, p: int, expected: int) -> bool:
+    """Return whether the offset in the header at `p` can follow `expected` in one segment.
+
+    The offset must be between `expected` and `expected` + 2**31 - 1, because gaps within one
+    segment are not larger.
+    """
+    return bool(0 <= INT64.unpack_from(view, p)[0] - expected <= MAX_RELATIVE_OFFSET)
+
+
+def continues_log(view: memoryview, p: int, expected: int) -> bool:
+    """Return whether the bytes at `p` can be a header that continues the log at offset `expected`."""
+    return in_reach(view, p, expected) and possible(view, p)
+
+
+def possible(view: memoryview, p: int) -> bool:
+    """Return whether the bytes at `p` can be a header. The offset field is not checked."""
+    (length,), magic = INT32.unpack_from(view, p + LENGTH_AT), view[p + MAGIC_AT]
+    if magic > MAGIC_V2 or length < MIN_LENGTHS[magic]:
+        return False
+    if magic == MAGIC_V2:
+        return True
+    (key_length,) = INT32.unpack_from(view, p + LEGACY_KEY_AT[magic])
+    return not view[p + LEGACY_ATTRIBUTES_AT] & 0xF0 and -1 <= key_length <= length - MIN_LENGTHS[magic]
+
+
+def may_follow(view: memoryview, p: int, expected: int) -> bool:
+    """Return whether the bytes at `p` can be a header with an offset of at least `expected`."""
+    return bool(INT64.unpack_from(view, p)[0] >= max(expected, 0)) and possible(view, p)
+
+
+def header_is_dense(view: memoryview, p: int) -> bool:
+    """Return whether the fields of a v2 header are consistent, and each offset has a record."""
+    _, _, _, _, _, _, delta, base_time, max_time, producer_id, epoch, sequence, count = HEADER.unpack_from(view, p)
+    if not 0 <= delta == count - 1 or not -1 <= base_time <= max_time < FAR_FUTURE:
+        return False
+    return (producer_id, epoch, sequence) == (-1, -1, -1) or min(producer_id, epoch) >= 0
+
+
+def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
+    """Return the base offset of the batch or message at `p`, and the offset after its last offset."""
+    (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
+    return first, first + 1 + (max(delta, 0) if view[p + MAGIC_AT] == MAGIC_V2 else 0)
+
+
+def is_plain(view: memoryview, p: int) -> bool:
+    """Return whether the header at `p` belongs to an uncompressed message of format 0 or 1."""
+    return view[p + MAGIC_AT] < MAGIC_V2 and not view[p + LEGACY_ATTRIBUTES_AT] & CODEC_MASK

@@ -1,0 +1,245 @@
+"""Decide where reading resumes after a damaged batch, from the valid batches found after it."""
+
+from __future__ import annotations
+
+from ..constants import (
+    BATCH_HEADER_SIZE,
+    CRC_AT,
+    CRC_START,
+    ENTRY_OVERHEAD,
+    LEGACY_CRC_AT,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_OFFSET,
+    MIN_LEGACY_LENGTH,
+    MIN_LENGTHS,
+)
+from ..types import Buffer, IntArray
+from .batch import INT32, INT64, UINT32, checksums
+from .crc import crc32, crc32c
+from .plausible import (
+    batch_end,
+    batch_offsets,
+    continues_log,
+    header_is_dense,
+    header_plausible,
+    in_reach,
+    is_plain,
+    may_follow,
+    whole,
+)
+from .varint import view_of
+
+CHAIN_REACH = 1 << 16
+LATER_REACH = 1 << 20
+LATER_FINDS = 16
+SPANNING_FINDS = 256
+OWN_CRC_FINDS = 64
+"""The limits from CHAIN_REACH to OWN_CRC_FINDS must equal the limits in log/reading/search.py,
+where CHAIN_REACH is called LONG_CHAIN, and LATER_REACH is called LARGEST_WINDOW.
+"""
+WRAPPED_MESSAGES = 0xFFFF
+"""Largest accepted gap in the offsets after a message of format 0 or 1. The next message can be a
+wrapper, whose offset is the offset of its last inner message.
+"""
+HIGHEST = MAX_OFFSET - (1 << 32)
+"""`resume_after` returns None for a header with a higher offset than this limit. Sums of offsets
+therefore cannot overflow int64 in the native core.
+"""
+
+
+def varint_before(view: memoryview, p: int, size: int) -> int:
+    """Decode the `size` bytes before `p` as one 32-bit zigzag varint.
+
+    Return -1 if the varint is negative, or if it does not have exactly `size` bytes.
+    """
+    raw = view[p - size : p]
+    if raw[-1] & 0x80 or any(not b & 0x80 for b in raw[:-1]):
+        return -1
+    value = sum((b & 0x7F) << 7 * i for i, b in enumerate(raw)) & 0xFFFFFFFF
+    return -1 if value & 1 else value >> 1
+
+
+def chain_end(
+    view: memoryview,
+    candidates: list[int],
+    i: int,
+    scanned_to: int,
+    file_end: int,
+    expected: int,
+    reach: int,
+    lengths: list[int],
+) -> tuple[int, int] | None:
+    """Return the end of a chain of adjacent batches, and the offset after its last offset.
+
+    The chain begins with candidate `i`. It is followed until it has more than `reach` bytes, or
+    until the next batch is not a candidate.
+
+    Return None if the number of bytes from its beginning to the end of one of its batches is in
+    `lengths`, or if the offsets do not increase. Also return None if the next batch of the chain may exist but was not searched for,
+    or is a batch that the search does not find.
+    """
+    known, start = set(candidates[i:]), candidates[i]
+    p = start
+    while True:
+        first, next_offset = batch_offsets(view, p)
+        if first > MAX_OFFSET - (1 << 31):
+            return None
+        p = batch_end(view, p)
+        if p + BATCH_HEADER_SIZE > len(view) or p >= scanned_to or p - start in lengths:
+            return None
+        if p - start > reach:
+            return p, next_offset
+        if p not in known:
+            break
+        if INT64.unpack_from(view, p)[0] < next_offset:
+            return None
+    magic, (length,) = view[p + MAGIC_AT], INT32.unpack_from(view, p + LENGTH_AT)
+    possible_batch = magic <= MAGIC_V2 and length >= MIN_LENGTHS[magic] and batch_end(view, p) <= file_end
+    searched = possible_batch and in_reach(view, p, expected) and header_plausible(view, p, len(view))
+    if possible_batch and not searched:  # the search skips this header, even if its batch is valid
+        if not whole(view, p, len(view)):
+            return None
+        stored, actual = checksums(view, p, length)
+        if stored == actual:
+            return None
+    return p, next_offset
+
+
+def resume_after(
+    buffer: Buffer,
+    found: IntArray,
+    position: int,
+    origin: int,
+    scanned_to: int,
+    file_end: int,
+    zero_tail: int,
+    expected: int,
+) -> tuple[int, bool] | None:
+    view = view_of(buffer)
+    scanned_to, file_end, zero_tail = scanned_to - origin, file_end - origin, zero_tail - origin
+    candidates = [p - origin for p in found.tolist() if p > position]
+    result = _resume_after(view, candidates, position - origin, scanned_to, file_end, zero_tail, expected)
+    return None if result is None else (result[0] + origin, result[1])
+
+
+def _resume_after(
+    view: memoryview, candidates: list[int], bad: int, scanned_to: int, file_end: int, zero_tail: int, expected: int
+) -> tuple[int, bool] | None:
+    size = len(view)
+    if bad < 0 or bad + BATCH_HEADER_SIZE > size or expected < 0:
+        return None
+    magic, (length,) = view[bad + MAGIC_AT], INT32.unpack_from(view, bad + LENGTH_AT)
+    first_offset, next_offset = batch_offsets(view, bad)
+    if first_offset > HIGHEST:
+        return None
+    dense = magic < MAGIC_V2 or (magic == MAGIC_V2 and header_is_dense(view, bad))
+    continued = first_offset == expected and dense
+    own = OwnCrc(view, bad)
+    end = bad + ENTRY_OVERHEAD + length
+    if first_offset >= expected and length >= MIN_LEGACY_LENGTH and end <= file_end:
+        if end == file_end or end + BATCH_HEADER_SIZE > size or end >= zero_tail:
+            return None
+        if may_follow(view, end, expected):
+            if end >= scanned_to:
+                return None
+            if continues_log(view, end, expected) or end in candidates:
+                return _by_length(view, [p for p in candidates if p < end], end, own)
+    covered = 0
+    for i, candidate in enumerate(candidates):
+        if candidate + BATCH_HEADER_SIZE > size:
+            return None
+        if own.matches(candidate):
+            return candidate, True
+        if candidate < covered:
+            continue
+        end = batch_end(view, candidate)
+        (first, after) = batch_offsets(view, candidate)
+        if candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
+            return None
+        plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
+        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and magic != MAGIC_V2 and not is_plain(view, bad):
+            return None  # the candidate may be inside a wrapper message
+        lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
+            UINT32.unpack_from(view, candidate - 4)[0]
+        ]
+        if (
+            max(lengths) >= end - candidate
+            and chain_end(view, candidates, i, scanned_to, file_end, expected, max(lengths), lengths) is None
+        ):
+            return None
+        if continued and expected <= first < next_offset:
+            return None
+        if first < expected and (continued or plain):
+            covered = end
+            continue
+        at = end
+        if continued and first != next_offset:
+            chain = chain_end(view, candidates, i, scanned_to, file_end, expected, CHAIN_REACH, [])
+            if chain is None:
+                return None
+            at, after = chain
+        if at >= scanned_to or at >= zero_tail:
+            return None
+        (offset,) = INT64.unpack_from(view, at)
+        if (
+            at - candidate > CHAIN_REACH
+            or continues_log(view, at, after)
+            or 0 <= offset - after <= (WRAPPED_MESSAGES if legacy else 0)
+        ):
+            return (
+                (candidate, False)
+                if first == next_offset
+                else _unless_later(view, candidates, i, scanned_to, file_end, next_offset)
+            )
+        if at == end and at in candidates:
+            return None  # the offsets of the next batch contradict this one
+        covered = end
+    return None
+
+
+class OwnCrc:
+    """Computes the CRC of a damaged batch up to several assumed ends, in ascending order."""
+
+    def __init__(self, view: memoryview, p: int) -> None:
+        legacy = view[p + MAGIC_AT] < MAGIC_V2
+        self._view, self._update = view, crc32 if legacy else crc32c
+        (self._stored,) = UINT32.unpack_from(view, p + (LEGACY_CRC_AT if legacy else CRC_AT))
+        self._at, self._crc = p + (MAGIC_AT if legacy else CRC_START), 0
+
+    def matches(self, end: int) -> bool:
+        """Return whether the CRC matches if the batch is assumed to end at `end`."""
+        if end < self._at:
+            return False
+        self._crc, self._at = self._update(self._view, self._crc, self._at, end), end
+        return bool(self._crc == self._stored)
+
+
+def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
+    """Return where reading resumes if the damaged batch's length field leads to a header at `end`.
+
+    `inside` contains the candidates before `end`. Return None if one of these candidates ends after
+    `end`. Otherwise, return the first candidate up to which the CRC of the damaged batch matches,
+    or `end` if there is none. The second value is True if the CRC matches up to the returned
+    position.
+    """
+    if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
+        return None
+    for p in inside[:OWN_CRC_FINDS]:
+        if own.matches(p):
+            return p, True
+    return end, own.matches(end)
+
+
+def _unless_later(
+    view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
+) -> tuple[int, bool] | None:
+    """Return candidate `i`, or None if a later candidate may have the offset `next_offset`."""
+    reach = candidates[i] + LATER_REACH
+    later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
+    if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):
+        return None
+    beyond = len(candidates) > i + 1 + len(later)  # the next candidate is more than LATER_REACH bytes away
+    return (candidates[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None

@@ -1,0 +1,77 @@
+"""Test that a batch inside a record's value is no data if length and CRC of the batch around it are damaged.
+
+The values are not made to continue the log: the embedded batches have offsets of another log.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from building import batch, message, mutate
+
+from kafkafmt.log import PartitionLog, discover
+from kafkafmt.log.reading.models import Damage
+
+FOREIGN = 1_000_000
+"""An offset of another log."""
+TIME = 1_700_000_000_000
+
+
+def outer(magic: int, offset: int, value: bytes) -> bytes:
+    if magic == 2:
+        return batch([(0, 0, None, value, ())], base_offset=offset, base_timestamp=TIME)
+    return message(magic, None, value, offset=offset, timestamp=TIME)
+
+
+def embedded(magic: int, count: int) -> bytes:
+    """Return batches of another log, whose offsets continue each other."""
+    return b"".join(outer(magic, FOREIGN + i, b"embedded %d" % i) for i in range(count))
+
+
+def without_length_and_crc(magic: int, part: bytes) -> bytes:
+    return mutate(mutate(part, 8, struct.pack(">i", 7)), 17 if magic == 2 else 12, b"\x12\x34\x56\x78")
+
+
+def read(folder: Path, data: bytes) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the offsets of all records, and position and length of all damaged spans."""
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(data)
+    damaged: list[Damage] = []
+    log = PartitionLog(discover([folder]).partitions[0])
+    offsets = [r.offset for r in log.records(on_damage=damaged.append)]
+    return offsets, [(d.position, d.length) for d in damaged]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("inner", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("prefix", [b"", b"some bytes before"])
+@pytest.mark.parametrize("tail", [0, 4096])
+def test_embedded_batches_before_the_next_message_are_damage(
+    magic: int, inner: int, count: int, prefix: bytes, tail: int, tmp_path: Path
+) -> None:
+    parts = [outer(magic, i, b"value %d" % i) for i in range(5)]
+    parts[2] = without_length_and_crc(magic, outer(magic, 2, prefix + embedded(inner, count)))
+    offsets, damaged = read(tmp_path / "t-0", b"".join(parts) + bytes(tail))
+    assert offsets == [0, 1, 3, 4]
+    assert damaged == [(len(parts[0] + parts[1]), len(parts[2]))]
+
+
+@pytest.mark.parametrize("inner", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_value_of_batches_in_the_last_batch_is_damage_if_zeros_follow(inner: int, count: int, tmp_path: Path) -> None:
+    parts = [outer(2, i, b"value %d" % i) for i in range(3)]
+    parts.append(without_length_and_crc(2, outer(2, 3, embedded(inner, count))))
+    offsets, _ = read(tmp_path / "t-0", b"".join(parts) + bytes(4096))
+    assert offsets == [0, 1, 2]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_batches_after_two_damaged_neighbours_are_delivered(magic: int, tmp_path: Path) -> None:
+    parts = [outer(magic, i, b"value %d" % i) for i in range(8)]
+    for i in (2, 3):
+        parts[i] = without_length_and_crc(magic, outer(magic, i, embedded(magic, 2)))
+    offsets, _ = read(tmp_path / "t-0", b"".join(parts))
+    assert offsets == [0, 1, 4, 5, 6, 7]
