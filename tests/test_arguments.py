@@ -79,7 +79,7 @@ def test_missing_partition_is_named(log: kafkafmt.Log) -> None:
     for key, error, words in (
         (("t", 7), KeyError, "there is no partition t-7; this topic has the partitions 0, 1"),
         (("tt", 0), KeyError, "there is no partition tt-0; the nearest is t"),
-        ("t", TypeError, r"log\[\.\.\.\] takes a topic and a partition number, .*, not 't'"),
+        ("t", TypeError, r"the key of log\[\.\.\.\] must be a topic and a partition number, .*, not 't'"),
         (("t", "0"), TypeError, "partition must be a whole number, not '0'"),
     ):
         with pytest.raises(error, match=words):

@@ -353,9 +353,9 @@ def test_codecs_reject_a_second_thread(buffer: bytes) -> None:
 
     together(work)
     with compressor._busy, decompressor._busy:
-        with pytest.raises(RuntimeError, match="another thread is compressing"):
+        with pytest.raises(RuntimeError, match="another thread is using this Compressor"):
             compressor.compress(data)
-        with pytest.raises(RuntimeError, match="another thread is decompressing"):
+        with pytest.raises(RuntimeError, match="another thread is using this Decompressor"):
             decompressor.decompress(4, packed, Arena())
     assert compressor.compress(data) == packed
 

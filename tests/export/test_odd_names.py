@@ -45,6 +45,6 @@ def test_export_of_other_topics_ignores_such_a_name(odd: Path, tmp_path: Path) -
 
 def test_arrow_names_a_topic_that_is_not_utf8(odd: Path) -> None:
     partition = kafkafmt.open(odd)["caf\udce9", 0]
-    with pytest.raises(ValueError, match=r"topic 'caf\\udce9'.* is not UTF-8.*omit the column"):
+    with pytest.raises(ValueError, match=r"topic name 'caf\\udce9'.* is not valid UTF-8.*omit the column"):
         partition.to_arrow()
     assert partition.to_arrow(["offset", "value"]).num_rows == len(list(partition))

@@ -6,8 +6,9 @@
 
 The modules, starting with the lowest layer:
 
-- `case`: one input; `outcome`: the result of a call; `work`: counters
+- `case`: one input
 - `cores`: selection of the core
+- `outcome`: the result of a call; `work`: counters
 - `seeds`: valid inputs; `mutate_*`: invalid inputs
 - `target`: the registry of targets; `targets_*`: the checks
 - `known`: defects that are not fixed yet
