@@ -40,6 +40,7 @@ def test_sink_reports_slow_executors_once(
     assert [r.getMessage().partition(SLOW)[2] for r in caplog.records] == ["no compiler"]
 
 
+@pytest.mark.full
 def test_export_reports_slow_executors_once(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nKAFKAFMT_BACKEND=pure exec "{sys.executable}" "$@"\n')

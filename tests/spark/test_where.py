@@ -90,7 +90,7 @@ def test_where_delivers_exactly_the_matching_records(golden: Case) -> None:
     draw = random.Random(str(golden))
     options = {"replicas": "longest"} if golden.name == "jbod" else {}
     everything = rows_of(read(golden.roots, NAMES, **options))
-    for _ in range(6 if everything else 1):
+    for _ in range(4 if everything else 1):
         where = conditions(everything or [("x", 0, 0, None)], draw)
         found = rows_of(read(golden.roots, NAMES, where=json.dumps(where), splitBytes="4k", **options))
         assert found == [row for row in everything if matches(row, where)], where

@@ -132,17 +132,17 @@ def _value(column: str, value: Any) -> str | int:
         if moment.utcoffset() is None:
             raise ValueError(f"where compares timestamp with {value!r}, which has no time zone; add one, such as Z")
         return (moment - EPOCH) // timedelta(microseconds=1)
-    wanted: type[Any] = str if column == TOPIC else int
-    if not isinstance(value, wanted) or isinstance(value, bool):
+    if column == TOPIC and isinstance(value, str):
+        return value
+    if column == TOPIC or not isinstance(value, int) or isinstance(value, bool):
         kind = {TOPIC: "a text", TIMESTAMP: "milliseconds since 1970 or a time in ISO 8601"}.get(
             column, "a whole number"
         )
         raise ValueError(f"where compares {column} with {value!r}; the value must be {kind}")
-    number: Any = value * 1000 if column == TIMESTAMP else value
-    if isinstance(number, int) and not -_LIMIT <= number < _LIMIT:
+    number = value * 1000 if column == TIMESTAMP else value
+    if not -_LIMIT <= number < _LIMIT:
         raise ValueError(f"where compares {column} with {value}, which does not fit into 64 bits")
-    result: str | int = number
-    return result
+    return number
 
 
 def matching(batch: pa.RecordBatch, filtered: Filter) -> pa.RecordBatch:
