@@ -281,7 +281,7 @@ def test_retention_during_an_export_removes_only_expired_records(tmp_path: Path,
     segments = segments_of(folder)
     process = start(tmp_path, paths=[str(folder.parent)], accident="drag", split_bytes=2000)
     while process.poll() is None:
-        time.sleep(random_source.uniform(0.1, 3))
+        time.sleep(random_source.uniform(0.1, 0.6))
         left = segments_of(folder)
         if len(left) > 2 and (tmp_path / "notes").exists():
             left[0].unlink()
