@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bucket_exports import FILES, export, is_complete, objects
 from command import inside
 from object_server import BUCKET, Proxy
 from obstore.store import MemoryStore
@@ -19,13 +20,11 @@ from obstore.store import MemoryStore
 from kafkafmt.log.format import stores
 from kafkafmt.log.format.stores import store_of
 from kafkafmt.paths import UrlPath
-from kafkafmt.spark.export.bucket_staging import PUBLISHING, BucketStaging
+from kafkafmt.spark.export.bucket_staging import PUBLISHING
 from kafkafmt.spark.export.errors import OutputExistsError
-from kafkafmt.spark.export.staging import Staging
 
 numbers = itertools.count()
 stores.register("testing", lambda _: stores.ObjectStore(MemoryStore()))
-FILES = 3
 
 
 @pytest.fixture
@@ -38,34 +37,6 @@ def output() -> UrlPath:
 def in_memory() -> UrlPath:
     """Return the URL of an output in memory, for tests that send many requests."""
     return UrlPath(f"testing://{next(numbers)}/out")
-
-
-def fill(staging: Staging, content: bytes) -> None:
-    """Stage data files, a quarantine file and a report."""
-    layout = staging.layout
-    for number in range(FILES):
-        (layout.attempts / str(number)).write_bytes(content)
-        staging.place(str(number), layout.data_file("t", 0, number))
-    layout.quarantine.mkdir()
-    layout.quarantine_file.write_bytes(content)
-    layout.report.write_bytes(content)
-    staging.close_attempts()
-
-
-def export(output: UrlPath, content: bytes, overwrite: bool = False) -> None:
-    with BucketStaging(output, overwrite) as staging:
-        fill(staging, content)
-        staging.publish()
-
-
-def objects(output: UrlPath) -> dict[str, bytes]:
-    """Return the content of all objects of an output, by their paths in it."""
-    store = store_of(output)
-    return {str(p).removeprefix(f"{output}/"): bytes(store.begin(p, 100)[1]) for p in store.list_all(output)}
-
-
-def is_complete(found: dict[str, bytes], content: bytes) -> bool:
-    return len(found) == FILES + 3 and PUBLISHING not in found and set(found.values()) == {content, b""}
 
 
 def test_export_is_published_with_success_last(output: UrlPath, proxy: Proxy) -> None:
@@ -161,9 +132,8 @@ export(UrlPath(sys.argv[1]), b"killed")
 
 
 def test_killed_export_leaves_no_success_and_blocks_the_next(output: UrlPath, proxy: Proxy) -> None:
-    script = KILLED.format(here=str(Path(__file__).parent))
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", script, str(output), str(FILES)], env=env, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(output), str(FILES)], env=env, check=False)
     assert done.returncode == 9
     found = objects(output)
     assert "_SUCCESS" not in found

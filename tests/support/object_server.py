@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock, Thread
 
 import obstore
-from obstore.store import S3Store
+from obstore.store import ObjectStore
 
 BUCKET = "logs"
 HOP_BY_HOP = ("connection", "transfer-encoding", "content-length", "date", "server")
@@ -110,7 +110,7 @@ def environment(endpoint: str) -> dict[str, str]:
     }
 
 
-def upload(store: S3Store, folder: Path, prefix: str) -> None:
+def upload(store: ObjectStore, folder: Path, prefix: str) -> None:
     """Copy all files of a directory into a bucket."""
     for path in folder.rglob("*"):
         if path.is_file():

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ...paths import UrlPath
-from ...types import Buffer
+from ...types import Buffer, byte_view
 from .stores import store_of
 
 FIRST_BYTES = 64 << 10
@@ -96,7 +96,7 @@ class _Block:
     def bytes(self) -> memoryview:
         if isinstance(self.data, Future):
             self.data = self.data.result()
-        return memoryview(self.data).cast("B")
+        return byte_view(self.data)
 
 
 class RemoteFile:
@@ -122,8 +122,8 @@ class RemoteFile:
         self.size: int = status.size
         self._version = status.version
         self.requests: int = 1
-        self.bytes_fetched: int = len(data)
-        self._blocks: list[_Block] = [_Block(0, len(data), data)] if len(data) else []
+        self.bytes_fetched: int = len(first := byte_view(data))
+        self._blocks: list[_Block] = [_Block(0, len(first), first)] if len(first) else []
         self._expected = (0, 0)
         self._read_to = -1
         self._ahead = 0

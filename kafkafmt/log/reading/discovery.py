@@ -209,7 +209,7 @@ def _nearby(path: Location) -> str:
     found: list[str] = []
     if isinstance(path, UrlPath):  # each look takes a request
         return ""
-    level, left = [path], LOOKED_INTO
+    level, left = list[Location]([path]), LOOKED_INTO
     for _ in range(2):
         following: list[Location] = []
         for parent in level:

@@ -19,11 +19,9 @@ def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath
     directory or the home directory.
     """
     if isinstance(output, UrlPath):
-        for path in (str(p) for p in map(input_path, inputs) if isinstance(p, UrlPath)):
-            if f"{output}/".startswith(f"{path}/") or f"{path}/".startswith(f"{output}/"):
-                raise OutputPlaceError(
-                    str(output), f"is in or contains {path}, which is an input; choose another place"
-                )
+        for url in (str(p) for p in map(input_path, inputs) if isinstance(p, UrlPath)):
+            if f"{output}/".startswith(f"{url}/") or f"{url}/".startswith(f"{output}/"):
+                raise OutputPlaceError(str(output), f"is in or contains {url}, which is an input; choose another place")
         return
     places = [input_path(p) for p in inputs]
     for path in dict.fromkeys(p.resolve() for p in places if not isinstance(p, UrlPath)):

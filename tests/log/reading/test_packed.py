@@ -121,7 +121,12 @@ def test_segment_is_decompressed_once_for_several_readers(
 ) -> None:
     source = compressed(log, tmp_path / "copy", ".zst") / "t-0"
     made, real = list[Path](), packed._unpacked
-    monkeypatch.setattr(packed, "_unpacked", lambda path, opener: made.append(path) or real(path, opener))
+
+    def counted(path: Path, open_source: Callable[[], packed.SequentialReader]) -> int:
+        made.append(path)
+        return real(path, open_source)
+
+    monkeypatch.setattr(packed, "_unpacked", counted)
     before = len(os.listdir("/proc/self/fd"))
     (directory,) = discover([source]).partitions
     for segment in directory.segments:
