@@ -368,11 +368,10 @@ def _skipped(path: Location, names: list[str], read: set[str]) -> list[str]:
     """Return messages about the compressed segments of a directory that are not read."""
     messages = []
     for name in recognize.packed_segments(names):
-        unpacked = segment_name_of(name)
-        if name in read:
-            continue
-        same = [n for n in read if unpacked is not None and base_of(n) == base_of(name)]
-        messages.append(f"{path / name}: not read, because {same[0]} is" if same else _packed_message(path / name))
+        if segment_name_of(name) is None:
+            messages.append(_packed_message(path / name))
+        elif name not in read and (same := [n for n in read if base_of(n) == base_of(name)]):
+            messages.append(f"{path / name}: not read, because {same[0]} is")
     return messages
 
 
