@@ -434,11 +434,11 @@ def _zstd_header_size(descriptor: int) -> int:
 _ZSTD_HEADER_SIZES = [_zstd_header_size(descriptor) for descriptor in range(256)]
 
 
-UNPACKING_ERRORS: Any = (
+UNPACKING_ERRORS: tuple[type[Exception], ...] = (
     OSError,
     EOFError,
     plain_zlib.error,
-    zlib.error,
+    cast("type[Exception]", zlib.error),
     zstandard.ZstdError,
 )
 """The errors that a reader of `unpacking_reader` raises for data that is damaged or incomplete."""

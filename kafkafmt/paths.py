@@ -10,6 +10,7 @@ import errno
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
@@ -90,7 +91,13 @@ WITHOUT_HOST = frozenset("memory zip tar libarchive".split())
 """Schemes whose URLs name no host or bucket. The path begins directly after `://`."""
 
 
-class UrlPath:
+if TYPE_CHECKING:
+    _Base = Path  # most code does not distinguish local files from URLs, so type checkers treat both as paths
+else:
+    _Base = object
+
+
+class UrlPath(_Base):
     """The URL of a file or directory that is not local, with the part of pathlib's interface that readers need.
 
     Parameters
@@ -160,8 +167,8 @@ class UrlPath:
         """Return the URL with another extension."""
         return self._with(os.path.splitext(self.key)[0] + suffix)
 
-    def __truediv__(self, name: str) -> UrlPath:
-        return self._with(f"{self.key}/{name}" if self.key else name)
+    def __truediv__(self, name: str | os.PathLike[str]) -> UrlPath:
+        return self._with(f"{self.key}/{os.fspath(name)}" if self.key else os.fspath(name))
 
     def _with(self, key: str) -> UrlPath:
         made = UrlPath.__new__(UrlPath)

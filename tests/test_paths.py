@@ -190,7 +190,6 @@ COMMANDS: list[list[Any]] = [
     ["salvage", "a log", "--output", "{}"],
     ["dump", "--files", "{}"],
     ["dump", "--files", "a log,{}"],
-    ["export", "a log", "--output", "{}"],
     ["decode", "--requests", "{}"],
     ["decode", "--responses", "{}"],
 ]

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from building import batch, record
-from local import local
 
 import kafkafmt
 from kafkafmt.scan import WAITING_PER_THREAD, scan
@@ -220,7 +219,7 @@ def test_wrong_argument_of_scan_raises_at_once(
 
 
 def test_scan_raises_or_skips_damage(log: kafkafmt.Log) -> None:
-    path = local(log["t", 3].log.segments[0].path)
+    path = log["t", 3].log.segments[0].path
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from bucket_output import export, is_complete, objects
+from bucket_exports import export, is_complete, objects
 from golden_cases import CASES
 from object_server import upload
-from obstore.store import from_url
+from obstore.store import AzureStore
 
 import kafkafmt
 from kafkafmt.paths import UrlPath
@@ -83,7 +83,7 @@ def _create_container(endpoint: str, name: str) -> None:
 
 def test_azure_is_read_and_written(container: str) -> None:
     (case,) = (c for c in CASES if c.name == "transactions" and c.folder.parent.name.startswith("kafka-4"))
-    upload(from_url(container), case.folder / "log", "golden")
+    upload(AzureStore.from_url(container), case.folder / "log", "golden")
     found, local = kafkafmt.open(f"{container}/golden"), kafkafmt.open(case.folder / "log")
     for p in local:
         assert found[p.topic, p.partition].to_arrow().equals(p.to_arrow())

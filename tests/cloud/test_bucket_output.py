@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bucket_output import FILES, export, is_complete, objects
+from bucket_exports import FILES, export, is_complete, objects
 from command import inside
 from object_server import BUCKET, Proxy
 from obstore.store import MemoryStore
@@ -132,9 +132,8 @@ export(UrlPath(sys.argv[1]), b"killed")
 
 
 def test_killed_export_leaves_no_success_and_blocks_the_next(output: UrlPath, proxy: Proxy) -> None:
-    script = KILLED.format(here=str(Path(__file__).parent))
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", script, str(output), str(FILES)], env=env, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(output), str(FILES)], env=env, check=False)
     assert done.returncode == 9
     found = objects(output)
     assert "_SUCCESS" not in found

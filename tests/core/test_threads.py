@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from local import local
 
 import kafkafmt
 from kafkafmt import BatchBuilder, build_batch, build_batches, build_columns, columns_of, iter_batches, read_records
@@ -224,7 +223,7 @@ def test_validator_can_be_used_by_all_threads(package: ModuleType, codec: str) -
 
 
 def test_partition_can_be_read_by_all_threads(package: ModuleType, log: kafkafmt.Log) -> None:
-    fresh = kafkafmt.open(local(log["t", 0].log.directory.path))["t", 0]
+    fresh = kafkafmt.open(log["t", 0].log.directory.path)["t", 0]
 
     def work(i: int) -> tuple[int, int, int]:
         return sum(1 for _ in fresh.records(start=i)), fresh.next_offset, fresh.last_stable_offset

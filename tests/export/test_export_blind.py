@@ -14,7 +14,6 @@ import pytest
 from blind import VIEWS, segments_of
 from exporting import RunExport, expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
-from local import local
 from pyspark import cloudpickle
 from standalone import can_unshare, standalone_cluster, without
 
@@ -71,7 +70,7 @@ def test_planning_task_reports_what_retention_removed(folder: Path) -> None:
 
 def test_driver_raises_if_a_task_found_damage_in_a_valid_batch(folder: Path) -> None:
     segment = discover([folder.parent]).partitions[0].segments[1]
-    path = local(segment.path)
+    path = segment.path
     valid = path.read_bytes()
     path.write_bytes(bytes(len(valid)))
     plan = plan_in_task(in_tasks(folder)[1], LIMITS)

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from exporting import RunExport, assert_no_leftovers, expected_rows, in_micros, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
-from local import local
 from pyspark.sql import SparkSession
 from reports import verify_partition
 
@@ -228,7 +227,7 @@ def test_segment_removed_by_retention_is_reported(run_export: RunExport, tmp_pat
     messages: list[str] = []
 
     def write_after_removal(bundle: Bundle, settings: TaskSettings) -> BundleResult:
-        local(removed.path).unlink(missing_ok=True)
+        removed.path.unlink(missing_ok=True)
         return write_bundle(bundle, settings)
 
     report, out = run_export([root], write=write_after_removal, tell=messages.append)

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
 
 import obstore
+from obstore.store import ObjectStore
 
 BUCKET = "logs"
 HOP_BY_HOP = ("connection", "transfer-encoding", "content-length", "date", "server")
@@ -110,7 +110,7 @@ def environment(endpoint: str) -> dict[str, str]:
     }
 
 
-def upload(store: Any, folder: Path, prefix: str) -> None:
+def upload(store: ObjectStore, folder: Path, prefix: str) -> None:
     """Copy all files of a directory into a bucket."""
     for path in folder.rglob("*"):
         if path.is_file():

@@ -342,7 +342,10 @@ def narrowed(mode: int, *sources: Location) -> int:
     return mode
 
 
-def stamp(path: Location) -> tuple[int | str, int, int] | None:
+Stamp = tuple[int | str, int, int]
+
+
+def stamp(path: Location) -> Stamp | None:
     """Return values that change if a file is changed, or None if it does not exist.
 
     They are the inode, the size and the modification time (in ns). For a URL, they are the version,
@@ -466,7 +469,7 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
     The sizes of local files are not listed, since they need a system call each.
     """
     if isinstance(path, UrlPath):
-        directories, sizes = store_of(path).list(path)
+        directories, sizes = store_of(path).list_directory(path)
         return directories, sorted(sizes), sizes
     directories, names = [], []
     with os.scandir(path) as entries:
@@ -527,7 +530,7 @@ def exists(path: Location) -> bool:
     if is_file(path):
         return True
     try:
-        store_of(path).list(path)
+        store_of(path).list_directory(path)
     except FileNotFoundError:
         return False
     return True

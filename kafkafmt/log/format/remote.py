@@ -122,8 +122,8 @@ class RemoteFile:
         self.size: int = status.size
         self._version = status.version
         self.requests: int = 1
-        self.bytes_fetched: int = byte_view(data).nbytes
-        self._blocks: list[_Block] = [_Block(0, self.bytes_fetched, data)] if self.bytes_fetched else []
+        self.bytes_fetched: int = len(first := byte_view(data))
+        self._blocks: list[_Block] = [_Block(0, len(first), first)] if len(first) else []
         self._expected = (0, 0)
         self._read_to = -1
         self._ahead = 0

@@ -61,7 +61,7 @@ class Store(ABC):
     """
 
     @abstractmethod
-    def list(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
+    def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
         """Return the names of the subdirectories of a directory, and its files with their sizes in bytes.
 
         Libraries list by pages. A directory without files counts as missing.
@@ -187,7 +187,7 @@ class ObjectStore(Store):
 
         self._store, self._obstore = store, obstore
 
-    def list(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
+    def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
         """Return the names of the subdirectories of a directory, and its files with their sizes in bytes."""
         with _errors_of(path):
             found = self._obstore.list_with_delimiter(self._store, f"{path.key}/" if path.key else None)
@@ -294,7 +294,7 @@ class FileSystem(Store):
                 with self._lock:
                     yield
 
-    def list(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
+    def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
         """Return the names of the subdirectories of a directory, and its files with their sizes in bytes."""
         with self._alone(path):
             self._fs.invalidate_cache()

@@ -211,8 +211,7 @@ def _nearby(path: Location) -> str:
     found: list[str] = []
     if isinstance(path, UrlPath):  # each look takes a request
         return ""
-    level: list[Location] = [path]
-    left = LOOKED_INTO
+    level, left = list[Location]([path]), LOOKED_INTO
     for _ in range(2):
         following: list[Location] = []
         for parent in level:
@@ -372,11 +371,10 @@ def _skipped(path: Location, names: list[str], read: set[str]) -> list[str]:
     """Return messages about the compressed segments of a directory that are not read."""
     messages = []
     for name in recognize.packed_segments(names):
-        unpacked = segment_name_of(name)
-        if name in read:
-            continue
-        same = [n for n in read if unpacked is not None and base_of(n) == base_of(name)]
-        messages.append(f"{path / name}: not read, because {same[0]} is" if same else _packed_message(path / name))
+        if segment_name_of(name) is None:
+            messages.append(_packed_message(path / name))
+        elif name not in read and (same := [n for n in read if base_of(n) == base_of(name)]):
+            messages.append(f"{path / name}: not read, because {same[0]} is")
     return messages
 
 

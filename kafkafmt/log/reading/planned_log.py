@@ -85,7 +85,7 @@ class PlannedLog:
         """Time in seconds that completed calls of `chunks` have spent on decompressing records."""
         self._plans: dict[str, SegmentPlan] = {}
         self._stretches: dict[str, Stretch] = {}
-        self.stamps: dict[str, tuple[int | str, int, int] | None] = {}
+        self.stamps: dict[str, files.Stamp | None] = {}
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.directory.topic}-{self.directory.partition}, {len(self.segments)} segments>"

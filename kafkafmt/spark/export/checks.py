@@ -21,7 +21,7 @@ def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath
     if isinstance(output, UrlPath):
         for url in (str(p) for p in map(input_path, inputs) if isinstance(p, UrlPath)):
             if f"{output}/".startswith(f"{url}/") or f"{url}/".startswith(f"{output}/"):
-                raise OutputPlaceError(str(output), f"is in or contains {url}, which is an input; choose another URL")
+                raise OutputPlaceError(str(output), f"is in or contains {url}, which is an input; choose another place")
         return
     places = [input_path(p) for p in inputs]
     for path in dict.fromkeys(p.resolve() for p in places if not isinstance(p, UrlPath)):

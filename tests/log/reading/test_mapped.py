@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from building import batch, record
-from local import local
 
 import kafkafmt
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
@@ -32,7 +31,7 @@ def planned(tmp_path: Path) -> PartitionLog:
 )
 @pytest.mark.parametrize("start", [0, 70])
 def test_shrunk_mapped_file_is_reported_as_damage(planned: PartitionLog, left: int, start: int) -> None:
-    path = local(planned.segments[0].path)
+    path = planned.segments[0].path
     os.truncate(path, left)
     with pytest.raises(DamagedLogError, match=str(path.parent)) as caught:
         list(planned.records(OffsetInterval(start)))
@@ -46,7 +45,7 @@ def test_shrunk_mapped_file_is_reported_as_damage(planned: PartitionLog, left: i
 
 @pytest.mark.parametrize("left", [0, 17, 5000])
 def test_shrunk_mapped_file_is_planned_again_by_a_new_log(planned: PartitionLog, left: int) -> None:
-    path = local(planned.segments[0].path)
+    path = planned.segments[0].path
     os.truncate(path, left)
     log = kafkafmt.open(path.parent, mapped=True)["t", 0]
     assert [r.offset for r in log.records(on_error="skip")] == list(range(left // len(BATCHES[0])))

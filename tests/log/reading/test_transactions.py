@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, record, split
 from golden_cases import CASES, LEGACY, Case
-from local import local
 from reports import verify_partition
 from selecting import COMMITTED
 
@@ -73,7 +72,7 @@ def not_committed(log: PartitionLog) -> set[int]:
 @pytest.mark.parametrize("partition", [0, 1, 2])
 def test_no_aborted_record_is_delivered_if_any_marker_is_destroyed(tmp_path: Path, partition: int, index: str) -> None:
     (case,) = (c for c in CASES if str(c) == "kafka-4.3.1/transactions")
-    source = next(local(d.path) for d in discover(case.roots).partitions if d.partition == partition and not d.internal)
+    source = next(d.path for d in discover(case.roots).partitions if d.partition == partition and not d.internal)
     clean = PartitionLog(discover([source]).partitions[0])
     valid, forbidden = set(committed(clean)), not_committed(clean)
     copy = shutil.copytree(source, tmp_path / source.name)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from building import simple_batch, split
 from golden_cases import CASES, Case, case
-from local import local
 
 import kafkafmt
 from kafkafmt.errors import StructureError
@@ -121,8 +120,8 @@ def test_unfinished_tail_is_not_sent(log: kafkafmt.Partition, tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["codecs", "compacted", "transactions"])
 def test_golden_segments_are_sent_byte_for_byte(name: str, tmp_path: Path) -> None:
     for directory in discover(case(f"kafka-4.3.1/{name}").roots).partitions:
-        log = kafkafmt.open(local(directory.path))[directory.topic, directory.partition]
-        whole = b"".join(local(s.path).read_bytes() for s in directory.segments)
+        log = kafkafmt.open(directory.path)[directory.topic, directory.partition]
+        whole = b"".join(s.path.read_bytes() for s in directory.segments)
         data, following = sent(log, tmp_path / "out")
         assert data == whole[len(whole) - len(data) :]
         assert all(batch in whole for batch in split(data))

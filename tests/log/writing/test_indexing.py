@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from golden_cases import Case, case
-from local import local
 
 from kafkafmt.log import discover
 from kafkafmt.log.format.files import FileView
@@ -48,7 +47,7 @@ def test_built_indexes_equal_the_brokers(source: Case) -> None:
             with FileView(segment.path) as view:
                 made = read_through(view, segment.base_offset, state, INTERVALS.get(directory.topic, 4096))
                 assert made.end == view.size or directory.topic == "unclean-preallocated"
-            index, times, aborts = (local(segment.path).with_suffix(s) for s in (".index", ".timeindex", ".txnindex"))
+            index, times, aborts = (segment.path.with_suffix(s) for s in (".index", ".timeindex", ".txnindex"))
             if index.exists():
                 made_offsets, made_times = made.indexes.take()
                 assert same_entries(made_offsets, index, segment.last), index
@@ -60,7 +59,7 @@ def test_built_indexes_equal_the_brokers(source: Case) -> None:
                 else []
             )
             assert made.aborted == listed
-            snapshot = local(segment.path).with_name(f"{segment.next_base or 0:020}.snapshot")
+            snapshot = segment.path.with_name(f"{segment.next_base or 0:020}.snapshot")
             if segment.next_base is not None and snapshot.exists():
                 assert sorted(state.producers.entries.values()) == sorted(read_snapshot(snapshot.read_bytes()))
     assert compared

@@ -1,4 +1,4 @@
-"""Publish small outputs in a bucket, and read them again."""
+"""Publish small exports in a bucket without Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from kafkafmt.spark.export.bucket_staging import PUBLISHING, BucketStaging
 from kafkafmt.spark.export.staging import Staging
 
 FILES = 3
-"""Number of data files of an output."""
 
 
 def fill(staging: Staging, content: bytes) -> None:
