@@ -1,4 +1,4 @@
-# Decide where reading resumes after a damaged batch, from the valid batches found after it.
+# Decide where reading resumes after a damaged batch, given the valid batches that a search found.
 
 cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
     """Return whether the bytes at `p` can be a header with an offset of at least `expected`.

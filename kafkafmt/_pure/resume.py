@@ -1,4 +1,4 @@
-"""Decide where reading resumes after a damaged batch, from the valid batches found after it."""
+"""Decide where reading resumes after a damaged batch, given the valid batches that a search found."""
 
 from __future__ import annotations
 

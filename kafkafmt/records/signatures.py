@@ -1,4 +1,4 @@
-"""Define types for arguments, such as records to build and the options of `LogValidator`."""
+"""Define the types of arguments: records to build, and the options of `LogValidator`."""
 
 from __future__ import annotations
 

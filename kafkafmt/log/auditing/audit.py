@@ -39,8 +39,8 @@ class PartitionAudit:
 
     For each segment, call `open`, then `add` for its batches, and then `close`.
 
-    `open` reads the indexes, so call it before the batches are read. A running broker writes a
-    batch first, and its index entries later.
+    `open` reads the indexes. Call it before the batches are read, because a running broker writes
+    an index entry after the batch that the entry refers to.
     """
 
     def __init__(self, log: PartitionLog) -> None:

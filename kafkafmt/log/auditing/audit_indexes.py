@@ -83,8 +83,9 @@ def _load(
 class IndexAudit:
     """Compares the offset index and the time index of a segment with its batches.
 
-    Call `add` with every table of batches, in offset order, and then `findings`. `names` contains
-    the names of all files in the partition directory, so that no missing file is opened.
+    First, call `add` with every table of batches, in offset order. Then, call `findings`. `names`
+    contains the names of all files in the partition directory. Files that are not in `names` are
+    not opened.
     """
 
     def __init__(self, segment: SegmentFile, base: int, names: Container[str] | None = None) -> None:

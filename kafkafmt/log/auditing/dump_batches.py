@@ -102,9 +102,9 @@ class LogDump:
     def _judged(self, bad: list[Problem]) -> list[Problem]:
         """Plan the segment, and return the damage and the findings of the plan as problems.
 
-        A plan also reports batches whose offsets contradict each other. It reports an incomplete
-        last batch or a repeated batch as a finding, not as damage. If the file cannot be planned,
-        return `bad`.
+        In addition to `bad`, a plan contains batches whose offsets contradict each other. In a plan,
+        an incomplete last batch is a finding, not damage, and so is a repeated batch. If the file
+        is not a segment, return `bad`.
         """
         if self.path.suffix != ".log":
             return bad

@@ -1,7 +1,7 @@
 """Read, write, sync and list files.
 
-Paths of files that are read can be URLs, which remote.py and stores.py serve. Files that are written
-are local.
+A file that is read can be local or have a URL. remote.py and stores.py implement reading by URL. A
+file that is written is always local.
 
 Local files are read with `pread` into reused buffers whose addresses are multiples of 64 bytes. A file is
 memory-mapped only if the caller requests it: a live broker can truncate a file at any time, and

@@ -135,7 +135,7 @@ class RemoteFile:
     def read_into(self, target: memoryview, position: int) -> int:
         """Fill `target` with bytes of the file, starting at `position`. Return their number.
 
-        Fewer bytes than `target` has are read only at the end of the file.
+        Fewer bytes than `target` can hold are returned only at the end of the file.
         """
         end = min(position + len(target), self.size)
         if position >= end:

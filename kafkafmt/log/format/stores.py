@@ -136,7 +136,7 @@ def _object_store(path: UrlPath) -> Store:
     scheme, _, rest = path.root.partition("://")
     try:
         return ObjectStore(obstore.store.from_url(f"{OBJECT_STORES[scheme]}://{rest}"))
-    except Exception as error:  # obstore raises errors of several kinds, such as for a missing account
+    except Exception as error:  # obstore has no common base class for its errors
         raise SchemeError(f"{path}: {_first_line(error)}") from None
 
 
@@ -155,7 +155,7 @@ def _file_system(path: UrlPath) -> Store:
         raise SchemeError(f"{path}: {_first_line(error)}; the known schemes are {known}") from None
     except OSError:
         raise
-    except Exception as error:  # each file system has its own errors, such as for a refused connection
+    except Exception as error:  # each file system raises its own error classes
         raise OSError(errno.EIO, _first_line(error), str(path)) from error
 
 

@@ -85,7 +85,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
     """Return the bounds of the first record at or after a timestamp in ms, from the time index.
 
-    Return None if the batches confirm no entry of the time index.
+    Return None if no entry of the time index agrees with the batches.
     """
     if segment.base_offset is None:
         return None

@@ -23,7 +23,8 @@ BLOCK = 8192
 class Rows(Sequence[T_co]):
     """A read-only sequence of values that are built from columns when they are used.
 
-    It equals any sequence that contains equal values. A value is built again each time it is used.
+    A `Rows` object is equal to any sequence with equal values. Values are not cached: each access
+    builds a new object.
     """
 
     @abstractmethod

@@ -176,8 +176,8 @@ class SinglePass:
     def _confirmed(self, found: Range, expected: int, dense: bool) -> Part | None:
         """Read a range, and return its batches, or None if the range is not confirmed.
 
-        `expected` is the lowest offset that the range can contain. If `dense` is True, the range is
-        not confirmed if there are gaps between the offsets of its batches.
+        `expected` is the lowest offset that the range can contain. `dense` means that a gap between
+        the offsets of two batches prevents confirmation.
         """
         begin, end, size = found.start.position, found.end.position, found.size
         if self._view.data is not None:

@@ -165,7 +165,7 @@ class Stage:
 def _milliseconds(rows: pa.RecordBatch) -> Any:
     """Return the timestamps of the rows, in milliseconds.
 
-    A row without a timestamp gets the current time, as in a producer.
+    A row without a timestamp gets the current time. Kafka's producer does the same.
     """
     now = now_millis()
     if "timestampMillis" in rows.schema.names:

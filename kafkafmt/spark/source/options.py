@@ -4,8 +4,8 @@ All options of Spark's Kafka source exist, with the same names and rules. There 
 additional options.
 
 All options are checked before any file is opened. Each error message is one line and names the
-option. An unknown option is an error. Otherwise, a query whose options for offsets are misspelt
-would read the whole log. Options that start with `kafka.` configure a connection to a broker and
+option. An unknown option is an error, because a query with a misspelt option for offsets would
+read the whole log. Options that start with `kafka.` configure a connection to a broker and
 are ignored, except kafka.isolation.level, which selects records.
 """
 
