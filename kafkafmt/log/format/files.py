@@ -479,9 +479,11 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
             elif entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
             elif entry.is_symlink():
-                if entry.is_dir():
+                if not os.path.exists(entry.path):  # a circular link too, for which is_dir() raises an error
+                    names.append(entry.name)
+                elif entry.is_dir():
                     directories.append(entry.name)
-                elif entry.is_file() or not os.path.exists(entry.path):
+                elif entry.is_file():
                     names.append(entry.name)
     return sorted(directories), sorted(names), {}
 

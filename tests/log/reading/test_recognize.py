@@ -134,7 +134,7 @@ def test_packed_file_is_reported(tmp_path: Path, kind: str) -> None:
     assert message in inside("verify", write(tmp_path / "r.log", pack(BATCH))).stderr
     frames = write(tmp_path / "frames.bin", pack(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff" * 9))
     done = inside("decode", "--requests", frames)
-    assert (done.returncode, f"it is {kind}; unpack it first" in done.stderr) == (3, True)
+    assert (done.returncode, f"is {kind} and cannot be decoded; unpack it first" in done.stderr) == (3, True)
 
 
 def test_packed_file_is_recognised_by_its_name_alone(tmp_path: Path) -> None:
