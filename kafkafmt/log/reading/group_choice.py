@@ -36,7 +36,7 @@ class GroupNotFoundError(LookupError):
             reason = f" for the selected topics, only for {', '.join(self.topics)}"
         else:
             reason = f": {like(group, self.known)}"
-        super().__init__(f"group {group!r} has committed no offsets{reason}")
+        super().__init__(f"group {group!r} has not committed any offsets{reason}")
 
     def __reduce__(self) -> tuple[type[GroupNotFoundError], tuple[str, tuple[str, ...], tuple[str, ...]]]:
         return type(self), (self.group, self.topics, self.known)
@@ -124,9 +124,10 @@ def choose_from_group(
 def _other_start(directory: PartitionDir, group: str, offset: int | None) -> str | None:
     """Return why reading does not start at a committed offset, or None if it does."""
     if offset is None:
-        return f"group {group} has committed no offset; read from the log start offset"
-    if offset < directory.log_start_offset:
+        return f"group {group} has not committed an offset; reading starts at the log start offset"
+    start = directory.log_start_offset
+    if offset < start:
         return (
-            f"group {group} is at offset {offset}, below the log start offset; read from {directory.log_start_offset}"
+            f"the committed offset {offset} of group {group} is below the log start offset; reading starts at {start}"
         )
     return None
