@@ -113,8 +113,7 @@ KILLED = """
 import os, sys
 from kafkafmt.log.format import stores
 from kafkafmt.log.format.stores import store_of
-sys.path.insert(0, {here!r})
-from test_bucket_output import export
+from bucket_exports import export
 from kafkafmt.paths import UrlPath
 
 real, left = stores.ObjectStore.put, int(sys.argv[2])

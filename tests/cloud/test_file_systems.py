@@ -62,5 +62,5 @@ def test_missing_places_are_reported(urls: list[str]) -> None:
             kafkafmt.open(wrong)
         assert inside("ls", wrong).returncode == 3
     fsspec.filesystem("memory").pipe("/copy/other/x.txt", b"x")
-    with pytest.raises(NoLogError, match="no log in it"):
+    with pytest.raises(NoLogError, match="no Kafka log found"):
         kafkafmt.open("memory://copy/other")

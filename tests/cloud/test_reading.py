@@ -112,7 +112,7 @@ def test_every_kind_of_path_is_found(bucket: S3Store) -> None:
             found(missing)
     with pytest.raises(NoLogError, match=r"notes.txt: not a \.log file"):
         found("/notes.txt")
-    with pytest.raises(NoLogError, match="no log in it"):
+    with pytest.raises(NoLogError, match="no Kafka log found"):
         found("")
 
 

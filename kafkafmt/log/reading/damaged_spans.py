@@ -119,7 +119,7 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
 
 
 class OffsetBounds:
-    """Computes which offsets may be missing because of damage, from the delivered runs around it.
+    """Computes which offsets may be missing because of damage, from the runs before and after the damage.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class OutOfPlace(Rows[Finding]):
 
     def _build(self, start: int, stop: int) -> list[Finding]:
         runs = self._runs.at(slice(start, stop))
-        message = "offsets {} to {} at position {}: is out of place; delivered where its offsets fit".format
+        message = "offsets {} to {} at position {}: the batch is out of place in the file; it is delivered where its offsets fit".format
         messages = list(map(message, runs.first.tolist(), runs.last.tolist(), runs.position.tolist()))
         n = len(messages)
         return objects_of(Finding, _FINDING_SETTERS, [self._file] * n, ["batch_out_of_place"] * n, messages)
@@ -116,18 +116,18 @@ def _in_file_order(
 
 
 def _duplicate(file: str, run: Run) -> Finding:
-    what = "repeats a batch byte for byte; delivered once"
+    what = "the batch is an identical copy of another batch; it is delivered once"
     message = f"offsets {run.first_offset} to {run.last_offset} at position {run.position}: {what}"
     return Finding(file, "duplicate_batch", message)
 
 
 def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
-    """Find the runs that exactly fill a gap between two accepted runs, or before the first one.
+    """Find rejected runs whose offsets exactly fill a gap between two accepted runs or before the first one.
 
-    Return two arrays of indexes: these runs in file order, and the accepted runs together with
-    these runs in offset order. `others` contains the indexes of all runs that are not accepted. Of
-    several runs for one gap, the first fills it. A run is omitted if its offsets overlap those of a
-    remaining run, because the order in which these two are judged matters.
+    `others` contains the indexes of the rejected runs. Return two arrays of indexes: the found runs
+    in file order, and the accepted and found runs in offset order. If several runs fit in one gap,
+    the first run is used. A run whose offsets overlap those of another rejected run is not used,
+    because the result would depend on the order of the two runs.
     """
     none = np.empty(0, np.int64)
     if not len(chosen) or not len(others):
@@ -152,7 +152,7 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """Split a run that is not accepted into runs of one batch each, so that every batch is judged separately."""
+    """Split a rejected run into runs of one batch each, so that every batch is judged separately."""
     if run.batches == 1:
         return [run]
     pieces = []
@@ -193,10 +193,7 @@ class _Delivered:
         return before, after
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the offsets of the run `piece` exactly fill a gap.
-
-        The gap can be between two extents or before the first extent.
-        """
+        """Return whether the offsets of the run `piece` exactly fill a gap between extents or before the first one."""
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
         return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
@@ -227,12 +224,12 @@ class _Around:
         return [extent for block in self._blocks for extent in block]
 
     def _find(self, offset: int) -> tuple[int, int]:
-        """Return the block for `offset`, and the index after its last extent that begins at or before it."""
+        """Return the index of the block for `offset`, and the index in the block at which to insert `offset`."""
         block = max(bisect_right(self._starts, offset) - 1, 0)
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the last extent that begins at or before the first offset of `piece`, and the extent after it.
+        """Return the last extent that begins at or before the first offset of `piece`, and the next extent.
 
         If one of these extents does not exist, it is None.
         """

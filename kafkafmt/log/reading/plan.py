@@ -55,14 +55,13 @@ class SegmentPlan:
     segment : SegmentFile
         The segment.
     size : int
-        Size of the file when it was walked, in bytes.
+        Size of the file when it was planned, in bytes.
     extents : sequence of Run
-        Runs of valid batches, in offset order. The batches of an extent are back to back in the
-        file.
+        Runs of valid batches, in offset order. There are no bytes between the batches of an extent.
     damaged : sequence of Damage
         Spans that cannot be delivered.
     findings : sequence of Finding
-        Irregularities that do not cost any complete batch.
+        Problems that do not prevent the delivery of any complete batch.
     stats : Stats
         Summary of the batch headers of the segment.
     """
@@ -82,7 +81,7 @@ class SegmentPlan:
 
     @property
     def next_offset(self) -> int | None:
-        """The offset after the last extent. None if there is no extent."""
+        """The offset after the last extent. None if the segment has no valid batch."""
         runs = RunColumns.of(self.extents)
         return int(runs.last[-1]) + 1 if len(runs) else None
 
@@ -176,7 +175,7 @@ def _with_contradicting(
     if not pieces:
         return found
     run_at = parts.run_at[[i for i, _ in pieces]]
-    message = "offsets {} to {} fit neither of the batch's neighbours"
+    message = "offsets {} to {} contradict the batches before and after this batch"
     columns = zip(pieces, *(column.tolist() for column in bounds.of(run_at)), strict=True)
     lost = [
         Damage(
