@@ -12,9 +12,14 @@ from __future__ import annotations
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
+import time
 
 INTERRUPTED = 130
 """Exit code that shells report for a command that SIGINT has ended."""
+REPEAT_SECONDS = 1.0
+"""Time after the first SIGINT during which further ones are ignored, in seconds."""
+_interrupted: list[float] = []
+"""Time of the first SIGINT, once it has arrived."""
 
 
 def is_command() -> bool:
@@ -29,19 +34,33 @@ def _end(signal_number: int, frame: object) -> None:
     os._exit(INTERRUPTED)
 
 
+def _raise_once(signal_number: int, frame: object) -> None:
+    """Raise KeyboardInterrupt for the first SIGINT, and end the process at a late second one.
+
+    A second KeyboardInterrupt could be raised while the first one is handled, and would print a
+    traceback.
+    """
+    now = time.monotonic()
+    if not _interrupted:
+        _interrupted.append(now)
+        raise KeyboardInterrupt
+    if now - _interrupted[0] > REPEAT_SECONDS:
+        os._exit(INTERRUPTED)
+
+
 def end_at_once() -> None:
     """Make SIGINT end the process without output.
 
     If the process ignores SIGINT, as with nohup, nothing changes.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _raise_once):
         signal.signal(signal.SIGINT, _end)
 
 
 def raise_again() -> None:
-    """Make SIGINT raise KeyboardInterrupt again, as it did before `end_at_once` was called."""
+    """Make SIGINT raise KeyboardInterrupt again, after a call of `end_at_once`."""
     if signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _raise_once)
     sys.unraisablehook = _end_if_interrupted
 
 
