@@ -27,8 +27,8 @@ def missing_module(text: str) -> str:
     if not re.search(r"No module named '(\w+)", text):
         return ""
     return (
-        ": the executors' Python needs it too; install 'kafkafmt[spark]' there (PYSPARK_PYTHON names that Python), or ship an"
-        " environment with spark.archives"
+        ": the executors' Python needs this module too; install 'kafkafmt[spark]' for that Python (see PYSPARK_PYTHON), or"
+        " ship an environment with spark.archives"
     )
 
 

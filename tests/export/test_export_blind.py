@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -38,9 +39,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def in_tasks(folder: Path) -> list[PartitionDir]:
-    """Return the directory that each planning task receives."""
+    """Return the directory that each planning task receives, pickled as Spark sends it."""
     (directory,) = discover([folder.parent]).partitions
-    return [alone(directory, segment) for segment in directory.segments]
+    tasks: list[PartitionDir] = pickle.loads(pickle.dumps([alone(directory, s) for s in directory.segments]))
+    return tasks
 
 
 @pytest.mark.parametrize("view", [name for name in VIEWS if name != "blank one"])

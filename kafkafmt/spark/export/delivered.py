@@ -115,7 +115,9 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str
     if got > most or (got < least and None not in lost):
         planned = f"{least}" if least == most else f"{least} or more" if got < least else f"at most {most}"
         name = f"{split.topic}-{split.partition}, from offset {split.first_offset}"
-        raise OSError(f"{name}: a task on host {host} delivered {got} records of {planned}; nothing is exported")
+        raise OSError(
+            f"{name}: a task on host {host} delivered {got} records, but {planned} were planned; nothing was exported"
+        )
 
 
 def check_files(result: BundleResult) -> None:
