@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from . import arguments, arrow
+from . import arguments
 from .constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED
 from .errors import KafkaFormatError
 from .extras import install_line
@@ -131,12 +131,14 @@ def scan_polars(
     try:
         import polars as pl
         from polars.io.plugins import register_io_source
+
+        from .arrow import schema_of
     except ImportError as missing:
         raise ImportError(f"scan_polars needs polars 1.34 or newer: {install_line('polars')}") from missing
     selection = Selection(isolation=isolation, below_log_start=below_log_start)
     skip = arguments.one_of("on_error", on_error, ON_ERROR) == "skip"
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
-    schema = arrow.schema_of(columns)
+    schema = schema_of(columns)
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
 
     def partitions() -> list[Partition]:
@@ -153,7 +155,7 @@ def scan_polars(
         used = [] if predicate is None else [n for n in predicate.meta.root_names() if n not in names]
         # n_rows counts rows before the predicate, so the predicate must not restrict what is read.
         filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
-        read_names = arrow.schema_of([*names, *used] or [PARTITION])
+        read_names = schema_of([*names, *used] or [PARTITION])
         sources = [partial(_batches, p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
         left = n_rows
         for batch in scan(sources, count if n_rows is None else 1) if left != 0 else ():
@@ -183,7 +185,9 @@ def _batches(
         where = f"{log.directory.path / damage.file}, {damage.length} bytes at position {damage.position}"
         warnings.warn(f"{where}, are omitted: {damage.message}", RuntimeWarning, stacklevel=2)
 
-    builder, limit, delivered = arrow.ArrowBuilder(partition.topic, partition.partition, schema), FIRST_ROWS, 0
+    from .arrow import ArrowBuilder
+
+    builder, limit, delivered = ArrowBuilder(partition.topic, partition.partition, schema), FIRST_ROWS, 0
     try:
         for chunk in log.chunks(builder.columns, interval, on_damage=on_damage if skip else None):
             for batch in builder.add(chunk):

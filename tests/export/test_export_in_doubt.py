@@ -55,7 +55,7 @@ LOGS = {
 
 
 @pytest.mark.parametrize("hidden_by", LOGS)
-@pytest.mark.parametrize(("offsets", "expected"), [(":", [0, 1, 5, 6, 8, 9]), (":4", [0, 1]), ("8:", [8, 9])])
+@pytest.mark.parametrize(("offsets", "expected"), [(":", [0, 1, 5, 6, 8, 9]), (":4", [0, 1]), ("3:8", [5, 6])])
 def test_export_names_transactions_in_doubt(
     run_export: RunExport, tmp_path: Path, hidden_by: str, offsets: str, expected: list[int]
 ) -> None:
@@ -70,6 +70,18 @@ def test_export_names_transactions_in_doubt(
     assert doubt["hidden_by"] == hidden_by
     assert f"t-0: {doubt['message']}" in messages
     assert inside("cat", path, "--isolation", "read_committed", "-o", offsets, "--on-error", "skip").returncode == 1
+
+
+@pytest.mark.parametrize("hidden_by", LOGS)
+def test_export_names_no_transaction_if_all_its_records_are_outside_the_range(
+    run_export: RunExport, tmp_path: Path, hidden_by: str
+) -> None:
+    path = log(tmp_path, **LOGS[hidden_by])
+    report, out = run_export([path], offsets="8:", isolation="read_committed")
+    assert sorted(read_with_pyarrow(out / "data")["offset"].to_pylist()) == [8, 9]
+    assert report["ok"]
+    assert report["in_doubt"] == {"transactions": 0}
+    assert inside("cat", path, "--isolation", "read_committed", "-o", "8:", "--on-error", "skip").returncode == 0
 
 
 def test_export_at_read_uncommitted_names_no_transaction(run_export: RunExport, tmp_path: Path) -> None:
