@@ -106,7 +106,7 @@ def test_long_quarantined_spans_are_truncated_and_marked(run_export: RunExport, 
     (row,) = pq.read_table(out / "quarantine").to_pylist()
     assert len(row["bytes"]) == MAX_SPAN_BYTES
     assert row["length"] == MAX_SPAN_BYTES + 5
-    assert f"its first {MAX_SPAN_BYTES} of {MAX_SPAN_BYTES + 5} bytes" in row["message"]
+    assert f"only the first {MAX_SPAN_BYTES} of {MAX_SPAN_BYTES + 5} damaged bytes were stored" in row["message"]
     assert report["written"]["records"] == 0
 
 
@@ -126,10 +126,8 @@ def test_offset_range_selects_records(
     report, out = run_export(golden.roots, offsets=offsets)
     ends = {p.key: PartitionLog(p).next_offset for p in discover(golden.roots).partitions}
     if keep is None:  # the range starts at the first record, in offset order, with this timestamp or a later one
-        write_after_removal = [at for at, row in golden.expected().items() if row[0] >= 1700000002000]
-        first = {
-            key: min((o for t, p, o in write_after_removal if (t, p) == key), default=end) for key, end in ends.items()
-        }
+        later = [at for at, row in golden.expected().items() if row[0] >= 1700000002000]
+        first = {key: min((o for t, p, o in later if (t, p) == key), default=end) for key, end in ends.items()}
         expected = {at: row for at, row in golden.expected().items() if at[2] >= first[at[:2]]}
     else:
         expected = {at: row for at, row in golden.expected().items() if keep(at[2], ends[at[:2]], row[0])}
