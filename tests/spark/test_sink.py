@@ -133,7 +133,7 @@ def test_directory_in_use_is_refused_and_unchanged(spark: SparkSession, tmp_path
         ("select 'v' value", {"topic": "a/b"}, "topic is 'a/b'"),
         ("select 'v' value", {"topic": "t", "partitons": "2"}, "did you mean partitions"),
         ("select 'v' value", {"topic": "t", "kafka.compression.type": "brotli"}, "kafka.compression.type is 'brotli'"),
-        ("select 'v' value", {"topic": "t", "txnVersion": "2"}, "without txnAppId"),
+        ("select 'v' value", {"topic": "t", "txnVersion": "2"}, "only together with txnAppId"),
     ],
 )
 def test_wrong_write_is_reported_in_one_line(

@@ -199,7 +199,7 @@ def test_offsets_missing_from_a_plan_raise_data_loss_error(tmp_path: Path) -> No
     (part,) = stream.partitions({"t": {"0": 0}}, {"t": {"0": 5}})
     put(tmp_path, "t-0", five(5), base=5)
     (tmp_path / "t-0" / f"{0:020}.log").unlink()
-    with pytest.raises(DataLossError, match="gone"):
+    with pytest.raises(DataLossError, match="deleted by retention"):
         list(stream.read(part))
 
 
