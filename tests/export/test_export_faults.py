@@ -174,7 +174,8 @@ def test_truncated_log_ends_the_export(
     assert entries(tmp_path) == set()
 
 
-@pytest.mark.parametrize("accident", ["kill executor", pytest.param("eio", marks=pytest.mark.full)])
+@pytest.mark.full  # test_task_that_dies_is_repeated covers a lost worker by default
+@pytest.mark.parametrize("accident", ["kill executor", "eio"])
 def test_export_survives_a_failure_of_one_attempt(tmp_path: Path, accident: str) -> None:
     report = run(tmp_path, master=CLUSTER, accident=accident)
     assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} >= {0, 1}
@@ -182,7 +183,8 @@ def test_export_survives_a_failure_of_one_attempt(tmp_path: Path, accident: str)
     assert_complete(tmp_path)
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [1, 2])
 def test_cluster_with_executors_that_do_not_see_the_output(tmp_path: Path, folder: Path, workers: int) -> None:
     """If one of two workers does not see OUT, its tasks are repeated on the other.
 

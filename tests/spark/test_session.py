@@ -44,7 +44,7 @@ def test_missing_java_is_reported_in_one_line_with_the_remedy(no_java: Path) -> 
 def test_old_java_is_named_in_the_error(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = java(no_java / "old", "1.8.0_392")
     monkeypatch.setenv("JAVA_HOME", str(no_java / "old"))
-    with pytest.raises(SparkMissingError, match=f"but {old} is Java 8: install"):
+    with pytest.raises(SparkMissingError, match=f"but {old} is Java 8; install"):
         find_java()
 
 

@@ -85,9 +85,9 @@ class HeaderWalk:
 
     def __init__(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:
         self.view = view
-        self.position = position
+        self.position: int = position
         self.first: int | None = None
-        self.last = last
+        self.last: int = last
         self.truncated: bool = False
         self._end = end
         self._limit = limit

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...log.format.stores import Store, store_of
-from ...paths import UrlPath, is_url
+from ...paths import Location, UrlPath, is_url
 from ...threads import map_waiting
 from .errors import OutputExistsError
 from .layout import OutputLayout
@@ -48,7 +48,7 @@ class BucketStaging(Staging):
 
     def __init__(self, output: UrlPath, overwrite: bool = False) -> None:
         super().__init__(os.path.join(tempfile.gettempdir(), "kafkafmt-export"), overwrite)
-        self.target = output
+        self.target: Location = output
         self._place = output
         self._store: Store = store_of(output)
         self._store.check_writable(output)
@@ -60,7 +60,7 @@ class BucketStaging(Staging):
 
     def __enter__(self) -> BucketStaging:
         self.check()
-        self.path = Path(tempfile.mkdtemp(prefix="kafkafmt-export-"))
+        self.path: Path = Path(tempfile.mkdtemp(prefix="kafkafmt-export-"))
         os.mkdir(self.layout.attempts)
         return self
 
