@@ -3,10 +3,10 @@
 A file that is read can be local or have a URL. remote.py and stores.py implement reading by URL. A
 file that is written is always local.
 
-Local files are read with `pread` into reused buffers whose addresses are multiples of 64 bytes. A file is
-memory-mapped only if the caller requests it: a live broker can truncate a file at any time, and
-reading a truncated mapping kills the process. A deleted file stays readable while it is open. If a
-file is truncated, reads return fewer bytes, which callers treat as the end of the input.
+Local files are read with `pread` into reused buffers whose addresses are multiples of 64 bytes. A
+file is memory-mapped only if the caller requests it: a live broker can truncate a file at any time,
+and reading a truncated mapping kills the process. A deleted file stays readable while it is open.
+If a file is truncated, reads return fewer bytes, which callers treat as the end of the input.
 
 A function whose docstring says "sync" returns after the data is on disk. If the kernel supports
 copy_file_range or sendfile, it copies the bytes to another file or to a socket itself.
@@ -116,8 +116,6 @@ class FileView:
     ----------
     size : int
         Length of the file in bytes when it was opened.
-    status : os.stat_result
-        Status of the file when it was opened.
     bytes_read, reads : int
         Number of bytes that have been read, and number of read calls. Access through `data` is not
         counted.

@@ -57,6 +57,18 @@ class TransactionalBatch(NamedTuple):
     attributes: int
 
 
+def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTable]:
+    """Return the bytes of one batch, and a table with its header.
+
+    Raise UnclearHeadersError if the CRC does not match, or if the bytes are not exactly one batch.
+    """
+    data, table = view.read(position, size), np.empty(1, BATCH_DTYPE)
+    scan = core.scan_batches(data, table)
+    if scan.error is not None or scan.count != 1 or scan.position != size:
+        raise UnclearHeadersError
+    return data, table
+
+
 class HeaderWalk:
     """Reads the batch headers of one file in order.
 
@@ -144,18 +156,12 @@ class HeaderWalk:
         position = self.position
         self._small = self._small + 1 if size <= self._small_batch else 0
         if size <= MARKER_SIZE or position == 0 or size == left:
-            self._check(position, size)
+            read_batch(self.view, position, size)
         self.position, self.last = position + size, last
         self.first = base if self.first is None else self.first
         if attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
             return [TransactionalBatch(position, size, base, producer_id, attributes)]
         return []
-
-    def _check(self, position: int, size: int) -> None:
-        """Check the CRC of one batch."""
-        scan = core.scan_batches(self.view.read(position, size), self._headers[:1])
-        if scan.error is not None or scan.count != 1 or scan.position != size:
-            raise UnclearHeadersError
 
     def _read_block(self) -> list[TransactionalBatch] | None:
         """Read and check the batches that are completely in the next block.

@@ -20,18 +20,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..._backend import core
 from ...constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, MAX_OFFSET, NO_END
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BATCH_DTYPE
 from ..format import files
 from ..format.files import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
-from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError
+from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError, read_batch
 from .index_ranges import stretch_of
 from .partition_dir import PartitionDir, SegmentFile
 from .transactions import Transactions
@@ -89,9 +87,7 @@ class _Outcomes:
         size = found.batch.size
         if size > SMALL_BATCH:
             raise UnclearHeadersError
-        data, table = found.view.read(found.batch.position, size), np.empty(1, BATCH_DTYPE)
-        if core.scan_batches(data, table).count != 1:
-            raise UnclearHeadersError
+        data, table = read_batch(found.view, found.batch.position, size)
         marker = read_markers(self.reader, data, table).get(found.batch.base_offset)
         if marker is None:
             raise UnclearHeadersError
@@ -252,8 +248,9 @@ def _open_after(
                 if found.batch.base_offset >= begin:
                     outcomes.add(found)
             end = max(end, walk.last + 1)
-        if not all(_is_valid(found) for found in outcomes.open.values()):
-            return None
+        for found in outcomes.open.values():
+            with FileView(found.segment.path) as view:
+                read_batch(view, found.batch.position, found.batch.size)
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
     if not outcomes.agrees_with_indexes(begin, end) or (outcomes.truncated and next_offset() != end):
@@ -261,11 +258,3 @@ def _open_after(
     result = Transactions(open={producer: found.batch.base_offset for producer, found in outcomes.open.items()})
     result.last_stable_offset = min([*result.open.values(), end])
     return result
-
-
-def _is_valid(found: _Found) -> bool:
-    """Return whether the CRC of a batch matches."""
-    with FileView(found.segment.path) as view:
-        data = view.read(found.batch.position, found.batch.size)
-    scan = core.scan_batches(data, np.empty(1, BATCH_DTYPE))
-    return scan.error is None and scan.count == 1
