@@ -63,7 +63,9 @@ def slow_core() -> str | None:
 
 
 def say_slow(found: Iterable[str | None]) -> None:
-    """Log each message of `slow_core` once in this process. None stands for a fast core.
+    """Log the results of `slow_core`, each message only once in this process.
+
+    A result is None if the core is fast.
 
     If this process runs the pure-Python core itself, nothing is logged, because importing kafkafmt
     has already warned of it.

@@ -27,7 +27,7 @@ PROBLEM_CODES = {
     END_PROBLEM: TruncatedError.code,
 }
 UNKNOWN_COUNT = -1
-"""Value in a column that stands for an unknown number of records."""
+"""Number of records in a column if the number is not known."""
 
 
 @dataclass(slots=True)
