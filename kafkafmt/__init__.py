@@ -5,7 +5,7 @@
     for record in log["orders", 3]: ...
     table = log["orders", 3].to_arrow()
 
-- Logs on disk: `open` returns a `Log`, which contains `Partition` objects. `LogDirectory` writes
+- Logs on disk: `open` returns a `Log`, which contains `Topic` and `Partition` objects. `LogDirectory` writes
   logs.
 - Record batches in a buffer: `read_records`, `to_arrow`, `iter_batches` and `check_batches` read
   record batches. `build_batch`, `build_batches`, `build_columns` and `BatchBuilder` build batches.
@@ -68,7 +68,7 @@ from .records import (
     validate_and_assign_offsets,
 )
 from .types import Buffer
-from .view import Groups, Log, Partition
+from .view import Groups, Log, Partition, Topic
 from .view import open_log as open
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ __all__ = [
     "StructureError",
     "Summary",
     "TooLargeError",
+    "Topic",
     "TruncatedError",
     "UnreadablePartition",
     "UnsupportedError",

@@ -6,12 +6,11 @@ A wrong argument raises a TypeError or ValueError that names the argument and th
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from .times import parse_time, to_millis
 
 
 def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int:
@@ -89,22 +88,18 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
 def millis(name: str, time: Any) -> int:
     """Convert a time to milliseconds since 1970-01-01 UTC.
 
-    `time` is a number of milliseconds, which is returned unchanged, or a timezone-aware datetime.
+    `time` is a number of milliseconds, which is returned unchanged, a timezone-aware datetime, or a
+    text in one of the forms that `parse_time` accepts.
     """
+    if isinstance(time, str):
+        try:
+            return parse_time(time)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     if isinstance(time, datetime):
         if time.utcoffset() is None:
             raise ValueError(
                 f"{name} is {time!r}, which has no time zone; add a time zone, for example with .replace(tzinfo=timezone.utc)"
             )
         return to_millis(time)
-    return integer(name, time, kind="a time: milliseconds since 1970-01-01 UTC, or a datetime with a time zone")
-
-
-def now_millis() -> int:
-    """Return the current time in milliseconds since 1970-01-01 UTC."""
-    return time.time_ns() // 1_000_000
-
-
-def to_millis(moment: datetime) -> int:
-    """Convert a timezone-aware datetime to milliseconds since 1970-01-01 UTC, rounded down."""
-    return (moment - EPOCH) // timedelta(milliseconds=1)
+    return integer(name, time, kind="a time: milliseconds since 1970-01-01 UTC, a datetime with a time zone, or a text")

@@ -414,12 +414,18 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 
 
 @shared
-def record_batches(chunks: Iterable[Chunk], builder: ArrowBuilder) -> Iterator[pa.RecordBatch]:
+def record_batches(
+    chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches from chunks whose rows are decoded into the builder's columns.
 
     The last Arrow record batch may be small, but no Arrow record batch is empty. If a chunk raises
-    an error, the rows before the error are yielded first.
+    an error, the rows before the error are yielded first. If `limit` is given, yield only the first
+    `limit` rows, and read no more chunks than these rows need.
     """
+    if limit is not None:
+        yield from _first_rows(chunks, builder, limit)
+        return
     try:
         for chunk in chunks:
             yield from builder.add(chunk)
@@ -429,6 +435,25 @@ def record_batches(chunks: Iterable[Chunk], builder: ArrowBuilder) -> Iterator[p
         raise
     if builder.rows:
         yield builder.flush()
+
+
+def _first_rows(chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int) -> Iterator[pa.RecordBatch]:
+    """Yield the first `limit` rows as `record_batches` does."""
+    if not limit:
+        return
+    try:
+        for chunk in chunks:
+            for batch in builder.add(chunk):
+                yield batch.slice(0, limit)
+                limit -= min(limit, batch.num_rows)
+            if builder.rows >= limit:
+                break
+    except KafkaFormatError:
+        if builder.rows:
+            yield builder.flush()
+        raise
+    if limit and builder.rows:
+        yield builder.flush().slice(0, limit)
 
 
 COMMITTED = pa.schema(

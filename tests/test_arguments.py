@@ -36,7 +36,8 @@ def log(tmp_path: Path) -> kafkafmt.Log:
     [
         ({"start": "5"}, TypeError, "start must be an offset, not '5'"),
         ({"end": 1.5}, TypeError, "end must be an offset, not 1.5"),
-        ({"start_time": "2026-01-01"}, TypeError, "start_time must be a time: milliseconds since 1970"),
+        ({"start_time": 1.5}, TypeError, "start_time must be a time: milliseconds since 1970"),
+        ({"start_time": "soon"}, ValueError, "start_time: 'soon' is not a time"),
         ({"end_time": date(2026, 1, 1)}, TypeError, "end_time must be a time: milliseconds since 1970"),
         ({"start_time": datetime(2026, 1, 1)}, ValueError, "start_time is .* has no time zone"),
         ({"start": 5, "start_time": 5}, ValueError, "start and start_time cannot both be given"),
@@ -78,8 +79,10 @@ def test_times_are_milliseconds_or_have_a_time_zone(log: kafkafmt.Log) -> None:
 def test_missing_partition_is_named(log: kafkafmt.Log) -> None:
     for key, error, words in (
         (("t", 7), KeyError, "there is no partition t-7; this topic has the partitions 0, 1"),
-        (("tt", 0), KeyError, "there is no partition tt-0; the nearest is t"),
-        ("t", TypeError, r"the key of log\[\.\.\.\] must be a topic and a partition number, .*, not 't'"),
+        (("tt", 0), KeyError, "there is no topic tt; the nearest is t"),
+        ("tt", KeyError, "there is no topic tt; the nearest is t"),
+        (("t", 0, 1), TypeError, r"the key of log\[\.\.\.\] must be a topic, .*, not \('t', 0, 1\)"),
+        (7, TypeError, r"the key of log\[\.\.\.\] must be a topic, .*, not 7"),
         (("t", "0"), TypeError, "partition must be a whole number, not '0'"),
     ):
         with pytest.raises(error, match=words):

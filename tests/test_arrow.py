@@ -209,5 +209,5 @@ def test_open_log_lists_its_partitions() -> None:
     assert {p.state for p in log.not_live} == {"delete", "future", "stray"}
     with pytest.raises(KeyError, match="partitions 0, 1, 2"):
         log["dots.in.the.name", 9]
-    with pytest.raises(KeyError, match="there is no partition nothing-0"):
+    with pytest.raises(KeyError, match="there is no topic nothing"):
         log["nothing", 0]

@@ -1,39 +1,16 @@
-"""Parse the offset ranges (`FROM:TO`) and times in command-line arguments."""
+"""Parse the offset ranges (`FROM:TO`) in command-line arguments."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
-
-from ..arguments import to_millis
 from ..log.reading.record_selection import OffsetBound, OffsetRange
-
-ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
-
-
-def parse_time(text: str) -> int:
-    """Return the time that `text` specifies, in milliseconds since 1970-01-01 UTC.
-
-    `text` is a number of milliseconds, or an ISO date or time. A time without a time zone is in
-    UTC. Any other text raises ValueError.
-    """
-    if text.lstrip("-").isdigit() and text.isascii():
-        return int(text)
-    # datetime.fromisoformat() accepts any character in place of the T, even a colon.
-    if not ISO_TIME.match(text):
-        raise ValueError(f"{text!r} is neither a number of milliseconds nor an ISO date or time")
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
-        # datetime.fromisoformat() accepts time zones with seconds.
-        raise ValueError(f"{text!r} has a time zone with seconds, which ISO 8601 does not allow")
-    return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+from ..times import parse_time
 
 
 def parse_offsets(text: str) -> OffsetRange:
     """Parse an offset range of the form `FROM:TO`, or raise ValueError.
 
-    FROM and TO have one of these forms: an offset, `-N` (N before the log end), `@MS` or
-    `@ISO-TIME`. Both may be omitted.
+    FROM and TO have one of these forms: an offset, `-N` (N before the log end), or `@TIME`.
+    `parse_time` describes the forms of a time. Both may be omitted.
     """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):
@@ -56,7 +33,9 @@ def _bound(text: str) -> tuple[OffsetBound | None, str]:
                 return OffsetBound("time", parse_time(text[1:end])), text[end:]
             except ValueError:
                 continue
-        raise ValueError(f"{text!r} does not begin with a valid time; a time has the form @MILLISECONDS or @ISO-TIME")
+        raise ValueError(
+            f"{text!r} does not begin with a valid time; a time has the form @MILLISECONDS, @ISO-TIME or @-N and a unit, such as @-7d"
+        )
     word, colon, rest = text.partition(":")
     if not word:
         return None, colon + rest

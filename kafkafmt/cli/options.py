@@ -221,7 +221,8 @@ range_options: Decorator = options(
         default=OffsetRange(),
         show_default=False,
         help="Range of offsets to read. TO is exclusive, and both FROM and TO may be omitted. FROM and TO can be offsets, "
-        "-N (N before the log end), or times, as @MS (milliseconds since 1970-01-01 UTC) or @ISO-TIME (in UTC by default). "
+        "-N (N before the log end), or times: @MS (milliseconds since 1970-01-01 UTC), @ISO-TIME (in UTC by default), or a "
+        "time before now, such as @-7d, @-36h or @-15m. "
         "A time selects the first offset whose record has this timestamp or a later one.",
     ),
     click.option(

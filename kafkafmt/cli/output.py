@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from ..arguments import EPOCH
 from ..log import Damage
 from ..text import plain
+from ..times import EPOCH
 
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
 LABEL_WIDTH = 9

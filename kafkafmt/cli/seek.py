@@ -15,8 +15,8 @@ from ..log.reading.read_limits import ReadLimits
 from ..log.reading.seek import EARLIEST, LATEST, MAX_TIMESTAMP, Position
 from ..log.reading.seek import seek as seek_in
 from ..text import counted, encode_json
+from ..times import parse_time
 from .choosing import choose, find
-from .offset_range import parse_time
 from .options import ParamType, paths_argument, reading_options
 from .output import moment, show, tell
 

@@ -21,7 +21,7 @@ from typing import Unpack
 import numpy as np
 
 from .._backend import core
-from ..arguments import fitting, integer, now_millis
+from ..arguments import fitting, integer
 from ..constants import (
     BATCH_HEADER_SIZE,
     CODEC_MASK,
@@ -35,6 +35,7 @@ from ..constants import (
     NO_TIMESTAMP,
 )
 from ..errors import KafkaFormatError, StructureError
+from ..times import now_millis
 from ..types import BATCH_DTYPE, Buffer, byte_view, view_of
 from .assign import next_offset_of
 from .builder import BatchBuilder, codec_id, format_number

@@ -1,16 +1,16 @@
-"""Open logs with `open_log`, and access their partitions through the class `Log`."""
+"""Read the topics and partitions of log directories, through the class `Log`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES
 from ..log import Damage, NoLogError, PartitionDir, discover
+from ..log.reading.choice import choose_partitions
 from ..log.reading.discovery import Discovery
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
@@ -18,11 +18,12 @@ from ..log.reading.groups import GROUPS_TOPIC
 from ..log.reading.record_selection import Time
 from ..log.reading.selection import like, select_partitions
 from ..notebook import html_table
-from ..scan import scan
 from ..sharing import SharedIterator
 from .groups import Groups
+from .many import read_batches
 from .partition import Partition
 from .selection_arguments import SelectionArguments, parse_selection
+from .topic import Topic, partition_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 class Log:
     """The partitions of one or more log directories.
 
-    A log can be iterated over its partitions. To get one of them, use ``log[topic, partition]``.
+    A log can be iterated over its partitions. ``log[topic]`` returns a `Topic`, and
+    ``log[topic, partition]`` returns a `Partition`.
 
     `kafkafmt.open` returns `Log` objects. Files are open only while they are read. Therefore, a log
     need not be closed.
@@ -140,9 +142,9 @@ class Log:
             Offset of the first record. A negative value counts back from the end of the log. By
             default, reading starts at the log start offset. Partitions that are created later are read from their
             start.
-        start_time : int or timezone-aware datetime, optional
+        start_time : int, timezone-aware datetime or str, optional
             Replace `start` with the first offset whose record has this timestamp or a later one. An
-            int is a number of milliseconds since 1970-01-01 UTC.
+            int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, or a time before now such as "-7d".
         on_error : {"fail", "skip"}, default "fail"
             "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
             `Partition.damaged`.
@@ -188,7 +190,7 @@ class Log:
                 "isolation": isolation,
             }
         )
-        globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
+        globs = _patterns(topics)
         known = {(p.topic, p.partition): p for p in self.partitions}
 
         def make(directory: PartitionDir, at_first: bool) -> Follower:
@@ -266,39 +268,125 @@ class Log:
         and one that is being built. With ``on_error="skip"``, `Partition.damaged` lists the damaged
         spans of each partition. Internal topics, such as ``__consumer_offsets``, are also read.
         """
+        return SharedIterator(read_batches(self.partitions, columns, threads, ordered, None, selection))
+
+    def to_reader(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        topics: str | Iterable[str] | None = None,
+        threads: int | None = None,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
+    ) -> pa.RecordBatchReader:
+        """Return the records of several topics as a pyarrow RecordBatchReader.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names of the columns, in the order of the result. By default, all columns that
+            `Partition.to_arrow` lists except `timestampMillis`.
+        topics : str or iterable of str, optional
+            Glob patterns for topic names. By default, all topics except Kafka's internal topics
+            (``__…``) are read.
+        threads : int, optional
+            Largest number of partitions that are read at the same time, 1 or higher. By default,
+            the number of CPUs. If `limit` is given, one partition is read at a time.
+        limit : int, optional
+            Largest number of records, from all partitions together. By default, there is no limit.
+        **selection
+            Keyword arguments that select records in each partition: start, end, start_time,
+            end_time, on_error, control, below_log_start and isolation. `Partition.records`
+            describes them.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            A reader of Arrow record batches of about 8 MB, ordered by topic, partition and offset.
+            At most about four batches per thread are in memory at the same time.
+
+        Raises
+        ------
+        DamagedLogError
+            A partition contains damage, and `on_error` is "fail". The reader raises this error when
+            it reaches the damage.
+        PartitionNotFoundError
+            No partition matches. If only some of the patterns match nothing, `messages` names them.
+        TypeError, ValueError
+            An argument or column is unknown or wrong.
+        """
         from .. import arrow
 
-        names = arrow.schema_of(columns).names
-        parse_selection(selection)  # check the arguments before any thread starts
-        count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
-        sources = [partial(p.to_batches, names, **selection) for p in self.partitions]
-        return SharedIterator(scan(sources, count, bool(ordered)))
+        schema = arrow.schema_of(columns)
+        found = choose_partitions(self.discovery, _patterns(topics), internal=False, on_message=self.messages.append)
+        chosen = {directory.key for directory in found}
+        partitions = [p for p in self.partitions if (p.topic, p.partition) in chosen]
+        batches = read_batches(partitions, schema.names, threads, True, limit, selection)
+        return arrow.reader(schema, SharedIterator(batches))
 
-    def __getitem__(self, key: tuple[str, int]) -> Partition:
-        """Return the partition with a given topic and number, such as ``log["orders", 0]``.
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        topics: str | Iterable[str] | None = None,
+        threads: int | None = None,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
+    ) -> pa.Table:
+        """Read the records of several topics into a pyarrow Table with the columns that `Partition.to_arrow` lists.
+
+        `to_reader` describes the parameters and the errors. The rows are ordered by topic, partition
+        and offset. The whole table is in memory.
+        """
+        return self.to_reader(columns, topics=topics, threads=threads, limit=limit, **selection).read_all()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the records of all topics except internal ones as an Arrow C stream.
+
+        The stream has the default columns of `Partition.to_arrow`.
+        """
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    @overload
+    def __getitem__(self, key: str) -> Topic: ...
+
+    @overload
+    def __getitem__(self, key: tuple[str, int]) -> Partition: ...
+
+    def __getitem__(self, key: str | tuple[str, int]) -> Topic | Partition:
+        """Return a topic, such as ``log["orders"]``, or a partition, such as ``log["orders", 0]``.
 
         Raises
         ------
         KeyError
-            The partition does not exist. The message suggests similar names.
+            The topic or the partition does not exist. The message suggests similar names.
         TypeError
-            The key is not a topic and a number.
+            The key is neither a topic nor a topic and a number.
         """
+        if isinstance(key, str):
+            return Topic(key, self._partitions_of(key))
         if not isinstance(key, tuple) or len(key) != 2:
             raise TypeError(
-                f'the key of log[...] must be a topic and a partition number, as in log["orders", 0], not {key!r}'
+                'the key of log[...] must be a topic, as in log["orders"], or a topic and a partition number, '
+                f'as in log["orders", 0], not {key!r}'
             )
-        topic, partition = key[0], arguments.integer("partition", key[1])
-        for p in self.partitions:
-            if (p.topic, p.partition) == (topic, partition):
+        number = arguments.integer("partition", key[1])
+        partitions = self._partitions_of(key[0])
+        for p in partitions:
+            if p.partition == number:
                 return p
-        known = sorted(p.partition for p in self.partitions if p.topic == topic)
-        hint = f"this topic has the partitions {', '.join(map(str, known))}" if known else like(str(topic), self.topics)
-        raise KeyError(f"there is no partition {topic}-{partition}; {hint}")
+        raise KeyError(f"there is no partition {key[0]}-{number}; {partition_numbers(partitions)}")
+
+    def _partitions_of(self, topic: str) -> list[Partition]:
+        """Return the partitions of a topic. Raise KeyError if there are none."""
+        found = [p for p in self.partitions if p.topic == topic]
+        if not found:
+            raise KeyError(f"there is no topic {topic}; {like(str(topic), self.topics)}")
+        return found
 
     def __contains__(self, key: object) -> bool:
-        """Return whether the log contains `key`, which is a partition or a tuple of topic and number."""
-        return any(key == (p.topic, p.partition) or key is p for p in self.partitions)
+        """Return whether the log contains `key`: a topic's name, a tuple of topic and number, or a partition."""
+        return any(key == p.topic or key == (p.topic, p.partition) or key is p for p in self.partitions)
 
     def __len__(self) -> int:
         """Return the number of `partitions`."""
@@ -338,59 +426,6 @@ class Log:
         return html_table(caption, ("topic", "partition", "state", "log start offset", "segments", "bytes"), rows)
 
 
-def open_log(
-    *paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    replicas: str | None = None,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    mapped: bool = False,
-) -> Log:
-    """Open Kafka log directories, partition directories or `.log` files for reading.
-
-    Parameters
-    ----------
-    *paths : str, os.PathLike, or a list or tuple of these
-        One or more paths. The result contains the partitions of all paths. A path can be a URL, such
-        as ``s3://bucket/backup``, and it can contain the wildcards ``*``, ``?`` and ``[...]``.
-    replicas : "longest", optional
-        If two paths contain the same partition, read the copy with the higher end offset. By
-        default, such a partition is an error.
-    max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is reported as
-        damage, with the error "too_large". The number of headers of one record is limited too: to
-        131,072 or ``max_batch_bytes // 128``, whichever is higher.
-    mapped : bool, default False
-        Memory-map the files instead of reading them. Use this only for directories that no broker
-        writes to. If a mapped file is truncated while it is read, the operating system kills the
-        process (SIGBUS), and Python cannot prevent this. If a file was truncated before it was
-        mapped, damage is reported.
-
-    Returns
-    -------
-    Log
-        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read.
-        Therefore, a log need not be closed.
-
-    Raises
-    ------
-    OSError
-        A path does not exist or cannot be read. If a path contains no Kafka log, the error is a
-        `NoLogError`.
-    TypeError, ValueError
-        An argument is wrong. If two paths contain the same partition and `replicas` is not given,
-        the error is a `DuplicatePartitionError`, which is a ValueError.
-
-    Notes
-    -----
-    This function reads only directories and checkpoints. With `replicas`, it also reads batches to
-    compare the copies. Other batches are read when they are needed. Kafka's counterpart is
-    ``LogManager.loadLogs``.
-    """
-    given: list[str | os.PathLike[str]] = []
-    for path in paths:
-        for one in path if isinstance(path, list | tuple) else [path]:
-            if not isinstance(one, str | os.PathLike):
-                raise TypeError(f"a path must be a str or an os.PathLike, not {one!r}")
-            given.append(one)
-    if not given:
-        raise TypeError("at least one path is needed")
-    return Log(given, replicas, arguments.integer("max_batch_bytes", max_batch_bytes, 1), mapped)
+def _patterns(topics: str | Iterable[str] | None) -> list[str]:
+    """Return the glob patterns of topic names that an argument contains."""
+    return [] if topics is None else [topics] if isinstance(topics, str) else list(topics)

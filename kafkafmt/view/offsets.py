@@ -66,8 +66,9 @@ class PartitionOffsets:
 
         Parameters
         ----------
-        time : int or datetime
-            Milliseconds since 1970-01-01 UTC, or a timezone-aware datetime.
+        time : int, timezone-aware datetime or str
+            Milliseconds since 1970-01-01 UTC, a datetime, an ISO time, or a time before now, such as
+            "-7d".
         below_log_start : bool, default False
             Also consider records below the log start offset.
 
@@ -79,7 +80,7 @@ class PartitionOffsets:
         Raises
         ------
         TypeError, ValueError
-            `time` is neither an int nor a datetime, or it is a datetime without a time zone.
+            `time` has another type, or it is a datetime without a time zone or an invalid text.
 
         Notes
         -----
@@ -97,9 +98,9 @@ class PartitionOffsets:
             Find the first record at or after this offset. Control records are skipped.
         timestamp : int, timezone-aware datetime, or str, optional
             Milliseconds since 1970-01-01 UTC, or a datetime. Find the first record, in offset
-            order, with this timestamp or a later one. Three words are also accepted: "latest" (the
-            log end offset), "earliest" (the log start offset) and "max-timestamp" (the first record
-            with the largest timestamp).
+            order, with this timestamp or a later one. A str is an ISO time, a time before now, such
+            as "-7d", or one of three words: "latest" (the log end offset), "earliest" (the log start
+            offset) and "max-timestamp" (the first record with the largest timestamp).
 
         Returns
         -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from .. import arguments
@@ -77,9 +77,9 @@ class Partition(PartitionOffsets):
         start : int, optional
             Offset of the first record. A negative value counts back from the end of the log. By
             default, reading starts at the log start offset.
-        start_time : int or timezone-aware datetime, optional
+        start_time : int, timezone-aware datetime or str, optional
             Replace `start` with the first offset whose record has this timestamp or a later one. An
-            int is a number of milliseconds since 1970-01-01 UTC.
+            int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, or a time before now such as "-7d".
         on_error : {"fail", "skip"}, default "fail"
             "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
             `damaged`.
@@ -192,16 +192,16 @@ class Partition(PartitionOffsets):
 
     @overload
     def records(
-        self, *, views: Literal[False] = False, **selection: Unpack[SelectionArguments]
+        self, *, views: Literal[False] = False, limit: int | None = None, **selection: Unpack[SelectionArguments]
     ) -> Iterator[core.Record]: ...
 
     @overload
     def records(
-        self, *, views: bool, **selection: Unpack[SelectionArguments]
+        self, *, views: bool, limit: int | None = None, **selection: Unpack[SelectionArguments]
     ) -> Iterator[core.Record[bytes | memoryview]]: ...
 
     def records(
-        self, *, views: bool = False, **selection: Unpack[SelectionArguments]
+        self, *, views: bool = False, limit: int | None = None, **selection: Unpack[SelectionArguments]
     ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records.
 
@@ -212,13 +212,16 @@ class Partition(PartitionOffsets):
         views : bool, default False
             Return keys and values as memoryviews instead of bytes. A memoryview is valid only until
             the next record is read. Therefore, threads cannot share such an iterator.
+        limit : int, optional
+            Largest number of records to return. By default, there is no limit.
         start, end : int, optional
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
             default, the whole partition is read.
-        start_time, end_time : int or timezone-aware datetime, optional
+        start_time, end_time : int, timezone-aware datetime or str, optional
             Replace `start` or `end` with the first offset whose record has this timestamp or a
-            later one. An int is a number of milliseconds since 1970-01-01 UTC. If there is no such
-            record, the end of the log is used.
+            later one. An int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time,
+            which is in UTC by default, or a time before now, such as "-7d" or "-36h". If there is no
+            such record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
             "fail" returns the records before the first damaged span, and then raises an error.
             "skip" omits damaged spans and lists them in `Partition.damaged`.
@@ -248,11 +251,19 @@ class Partition(PartitionOffsets):
         the outcomes of transactions, the batch headers of the range and the following batches are
         read first. If the log is damaged there, the whole log is read.
         """
+        return core.RecordIterator(self.record_lists(views, limit, selection))
+
+    def record_lists(
+        self, views: bool, limit: int | None, selection: SelectionArguments
+    ) -> Iterator[list[core.Record[Any]]]:
+        """Return an iterator of lists of records, which `records` joins."""
+        most = arguments.optional_integer("limit", limit, 0)
         chunks = self._chunks(RecordColumns(1024, COLUMNS), selection)
-        return core.RecordIterator(core.make_records(source, columns, views=views) for source, columns in chunks)
+        lists = (core.make_records(source, columns, views=views) for source, columns in chunks)
+        return lists if most is None else _first_records(lists, most)
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, **selection: Unpack[SelectionArguments]
+        self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]
     ) -> Iterator[pa.RecordBatch]:
         """Return an iterator of Arrow record batches of about 8 MB each.
 
@@ -264,6 +275,8 @@ class Partition(PartitionOffsets):
         columns : sequence of str, optional
             Names of the columns, in the order of the result. By default, all columns that
             `to_arrow` lists except `timestampMillis`.
+        limit : int, optional
+            Largest number of records to return. By default, there is no limit.
         **selection
             Keyword arguments that select records: start, end, start_time, end_time, on_error,
             control, below_log_start and isolation. `records` describes them.
@@ -286,10 +299,11 @@ class Partition(PartitionOffsets):
 
         schema = arrow.schema_of(columns)
         builder = arrow.ArrowBuilder(self.topic, self.partition, schema)
-        return arrow.record_batches(self._chunks(builder.columns, selection), builder)
+        most = arguments.optional_integer("limit", limit, 0)
+        return arrow.record_batches(self._chunks(builder.columns, selection), builder, most)
 
     def to_reader(
-        self, columns: Sequence[str] | None = None, **selection: Unpack[SelectionArguments]
+        self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]
     ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
@@ -300,6 +314,8 @@ class Partition(PartitionOffsets):
         columns : sequence of str, optional
             Names of the columns, in the order of the result. By default, all columns that
             `to_arrow` lists except `timestampMillis`.
+        limit : int, optional
+            Largest number of records to return. By default, there is no limit.
         **selection
             Keyword arguments that select records: start, end, start_time, end_time, on_error,
             control, below_log_start and isolation. `records` describes them.
@@ -322,9 +338,11 @@ class Partition(PartitionOffsets):
         from .. import arrow
 
         schema = arrow.schema_of(columns)
-        return arrow.reader(schema, self.to_batches(schema.names, **selection))
+        return arrow.reader(schema, self.to_batches(schema.names, limit=limit, **selection))
 
-    def to_arrow(self, columns: Sequence[str] | None = None, **selection: Unpack[SelectionArguments]) -> pa.Table:
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, *, limit: int | None = None, **selection: Unpack[SelectionArguments]
+    ) -> pa.Table:
         """Read the selected records into a pyarrow Table.
 
         Parameters
@@ -332,13 +350,16 @@ class Partition(PartitionOffsets):
         columns : sequence of str, optional
             Names of the columns, in the order of the result. By default, all columns listed below
             except `timestampMillis`.
+        limit : int, optional
+            Largest number of records to return. By default, there is no limit.
         start, end : int, optional
             Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
             default, the whole partition is read.
-        start_time, end_time : int or timezone-aware datetime, optional
+        start_time, end_time : int, timezone-aware datetime or str, optional
             Replace `start` or `end` with the first offset whose record has this timestamp or a
-            later one. An int is a number of milliseconds since 1970-01-01 UTC. If there is no such
-            record, the end of the log is used.
+            later one. An int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time,
+            which is in UTC by default, or a time before now, such as "-7d" or "-36h". If there is no
+            such record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
             "fail" raises an error at the first damaged span. "skip" omits damaged spans and lists
             them in `Partition.damaged`.
@@ -381,7 +402,7 @@ class Partition(PartitionOffsets):
         and the following batches are read first. If the log is damaged there, the whole log is
         read.
         """
-        return self.to_reader(columns, **selection).read_all()
+        return self.to_reader(columns, limit=limit, **selection).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export all records as an Arrow C stream with the eight default columns of `to_arrow`.
@@ -404,3 +425,14 @@ class Partition(PartitionOffsets):
         selection, skip = parse_selection(given)
         on_damage = self._on_damage(skip)
         return self.log.chunks(columns, selection.resolve(self.log), on_damage=on_damage)
+
+
+def _first_records(lists: Iterable[list[core.Record[Any]]], limit: int) -> Iterator[list[core.Record[Any]]]:
+    """Yield lists that contain the first `limit` records of `lists`."""
+    if not limit:
+        return
+    for records in lists:
+        yield records[:limit]
+        limit -= min(limit, len(records))
+        if not limit:
+            return

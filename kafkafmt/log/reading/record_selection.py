@@ -14,8 +14,8 @@ from .lookups import find_timestamp
 from .offset_interval import OffsetInterval
 from .partition import PartitionLog
 
-Time = int | datetime
-"""A time: milliseconds since 1970-01-01 UTC, or a timezone-aware datetime."""
+Time = int | datetime | str
+"""A time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a text for `parse_time`."""
 
 
 class OffsetBound(NamedTuple):
@@ -75,8 +75,8 @@ def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBoun
         with the suffix "_time".
     offset : int, optional
         An offset. A negative value counts back from the end of the log.
-    time : int or datetime, optional
-        Milliseconds since 1970-01-01 UTC, or a timezone-aware datetime.
+    time : int, datetime or str, optional
+        Milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a text for `parse_time`.
 
     Raises
     ------

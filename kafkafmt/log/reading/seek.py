@@ -10,7 +10,6 @@ from .lookups import Place, find_max_timestamp, find_offset, find_timestamp
 from .partition import PartitionLog
 
 LATEST, EARLIEST, MAX_TIMESTAMP = "latest", "earliest", "max-timestamp"
-SPECIAL_TIMES = (LATEST, EARLIEST, MAX_TIMESTAMP)
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,6 @@ def _at_time(log: PartitionLog, time: Any) -> Fields:
         return log.log_start_offset, None, segment, position
     if time == MAX_TIMESTAMP:
         return _fields(find_max_timestamp(log))
-    if isinstance(time, str):
-        raise ValueError(f"timestamp is {time!r}; a str must be one of {', '.join(map(repr, SPECIAL_TIMES))}")
     return _fields(find_timestamp(log, arguments.millis("timestamp", time)))
 
 

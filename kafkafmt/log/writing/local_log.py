@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...arguments import now_millis
 from ...constants import MAX_RELATIVE_OFFSET
+from ...times import now_millis
 from ...types import BatchTable, Buffer, byte_view
 from ..format import files
 from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Unpack
 
-from ...arguments import integer, now_millis
+from ...arguments import integer
 from ...records import build_batches, build_marker
 from ...records.assign import numbered, scan_all
 from ...records.signatures import BuilderOptions, RecordLike
+from ...times import now_millis
 from ...types import Buffer, view_of
 from ..format.leader_epochs import Epochs
 from ..format.snapshots import ProducerEntry

@@ -24,7 +24,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...arguments import now_millis
 from ...log import LogDirectory, LogWriter
 from ...log.format import files
 from ...log.format.files import FileView
@@ -33,6 +32,7 @@ from ...log.reading.segment_walker import Walker
 from ...log.writing.atomic_append import all_or_nothing
 from ...log.writing.process import OwnerLock
 from ...records import BatchBuilder, Partitioner, columns_of
+from ...times import now_millis
 from .write_options import Key, WriteOptions
 
 

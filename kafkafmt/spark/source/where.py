@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...arguments import EPOCH
 from ...log.reading.record_filter import (
     ANYTHING,
     COLUMNS,
@@ -33,6 +32,7 @@ from ...log.reading.record_filter import (
     Comparison,
     Filter,
 )
+from ...times import EPOCH
 
 EXAMPLE = 'such as [["topic", "=", "orders"], ["offset", ">=", 100]]'
 _MASKS: Mapping[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from building import batch, record
 from golden_cases import case
 
-from kafkafmt.cli.offset_range import parse_offsets, parse_time
+from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.errors import StructureError
 from kafkafmt.log import DuplicatePartitionError, NoLogError, discover
 from kafkafmt.log.format.checkpoints import (
@@ -19,6 +19,7 @@ from kafkafmt.log.format.checkpoints import (
 )
 from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
 from kafkafmt.log.reading.record_selection import OffsetBound
+from kafkafmt.times import parse_time
 
 
 @pytest.mark.parametrize(

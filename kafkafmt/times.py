@@ -1,0 +1,59 @@
+"""Convert times to milliseconds since 1970-01-01 UTC."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
+RELATIVE_TIME = re.compile(r"-([0-9]+)([wdhms])\Z")
+UNIT_MILLIS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
+"""Milliseconds in each unit of a relative time."""
+
+
+def now_millis() -> int:
+    """Return the current time in milliseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+def to_millis(moment: datetime) -> int:
+    """Convert a timezone-aware datetime to milliseconds since 1970-01-01 UTC, rounded down."""
+    return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def parse_time(text: str) -> int:
+    """Return the time that `text` specifies, in milliseconds since 1970-01-01 UTC.
+
+    Parameters
+    ----------
+    text : str
+        One of three forms:
+
+        - a number of milliseconds since 1970-01-01 UTC;
+        - an ISO 8601 date or time, such as ``2026-01-05`` or ``2026-01-05T12:30+01:00``. Without a
+          time zone, it is in UTC;
+        - a time before the current time: a minus sign, a number and a unit, such as ``-7d``. The
+          units are w (weeks), d (days), h (hours), m (minutes) and s (seconds).
+
+    Raises
+    ------
+    ValueError
+        `text` has none of these forms.
+    """
+    if text.isascii() and text.lstrip("-").isdigit():
+        return int(text)
+    if relative := RELATIVE_TIME.match(text):
+        return now_millis() - int(relative[1]) * UNIT_MILLIS[relative[2]]
+    # datetime.fromisoformat() accepts any character in place of the T, even a colon.
+    if not ISO_TIME.match(text):
+        raise ValueError(
+            f"{text!r} is not a time; valid forms are a number of milliseconds, an ISO date or time, and -N "
+            "followed by w, d, h, m or s, such as -7d"
+        )
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
+        # datetime.fromisoformat() accepts time zones with seconds.
+        raise ValueError(f"{text!r} has a time zone with seconds, which ISO 8601 does not allow")
+    return to_millis(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)

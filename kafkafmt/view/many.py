@@ -1,0 +1,73 @@
+"""Read several partitions of an open log: records one partition after another, Arrow batches in threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .. import arguments
+from .._backend import core
+from ..scan import scan
+from .partition import Partition
+from .selection_arguments import SelectionArguments, parse_selection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_records(
+    partitions: Sequence[Partition], views: bool, limit: int | None, selection: SelectionArguments
+) -> core.RecordIterator:
+    """Return an iterator of the selected records of all partitions, at most `limit`. Check the arguments first."""
+    parse_selection(selection)
+    left = arguments.optional_integer("limit", limit, 0)
+
+    def lists() -> Iterator[list[core.Record]]:
+        remaining = left
+        for p in partitions:
+            if remaining == 0:
+                return
+            for records in p.record_lists(views, remaining, selection):
+                if remaining is not None:
+                    remaining -= len(records)
+                yield records
+
+    return core.RecordIterator(lists())
+
+
+def read_batches(
+    partitions: Sequence[Partition],
+    columns: Sequence[str] | None,
+    threads: int | None,
+    ordered: bool,
+    limit: int | None,
+    selection: SelectionArguments,
+) -> Iterator[pa.RecordBatch]:
+    """Return an iterator of Arrow record batches of all partitions. Check the arguments first.
+
+    `Topic.to_batches` describes the parameters. With a limit, one thread reads one partition after
+    another, because other threads would read records that are not needed.
+    """
+    from .. import arrow
+
+    names = arrow.schema_of(columns).names
+    parse_selection(selection)
+    count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
+    most = arguments.optional_integer("limit", limit, 0)
+    if most is None:
+        return scan([partial(p.to_batches, names, **selection) for p in partitions], count, bool(ordered))
+    return _first_batches(partitions, names, most, selection)
+
+
+def _first_batches(
+    partitions: Sequence[Partition], names: Sequence[str], limit: int, selection: SelectionArguments
+) -> Iterator[pa.RecordBatch]:
+    """Yield the first `limit` records of the partitions, one partition after another."""
+    for p in partitions:
+        if not limit:
+            return
+        for batch in p.to_batches(names, limit=limit, **selection):
+            limit -= batch.num_rows
+            yield batch

@@ -1,0 +1,68 @@
+"""Open log directories, with the function `open_log`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from .. import arguments
+from ..constants import DEFAULT_MAX_BATCH_BYTES
+from .log import Log
+
+
+def open_log(
+    *paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    mapped: bool = False,
+) -> Log:
+    """Open Kafka log directories, partition directories or `.log` files for reading.
+
+    Parameters
+    ----------
+    *paths : str, os.PathLike, or a list or tuple of these
+        One or more paths. The result contains the partitions of all paths. A path can be a URL, such
+        as ``s3://bucket/backup``, and it can contain the wildcards ``*``, ``?`` and ``[...]``.
+    replicas : "longest", optional
+        If two paths contain the same partition, read the copy with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as
+        damage, with the error "too_large". The number of headers of one record is limited too: to
+        131,072 or ``max_batch_bytes // 128``, whichever is higher.
+    mapped : bool, default False
+        Memory-map the files instead of reading them. Use this only for directories that no broker
+        writes to. If a mapped file is truncated while it is read, the operating system kills the
+        process (SIGBUS), and Python cannot prevent this. If a file was truncated before it was
+        mapped, damage is reported.
+
+    Returns
+    -------
+    Log
+        ``log[topic, partition]`` is a `Partition`. Files are open only while they are read.
+        Therefore, a log need not be closed.
+
+    Raises
+    ------
+    OSError
+        A path does not exist or cannot be read. If a path contains no Kafka log, the error is a
+        `NoLogError`.
+    TypeError, ValueError
+        An argument is wrong. If two paths contain the same partition and `replicas` is not given,
+        the error is a `DuplicatePartitionError`, which is a ValueError.
+
+    Notes
+    -----
+    This function reads only directories and checkpoints. With `replicas`, it also reads batches to
+    compare the copies. Other batches are read when they are needed. Kafka's counterpart is
+    ``LogManager.loadLogs``.
+    """
+    given: list[str | os.PathLike[str]] = []
+    for path in paths:
+        for one in path if isinstance(path, list | tuple) else [path]:
+            if not isinstance(one, str | os.PathLike):
+                raise TypeError(f"a path must be a str or an os.PathLike, not {one!r}")
+            given.append(one)
+    if not given:
+        raise TypeError("at least one path is needed")
+    return Log(given, replicas, arguments.integer("max_batch_bytes", max_batch_bytes, 1), mapped)

@@ -1,0 +1,228 @@
+"""Read all partitions of a topic, through the class `Topic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, Unpack, overload
+
+from .. import arguments
+from .._backend import core
+from ..log import Damage
+from ..notebook import html_table
+from ..sharing import SharedIterator
+from .many import read_batches, read_records
+from .partition import Partition
+from .selection_arguments import SelectionArguments
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Topic:
+    """The partitions of one topic of an open log. It can be iterated for `Record` objects or read as Arrow data.
+
+    `kafkafmt.open` returns a `Log`, and ``log[topic]`` returns a topic. ``topic[number]`` returns one
+    of its partitions. pandas, Polars and DuckDB accept a topic directly, through the Arrow C stream
+    interface.
+
+    Attributes
+    ----------
+    name : str
+        Name of the topic.
+    partitions : list of Partition
+        The live partitions, and those whose directory was opened by path, ordered by number.
+    """
+
+    def __init__(self, name: str, partitions: Sequence[Partition]) -> None:
+        self.name: str = name
+        self.partitions: list[Partition] = list(partitions)
+
+    @property
+    def damaged(self) -> list[Damage]:
+        """Damaged spans that the latest read of each partition omitted because of ``on_error="skip"``."""
+        return [damage for p in self.partitions for damage in p.damaged]
+
+    def __getitem__(self, partition: int) -> Partition:
+        """Return the partition with a given number.
+
+        Raises
+        ------
+        KeyError
+            The log does not contain this partition.
+        TypeError
+            `partition` is not an integer.
+        """
+        number = arguments.integer("partition", partition)
+        for p in self.partitions:
+            if p.partition == number:
+                return p
+        raise KeyError(f"there is no partition {self.name}-{number}; {partition_numbers(self.partitions)}")
+
+    def __iter__(self) -> Iterator[core.Record]:
+        """Return an iterator of all records, like `records` without arguments."""
+        return self.records()
+
+    @overload
+    def records(
+        self, *, views: Literal[False] = False, limit: int | None = None, **selection: Unpack[SelectionArguments]
+    ) -> Iterator[core.Record]: ...
+
+    @overload
+    def records(
+        self, *, views: bool, limit: int | None = None, **selection: Unpack[SelectionArguments]
+    ) -> Iterator[core.Record[bytes | memoryview]]: ...
+
+    def records(
+        self, *, views: bool = False, limit: int | None = None, **selection: Unpack[SelectionArguments]
+    ) -> Iterator[core.Record[bytes | memoryview]]:
+        """Return an iterator of the selected records, one partition after another.
+
+        A `Record` does not contain the number of its partition. If you need the number, iterate over
+        `partitions`, or use `to_batches`. Several threads may share the iterator.
+
+        Parameters
+        ----------
+        views : bool, default False
+            Return keys and values as memoryviews instead of bytes. A memoryview is valid only until
+            the next record is read.
+        limit : int, optional
+            Largest number of records to return, from all partitions together. By default, there is
+            no limit.
+        **selection
+            Keyword arguments that select records in each partition: start, end, start_time,
+            end_time, on_error, control, below_log_start and isolation. `Partition.records`
+            describes them.
+
+        Returns
+        -------
+        iterator of Record
+            The records of each partition are in offset order.
+
+        Raises
+        ------
+        DamagedLogError
+            The selected range of a partition contains damage, and `on_error` is "fail".
+        TypeError, ValueError
+            An argument is unknown or wrong.
+        """
+        return read_records(self.partitions, views, limit, selection)
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        ordered: bool = True,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the partitions in parallel, and return an iterator of Arrow record batches.
+
+        Each partition is read by one thread. Several threads may share the iterator.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names of the columns, in the order of the result. By default, all columns that
+            `Partition.to_arrow` lists except `timestampMillis`.
+        threads : int, optional
+            Largest number of partitions that are read at the same time, 1 or higher. By default,
+            the number of CPUs. If `limit` is given, one partition is read at a time.
+        ordered : bool, default True
+            Return the batches of one partition after another. If False, return each batch as soon
+            as it is read. In both cases, the batches of one partition are in offset order.
+        limit : int, optional
+            Largest number of records to return, from all partitions together. By default, there is
+            no limit.
+        **selection
+            Keyword arguments that select records in each partition: start, end, start_time,
+            end_time, on_error, control, below_log_start and isolation. `Partition.records`
+            describes them.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            Arrow record batches of about 8 MB. No batch is empty, and each contains records of only
+            one partition.
+
+        Raises
+        ------
+        DamagedLogError
+            A partition contains damage, and `on_error` is "fail". The iterator first returns the
+            batches of this partition before the damage.
+        TypeError, ValueError
+            An argument or column is unknown or wrong.
+
+        Notes
+        -----
+        At most about four batches per thread are in memory at the same time.
+        """
+        return SharedIterator(read_batches(self.partitions, columns, threads, ordered, limit, selection))
+
+    def to_reader(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
+    ) -> pa.RecordBatchReader:
+        """Return the selected records as a pyarrow RecordBatchReader.
+
+        `to_batches` describes the parameters, the errors and the memory use. The batches are ordered
+        by partition and offset.
+        """
+        from .. import arrow
+
+        schema = arrow.schema_of(columns)
+        return arrow.reader(schema, self.to_batches(schema.names, threads=threads, limit=limit, **selection))
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        threads: int | None = None,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
+    ) -> pa.Table:
+        """Read the selected records into a pyarrow Table with the columns that `Partition.to_arrow` lists.
+
+        `to_batches` describes the parameters and the errors. The rows are ordered by partition and
+        offset. The whole table is in memory.
+        """
+        return self.to_reader(columns, threads=threads, limit=limit, **selection).read_all()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export all records as an Arrow C stream with the default columns of `Partition.to_arrow`."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.Topic {self.name!r} with {_numbers(self.partitions)}>"
+
+    def _repr_html_(self) -> str:
+        """Return an HTML table of the partitions for notebooks. No segment is read."""
+        rows = [
+            (p.partition, p.state, p.log_start_offset, len(p.log.segments), f"{sum(s.size for s in p.log.segments):,}")
+            for p in self.partitions
+        ]
+        caption = f"Topic {self.name}: {len(rows)} partitions"
+        return html_table(caption, ("partition", "state", "log start offset", "segments", "bytes"), rows)
+
+
+SHOWN = 20
+"""Largest number of partition numbers in a message."""
+
+
+def partition_numbers(partitions: Sequence[Partition]) -> str:
+    """Return a phrase for messages that names the partitions of a topic."""
+    return f"this topic has the {_numbers(partitions)}"
+
+
+def _numbers(partitions: Sequence[Partition]) -> str:
+    """Return a phrase with the numbers of the partitions, at most SHOWN of them."""
+    known = sorted(p.partition for p in partitions)
+    if len(known) > 2 and known == list(range(known[0], known[-1] + 1)):
+        return f"partitions {known[0]} to {known[-1]}"
+    listed = ", ".join(map(str, known[:SHOWN]))
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return f"partition{'s' * (len(known) > 1)} {listed}{more}"
