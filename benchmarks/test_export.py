@@ -24,8 +24,11 @@ from conftest import put
 import kafkafmt
 from kafkafmt.log import discover
 from kafkafmt.spark.export import ExportOptions
+from kafkafmt.spark.export.engine import Engine
 from kafkafmt.spark.export.job import Export
+from kafkafmt.spark.export.local_engine import LocalEngine
 from kafkafmt.spark.export.parquet import COLUMNS, ROW_GROUP_BYTES, open_writer
+from kafkafmt.spark.export.spark_jobs import SparkEngine
 from kafkafmt.spark.quiet import quiet_start
 from kafkafmt.spark.session import make_session
 
@@ -86,7 +89,7 @@ def test_export(
     def export() -> None:
         found = discover([source])
         options = ExportOptions((source,), out, compression_level=level, overwrite=True)
-        reports.append(Export(found, found.partitions, options).run(spark).to_dict())
+        reports.append(Export(found, found.partitions, options).run(SparkEngine(spark)).to_dict())
 
     export()
     rows = reports[0]["written"]["records"]
@@ -131,3 +134,33 @@ def test_export(
     }
     print(f"\n{case}: " + json.dumps(benchmark.extra_info))
     assert memory < WORKER_LIMIT
+
+
+@pytest.mark.parametrize("name", ["none", "lz4"])
+def test_export_in_threads(benchmark: Any, topic: Callable[[str], Path], tmp_path: Path, spark: Any, name: str) -> None:
+    """Measure `--engine local` next to the same export on local[2], in turn."""
+    benchmark.group = "export"
+    source = topic(name)
+    found = discover([source])
+    rows: list[int] = []
+
+    def export(engine: Engine) -> None:
+        options = ExportOptions((source,), tmp_path / engine.name, overwrite=True)
+        rows.append(Export(found, found.partitions, options).run(engine).written.records)
+
+    on_spark: list[float] = []
+
+    def with_spark() -> None:
+        started = time.perf_counter()
+        export(SparkEngine(spark))
+        on_spark.append(time.perf_counter() - started)
+
+    with_spark()
+    on_spark.clear()
+    benchmark.pedantic(lambda: export(LocalEngine(2)), setup=with_spark, rounds=ROUNDS, iterations=1)
+    own = benchmark.stats.stats.data
+    assert len(set(rows)) == 1
+    low, ratio, high = report.quartiles([b / a for a, b in zip(own, on_spark, strict=True)])
+    ours, peer = (report.quartiles([rows[0] / s / 1e6 for s in seconds])[1] for seconds in (own, on_spark))
+    figures = ("export in threads", name, ours, "export on local[2]", peer, "M rows/s", ratio, low, high)
+    put(benchmark, report.Row(*figures, 1.0))

@@ -1,4 +1,4 @@
-"""Implement `kafkafmt export`, which exports log directories to Parquet with Spark."""
+"""Implement `kafkafmt export`, which exports log directories to Parquet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
-from ..spark.export.api import needed_packages, spark_session
+from ..spark.export.api import needed_packages, open_engine, with_default_engine
 from ..spark.export.errors import OutputExistsError, SparkError
 from ..spark.export.layout import EMPTY_NAME, OutputLayout
 from ..spark.export.options import (
@@ -22,6 +22,7 @@ from ..spark.export.options import (
     COLUMN_NAMES,
     DEFAULT_FILE_SIZE,
     DEFAULT_ZSTD_LEVEL,
+    ENGINES,
     ON_ERROR,
     PERIODS,
     SMALLEST_FILE_SIZE,
@@ -116,6 +117,12 @@ MOST_LINES = 20
     "directory partition=N.",
 )
 @click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    help='What runs the tasks. "local" uses one thread per CPU of this process; it needs neither pyspark nor Java, and '
+    "starts at once. The output is the same.  [default: spark, or local if pyspark or Java is missing]",
+)
+@click.option(
     "--master",
     default="local[*]",
     show_default=True,
@@ -125,6 +132,7 @@ MOST_LINES = 20
 @reading_options
 def export(
     conf: tuple[str, ...],
+    engine: str | None,
     output_format: str,
     numbers: list[int],
     offsets: OffsetRange,
@@ -132,7 +140,7 @@ def export(
     below_log_start: bool,
     **given: Any,
 ) -> int:
-    """Export partitions to Parquet files with Spark.
+    """Export partitions to Parquet files, with Spark or in threads of this process.
 
     The command creates the directory OUT with data/topic=…/partition=…/*.parquet, quarantine and
     report.json.
@@ -151,7 +159,7 @@ def export(
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
     selection = Selection(*offsets, isolation=isolation, below_log_start=below_log_start)
-    options = ExportOptions(partitions=tuple(numbers), selection=selection, **given)
+    options = ExportOptions(partitions=tuple(numbers), selection=selection, engine=engine or "spark", **given)
     settings = dict(_setting(text) for text in conf)
     report: ExportReport | None = None
     try:
@@ -162,10 +170,13 @@ def export(
             choice = choose_range(found, options.topics, numbers, options.internal, options.group, selection)
             if choice.damaged and options.on_error == "fail":
                 return EXIT_DAMAGE
-            job = Export(found, choice.partitions, replace(options, selection=choice.selection), tell)
-            with _progress() as progress, spark_session(options.master, progress, settings) as spark:
+            options = replace(options, selection=choice.selection)
+            if engine is None:
+                options = with_default_engine(options, tell)
+            job = Export(found, choice.partitions, options, tell)
+            with _progress() as progress, open_engine(options, progress, settings) as tasks:
                 try:
-                    report = job.run(spark, progress)
+                    report = job.run(tasks, progress)
                 except SparkError as error:
                     tell(str(error))
                     return EXIT_UNREADABLE
@@ -283,9 +294,8 @@ def show(report: ExportReport) -> None:
         console.print(plain(line), style="red", markup=False, highlight=False, soft_wrap=True)
     rate = seconds.rows_per_second
     speed = f", {rate:,} rows/s" if rate else ""
-    console.print(
-        f"\n{written.records:,} records in {seconds.total:.1f} s{speed} (without the start of Spark)", highlight=False
-    )
+    without = " (without the start of Spark)" if report.options.engine == "spark" else ""
+    console.print(f"\n{written.records:,} records in {seconds.total:.1f} s{speed}{without}", highlight=False)
     layout = OutputLayout(Path())
     for what, inner in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
         path = report.output / str(inner)

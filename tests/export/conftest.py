@@ -16,7 +16,9 @@ from kafkafmt.log import discover
 from kafkafmt.log.reading.record_selection import OffsetBound, Selection
 from kafkafmt.log.reading.selection import select_partitions
 from kafkafmt.spark.export.job import Export, WriteBundle
+from kafkafmt.spark.export.local_engine import LocalEngine
 from kafkafmt.spark.export.options import ExportOptions, Progress
+from kafkafmt.spark.export.spark_jobs import SparkEngine
 from kafkafmt.spark.export.tasks import write_bundle
 from kafkafmt.spark.session import make_session
 
@@ -47,7 +49,9 @@ def run_export(spark: SparkSession, tmp_path: Path) -> RunExport:
         found = discover(paths, settings.replicas)
         chosen = select_partitions(found.partitions, settings.topics, settings.partitions, settings.internal)
         job = Export(found, chosen, settings, tell)
-        report = job.run(spark, progress, write).to_dict()
+        report = job.run(
+            LocalEngine(2) if settings.engine == "local" else SparkEngine(spark), progress, write
+        ).to_dict()
         out = Path(settings.output)
         assert json.loads((out / "report.json").read_text(encoding="utf-8")) == report
         assert (out / "_SUCCESS").exists()

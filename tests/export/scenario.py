@@ -36,6 +36,7 @@ from kafkafmt.log import discover
 from kafkafmt.spark.export import ExportOptions
 from kafkafmt.spark.export.bundles import Bundle
 from kafkafmt.spark.export.job import Export, WriteBundle
+from kafkafmt.spark.export.spark_jobs import SparkEngine
 from kafkafmt.spark.export.staging import Staging
 from kafkafmt.spark.export.tasks import BundleResult, TaskSettings
 from kafkafmt.spark.session import make_session
@@ -120,7 +121,7 @@ def main(request: dict[str, Any]) -> None:
     if accident == "die at publishing":
         patch.object(Staging, "publish", lambda _: die()).start()
     report = Export(found, found.partitions, options, lambda m: print(m, file=sys.stderr)).run(
-        spark, progress, writer(accident, request["notes"])
+        SparkEngine(spark), progress, writer(accident, request["notes"])
     )
     if accident == "slow":
         time.sleep(1)

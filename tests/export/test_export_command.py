@@ -96,17 +96,29 @@ def test_wrong_usage_is_reported_before_spark_starts(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
-def test_missing_package_is_reported_with_the_remedy(tmp_path: Path, package: str) -> None:
-    """An empty module with the package's name hides the package, so it cannot be imported."""
+def export_without(package: str, tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run an export in which a package cannot be imported, because an empty module with its name hides it."""
     (tmp_path / "hiding").mkdir()
     (tmp_path / "hiding" / f"{package}.py").write_text(f"raise ModuleNotFoundError('no {package}', name='{package}')")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(tmp_path / "hiding"), str(Path(__file__).parents[2])])
     }
-    command = [sys.executable, "-m", "kafkafmt", "export", str(TORN), "--output", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    command = [sys.executable, "-m", "kafkafmt", "export", str(TORN), "--output", str(tmp_path / "out"), *options]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.parametrize(("package", "options"), [("pyspark", ["--engine", "spark"]), ("pyarrow", [])])
+def test_missing_package_is_reported_with_the_remedy(tmp_path: Path, package: str, options: list[str]) -> None:
+    done = export_without(package, tmp_path, *options)
     assert f"export needs {package}: pip install '" in one_line(done, 3)
+    assert not (tmp_path / "out").exists()
+
+
+def test_export_runs_without_pyspark_and_says_so(tmp_path: Path) -> None:
+    done = export_without("pyspark", tmp_path)
+    assert done.returncode == 1  # the log is damaged
+    assert "the export runs in threads of this process, without Spark: kafkafmt.spark needs pyspark: " in done.stderr
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["options"]["engine"] == "local"
 
 
 def test_missing_java_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,4 +128,4 @@ def test_missing_java_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert "Java" in one_line(kafkafmt("export", TORN, "--output", tmp_path / "out"), 2)
+    assert "Java" in one_line(kafkafmt("export", TORN, "--output", tmp_path / "out", "--engine", "spark"), 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from golden_cases import case
+
+import kafkafmt
 
 
 def java_runs(process: subprocess.Popen[str], folder: Path) -> bool:
@@ -42,14 +45,43 @@ def session(pid: int) -> list[str]:
 def test_interrupted_export_prints_one_line(
     tmp_path: Path, moment: Callable[[subprocess.Popen[str], Path], bool], delay: float
 ) -> None:
+    interrupt(tmp_path, case("segments").roots[0], moment, delay, [])
+
+
+def test_interrupted_local_export_prints_one_line(tmp_path: Path, large_log: Path) -> None:
+    interrupt(tmp_path, large_log, spark_works, 0.2, ["--engine", "local", "--compression-level", "19"])
+
+
+@pytest.fixture(scope="module")
+def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a log directory whose export at zstd level 19 takes several seconds."""
+    path = tmp_path_factory.mktemp("large")
+    numbers = random.Random(1)
+    with kafkafmt.LogDirectory(path) as directory:
+        for partition in range(4):
+            writer = directory.writer("t", partition)
+            for _ in range(20):
+                writer.append([(b"%d" % numbers.randrange(1000), numbers.randbytes(100) * 3) for _ in range(1000)])
+    return path
+
+
+def interrupt(
+    tmp_path: Path,
+    log: Path,
+    moment: Callable[[subprocess.Popen[str], Path], bool],
+    delay: float,
+    options: list[str],
+) -> None:
+    """Interrupt an export `delay` seconds after a moment, and check what it printed and left."""
     command = [
         sys.executable,
         "-m",
         "kafkafmt",
         "export",
-        str(case("segments").roots[0]),
+        str(log),
         "--output",
         str(tmp_path / "out"),
+        *options,
     ]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(

@@ -28,11 +28,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> P
     from kafkafmt.log import discover
     from kafkafmt.spark.export import ExportOptions
     from kafkafmt.spark.export.job import Export
+    from kafkafmt.spark.export.spark_jobs import SparkEngine
 
     out = tmp_path_factory.mktemp("readers") / "out"
     roots = tuple(case("codecs").roots)
     found = discover(roots)
-    Export(found, found.partitions, ExportOptions(roots, out)).run(spark)
+    Export(found, found.partitions, ExportOptions(roots, out)).run(SparkEngine(spark))
     return out
 
 

@@ -27,6 +27,8 @@ from .report import ExportReport
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from .engine import Engine
+
 Path = str | PathLike[str]
 APP_NAME = "kafkafmt export"
 NO_CONNECT = (
@@ -57,6 +59,7 @@ def export(
     partition_by: Literal["day", "hour"] | None = None,
     join_small: bool = False,
     overwrite: bool = False,
+    engine: Literal["spark", "local"] | None = None,
     master: str = "local[*]",
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
@@ -64,7 +67,7 @@ def export(
     progress: Progress | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> ExportReport:
-    """Export log directories to Parquet files with Spark.
+    """Export log directories to Parquet files, with Spark or in threads of this process.
 
     Parameters
     ----------
@@ -128,6 +131,11 @@ def export(
     overwrite : bool, default False
         Replace an existing output. The old output remains intact until the new output is complete.
         In a bucket, the old output is deleted before the new output is uploaded.
+    engine : {"spark", "local"}, optional
+        What runs the tasks. "spark" uses a Spark session. "local" uses one thread per CPU of this
+        process; it needs neither pyspark nor Java, and starts at once. The output is the same. By
+        default, Spark is used if pyspark and Java are installed. Otherwise, "local" is used, and
+        `on_message` is called with a message that says so.
     master : str, default "local[*]"
         Master URL of the Spark session to start. Every executor must be able to access `paths` and
         `output`. If the process already has an active Spark session, the export uses that session
@@ -175,7 +183,7 @@ def export(
         `NoLogError` is raised if a path contains no log. The subclass `TaskOSError` is raised if
         the error occurred in a Spark task.
     ImportError
-        pyspark, pyarrow or Java is missing.
+        pyarrow is missing, or `engine` is "spark" and pyspark or Java is missing.
     SparkError
         Spark or one of its Python workers failed, or the process uses Spark Connect.
     TypeError, ValueError
@@ -222,6 +230,7 @@ def export(
         partition_by=partition_by,
         join_small=join_small,
         overwrite=overwrite,
+        engine=engine or "spark",
         master=master,
         replicas=replicas,
         max_batch_bytes=arguments.integer("max_batch_bytes", max_batch_bytes, 1),
@@ -236,9 +245,42 @@ def export(
     with needed_packages():
         from .job import Export
 
+        if engine is None:
+            options = with_default_engine(options, found.messages.append if on_message is None else on_message)
         job = Export(found, chosen, options, on_message)
-        with spark_session(master, progress, spark_conf) as spark:
-            return job.run(spark, progress)
+        with open_engine(options, progress, spark_conf) as tasks:
+            return job.run(tasks, progress)
+
+
+def with_default_engine(options: ExportOptions, on_message: Callable[[str], None]) -> ExportOptions:
+    """Return the options with the engine "spark", or with "local" if pyspark or Java is missing.
+
+    Call `on_message` with a sentence if something is missing.
+    """
+    from ..session import SparkMissingError, prepare_environment
+
+    try:
+        prepare_environment()
+    except SparkMissingError as missing:
+        on_message(f"the export runs in threads of this process, without Spark: {missing}")
+        return replace(options, engine="local")
+    return replace(options, engine="spark")
+
+
+@contextlib.contextmanager
+def open_engine(
+    options: ExportOptions, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
+) -> Iterator[Engine]:
+    """Return a context that provides the engine that the options name."""
+    if options.engine == "local":
+        from .local_engine import LocalEngine
+
+        yield LocalEngine()
+        return
+    with spark_session(options.master, progress, conf) as spark:
+        from .spark_jobs import SparkEngine
+
+        yield SparkEngine(spark)
 
 
 def _from_group(

@@ -1,13 +1,13 @@
-"""Export partitions to Parquet as a Spark job.
+"""Export partitions to Parquet, in tasks that an engine runs: Spark or threads of this process.
 
 1. The driver divides the segments into splits, and combines them into bundles (bundles.py). It
    reads only file names, file sizes and indexes.
-2. A Spark job reads each bundle once, checks it, decodes it and writes it to Parquet files
-   (tasks.py). The Python workers write these files themselves with pyarrow, because Spark's Parquet
+2. Each bundle is read once, checked, decoded and written to Parquet files in a task (tasks.py). On
+   Spark, the Python workers write these files themselves with pyarrow, because Spark's Parquet
    writer and the transfer from Python to the JVM are several times slower. The tasks send only
    manifests back to the driver.
-3. If a task cannot confirm all batches of a segment, for example because the segment is damaged, a
-   Spark job plans the segment: it decides which of its batches are delivered. The bundles that
+3. If a task cannot confirm all batches of a segment, for example because the segment is damaged,
+   another task plans the segment: it decides which of its batches are delivered. The bundles that
    contain the segment are then exported again, with its plan (work.py).
 4. The driver checks the manifests, moves the files to their final paths and publishes the output
    (staging.py).
@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
 
 from ...log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
 from ...log.reading.plan import SegmentPlan
@@ -34,18 +33,15 @@ from .bucket_staging import staging_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_names, check_place
 from .delivered import check_damage, check_files, check_missing, check_records, plan_in_task, transactions_in_task
+from .engine import Engine, JobProgress, group_tasks
 from .options import ExportOptions, Progress
 from .parquet import FileFormat, write_empty
 from .quarantine import damage_in_range, in_context, write_quarantine
 from .report import ExportReport, Step
 from .results import left_out, make_report, partition_result
-from .spark_jobs import JobProgress, group_tasks, run_job
 from .staging import Staging
 from .tasks import BundleResult, TaskSettings, write_bundle
 from .work import Work, Works
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 RUN_BYTES = 8 << 20
 SMALLEST_TASK = 1 << 20
@@ -60,7 +56,7 @@ WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 class Export:
     """An export of selected partitions to Parquet files.
 
-    The constructor checks everything that does not need Spark. Therefore, wrong arguments are
+    The constructor checks everything that does not need an engine. Therefore, wrong arguments are
     reported before Spark starts.
 
     Parameters
@@ -111,14 +107,13 @@ class Export:
     def _note_step(self, name: str, tasks: int, bytes_read: int, records: int, started: float) -> None:
         self._steps.append(Step(name, tasks, bytes_read, records, round(perf_counter() - started, 3)))
 
-    def run(
-        self, spark: SparkSession, progress: Progress | None = None, write: WriteBundle = write_bundle
-    ) -> ExportReport:
+    def run(self, engine: Engine, progress: Progress | None = None, write: WriteBundle = write_bundle) -> ExportReport:
         """Export the partitions, publish the output and return the report.
 
         Parameters
         ----------
-        spark : SparkSession
+        engine : Engine
+            What runs the tasks.
         progress : callable, optional
             Function to call with the name of the step, the number of bytes done and the total
             number of bytes.
@@ -137,17 +132,17 @@ class Export:
         SparkError
             Spark or one of its Python workers failed.
         """
-        options, context, started, clock = self.options, spark.sparkContext, datetime.now(UTC), perf_counter()
+        options, started, clock = self.options, datetime.now(UTC), perf_counter()
         show = progress or (lambda *_: None)
         with self.staging as staging:
             works = Works(self._works())
             if options.selection.committed:
                 self._check_transactions(works)
-            size = self._split_bytes(context, works)
+            size = self._split_bytes(engine, works)
             splits = [split for w in works for split in cut_splits(w.log, w.segments, w.interval, size)]
             planned = perf_counter()
             self._note_step("planning", 0, sum(w.log.bytes_read for w in works), 0, clock)
-            self._export_splits(context, works, splits, write, show)
+            self._export_splits(engine, works, splits, write, show)
             exported = perf_counter()
             self._place_files(works)
             plans = [work.plans() for work in works]
@@ -160,7 +155,7 @@ class Export:
             committed = perf_counter()
             self._note_step("committing", 0, kept, 0, exported)
             report = make_report(
-                options=replace(options, master=context.master or options.master),
+                options=replace(options, engine=engine.name, master=engine.master or options.master),
                 output=staging.target,
                 partitions=[partition_result(work, found) for work, found in zip(works, plans, strict=True)],
                 left_out=left_out(self.found, self.chosen),
@@ -202,31 +197,31 @@ class Export:
             options.columns,
         )
 
-    def _split_bytes(self, context: Any, works: Works) -> int:
+    def _split_bytes(self, engine: Engine, works: Works) -> int:
         total = sum(s.size for w in works for s in w.segments)
-        return bundle_bytes(self.options, total, context.defaultParallelism)
+        return bundle_bytes(self.options, total, engine.parallelism)
 
     def _export_splits(
-        self, context: Any, works: Works, waiting: list[Split], write: WriteBundle, show: Progress
+        self, engine: Engine, works: Works, waiting: list[Split], write: WriteBundle, show: Progress
     ) -> None:
         """Export splits. Plan the segments that cannot be exported without a plan."""
-        size = self._split_bytes(context, works)
+        size = self._split_bytes(engine, works)
         first = 0
         while waiting:
             bundles = bundle_splits(waiting, first, size, self.options.join_small)
             first += len(bundles)
-            for bundle, result in zip(bundles, self._decode(context, bundles, write, show), strict=True):
+            for bundle, result in zip(bundles, self._decode(engine, bundles, write, show), strict=True):
                 works.add(bundle, result)
             unconfirmed = works.unconfirmed()
             if unconfirmed:
-                self._plan(context, unconfirmed, show)
+                self._plan(engine, unconfirmed, show)
             self._check_damage(works)
-            self._find_transactions(context, {id(w): w for w, _ in unconfirmed if w.interval.committed}.values())
+            self._find_transactions(engine, {id(w): w for w, _ in unconfirmed if w.interval.committed}.values())
             waiting = works.take_back(unconfirmed, size)
         works.finish()
 
-    def _find_transactions(self, context: Any, works: Iterable[Work]) -> None:
-        """Find the transactions of whole partitions in a Spark job, and report those in doubt."""
+    def _find_transactions(self, engine: Engine, works: Iterable[Work]) -> None:
+        """Find the transactions of whole partitions in a job, and report those in doubt."""
         wanted = [work for work in works if not work.log.knows_transactions]
         if not wanted:
             return
@@ -237,14 +232,14 @@ class Export:
 
         tasks = [[(i, work.log.directory)] for i, work in enumerate(wanted)]
         description = f"kafkafmt export: find the transactions of {len(wanted)} partitions"
-        for i, found in run_job(context, tasks, find, lambda item, _: JobProgress(_size(item[1])), description):
+        for i, found in engine.run(tasks, find, lambda item, _: JobProgress(_size(item[1])), description):
             wanted[i].log.transactions = found
         read = sum(_size(work.log.directory) for work in wanted)
         self._note_step("finding transactions", len(tasks), read, 0, started)
         self._check_transactions(wanted)
 
-    def _plan(self, context: Any, wanted: list[tuple[Work, SegmentFile]], show: Progress) -> None:
-        """Plan segments in a Spark job."""
+    def _plan(self, engine: Engine, wanted: list[tuple[Work, SegmentFile]], show: Progress) -> None:
+        """Plan segments in tasks."""
         limits, started = self._limits, perf_counter()
         items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted)]
         total = sum(_size(d) for _, d in items)
@@ -257,12 +252,12 @@ class Export:
             return True
 
         tasks = group_tasks(
-            items, lambda item: _size(item[1]), share(total, context.defaultParallelism, SMALLEST_TASK, PLAN_BYTES)
+            items, lambda item: _size(item[1]), share(total, engine.parallelism, SMALLEST_TASK, PLAN_BYTES)
         )
         description = (
             f"kafkafmt export: plan {counted(len(items), 'segment')} ({size_text(total)}) that one pass could not read"
         )
-        plans = run_job(context, tasks, walk, lambda item, _: JobProgress(_size(item[1])), description, progress)
+        plans = engine.run(tasks, walk, lambda item, _: JobProgress(_size(item[1])), description, progress)
         read = sum(plan.size for _, plan in plans if not isinstance(plan, str))
         self._note_step("planning segments", len(tasks), read, 0, started)
         for i, plan in plans:
@@ -293,8 +288,8 @@ class Export:
             if work.doubts and self.options.on_error == "fail":
                 raise TransactionInDoubtError(work.doubts[0], str(log.directory.path))
 
-    def _decode(self, context: Any, bundles: list[Bundle], write: WriteBundle, show: Progress) -> list[BundleResult]:
-        """Decode and write bundles in a Spark job, and return the results in the same order."""
+    def _decode(self, engine: Engine, bundles: list[Bundle], write: WriteBundle, show: Progress) -> list[BundleResult]:
+        """Decode and write bundles in a job, and return the results in the same order."""
         options, started = self.options, perf_counter()
         settings = TaskSettings(
             self.staging.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
@@ -314,12 +309,12 @@ class Export:
             return not found
 
         largest = max(bundle.bytes for bundle in bundles)
-        size = options.split_bytes or share(total, context.defaultParallelism, SMALLEST_TASK, max(SPLIT_BYTES, largest))
+        size = options.split_bytes or share(total, engine.parallelism, SMALLEST_TASK, max(SPLIT_BYTES, largest))
         tasks = group_tasks(bundles, lambda bundle: bundle.bytes, size)
         partitions = len({(split.topic, split.partition) for bundle in bundles for split in bundle.splits})
         what = f"{size_text(total)} of {counted(partitions, 'partition')}"
         description = f"kafkafmt export: write {what} as Parquet to {self.staging.output}"
-        results = run_job(context, tasks, lambda bundle: write(bundle, settings), describe, description, progress)
+        results = engine.run(tasks, lambda bundle: write(bundle, settings), describe, description, progress)
         read = sum(manifest.bytes_read for result in results for manifest in result.manifests)
         written = sum(rows for result in results for file in result.files for rows in file.rows.values())
         self._note_step("exporting", len(tasks), read, written, started)
@@ -331,7 +326,7 @@ class Export:
             raise DamagedLogError(damage, str(split.pieces[0].directory.path))
         ordered = sorted(results, key=lambda result: result.bundle)
         if [result.bundle for result in ordered] != list(range(first, first + len(bundles))):
-            raise RuntimeError("Spark did not return exactly one result for every bundle")
+            raise RuntimeError("the engine did not return exactly one result for every bundle")
         return ordered
 
     def _place_files(self, works: Works) -> None:

@@ -26,6 +26,7 @@ COLUMN_NAMES = (
 )
 PERIODS = ("day", "hour")
 ON_ERROR = ("quarantine", "fail")
+ENGINES = ("spark", "local")
 ZSTD_LEVELS = (-7, 22)
 DEFAULT_ZSTD_LEVEL = 1
 DEFAULT_FILE_SIZE = 256 << 20
@@ -62,6 +63,8 @@ class ExportOptions:
     compression_level: int | None = None
     """Compression level for zstd. None means level 1. Must be None for other codecs, which have no level."""
     overwrite: bool = False
+    engine: str = "spark"
+    """What runs the tasks: "spark", or "local" for threads of this process."""
     master: str = "local[*]"
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
@@ -77,6 +80,7 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         one_of("on_error", self.on_error, ON_ERROR)
+        one_of("engine", self.engine, ENGINES)
         one_of("compression", self.compression, CODECS)
         if self.partition_by is not None:
             one_of("partition_by", self.partition_by, PERIODS)
@@ -121,6 +125,7 @@ class ExportOptions:
             "on_error": self.on_error,
             "overwrite": self.overwrite,
             "max_batch_bytes": self.max_batch_bytes,
+            "engine": self.engine,
             "master": self.master,
             "topics": list(self.topics),
             "partitions": list(self.partitions),

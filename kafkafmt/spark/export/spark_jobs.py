@@ -24,10 +24,12 @@ from pyspark.errors import PySparkException
 
 from ..shipped import say_slow, slow_core
 from ..worker_errors import cause_of, in_one_line
+from .engine import JobProgress
 from .errors import SparkError, TaskOSError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,115 +41,89 @@ GROUP = "kafkafmt export"
 MARK = "kafkafmt-input-error:"
 
 
-class JobProgress:
-    """The progress that finished tasks have reported.
-
-    Attributes
-    ----------
-    bytes : int
-        Number of bytes that the tasks have processed.
-    found : list
-        Results that the caller needs before the job ends, such as damage. The caller can then
-        cancel the job.
-    slow : set of str
-        Messages about executors that run the pure-Python core.
-    """
-
-    def __init__(self, bytes_done: int = 0, found: Iterable[Any] = (), slow: Iterable[str] = ()) -> None:
-        self.bytes = bytes_done
-        self.found: list[Any] = list(found)
-        self.slow: set[str] = set(slow)
-
-
 class _ProgressParam(AccumulatorParam[JobProgress]):
     def zero(self, value: JobProgress) -> JobProgress:
         return JobProgress()
 
     def addInPlace(self, value1: JobProgress, value2: JobProgress) -> JobProgress:
-        value1.bytes += value2.bytes
-        value1.found += value2.found
-        value1.slow |= value2.slow
+        value1.add(value2)
         return value1
 
 
-def run_job(
-    context: SparkContext,
-    tasks: Sequence[Sequence[T]],
-    function: Callable[[T], R],
-    describe: Callable[[T, R], JobProgress],
-    description: str,
-    progress: Callable[[JobProgress], bool] | None = None,
-) -> list[R]:
-    """Call `function` with every item of `tasks` in a Spark job, and return the results in order.
+class SparkEngine:
+    """Runs tasks as Spark jobs. `Engine` documents its members."""
 
-    Parameters
-    ----------
-    context : SparkContext
-    tasks : sequence of sequences
-        One sequence of items for each Spark task.
-    function : callable
-        Function that a task calls with each item. It returns the result for the item.
-    describe : callable
-        Function that a task calls with each item and its result. It returns the amount by which the
-        progress increases.
-    description : str
-        Description of the job and its stage in Spark's web UI.
-    progress : callable, optional
-        Function to call several times per second with the total progress. If it returns False, the
-        job is cancelled and `run_job` returns an empty list.
+    name = "spark"
 
-    Raises
-    ------
-    TaskOSError
-        An OSError occurred in a task.
-    """
-    if not tasks:
-        return []
-    reported: Any = context.accumulator(JobProgress(), _ProgressParam())
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: SparkContext = spark.sparkContext
 
-    def run(items: Iterable[Sequence[T]]) -> Iterator[R]:
-        if (slow := slow_core()) is not None:
-            reported.add(JobProgress(slow=[slow]))
-        for task in items:
-            for item in task:
-                try:
-                    result = function(item)
-                except OSError as error:
-                    raise RuntimeError(MARK + json.dumps(in_one_line(error))) from error
-                reported.add(describe(item, result))
-                yield result
+    @property
+    def parallelism(self) -> int:
+        """Number of tasks that can run at the same time."""
+        return self._context.defaultParallelism
 
-    group = f"{GROUP} {uuid.uuid4()}"
-    results: list[R] = []
-    errors: list[BaseException] = []
+    @property
+    def master(self) -> str | None:
+        """Master URL of the Spark session."""
+        return self._context.master
 
-    def collect() -> None:
+    def run(
+        self,
+        tasks: Sequence[Sequence[T]],
+        function: Callable[[T], R],
+        describe: Callable[[T, R], JobProgress],
+        description: str,
+        progress: Callable[[JobProgress], bool] | None = None,
+    ) -> list[R]:
+        """Call `function` with every item of `tasks` in a Spark job, and return the results in order."""
+        if not tasks:
+            return []
+        reported: Any = self._context.accumulator(JobProgress(), _ProgressParam())
+
+        def run(items: Iterable[Sequence[T]]) -> Iterator[R]:
+            if (slow := slow_core()) is not None:
+                reported.add(JobProgress(slow=[slow]))
+            for task in items:
+                for item in task:
+                    try:
+                        result = function(item)
+                    except OSError as error:
+                        raise RuntimeError(MARK + json.dumps(in_one_line(error))) from error
+                    reported.add(describe(item, result))
+                    yield result
+
+        group = f"{GROUP} {uuid.uuid4()}"
+        results: list[R] = []
+        errors: list[BaseException] = []
+
+        def collect() -> None:
+            try:
+                self._context.setJobGroup(group, description, interruptOnCancel=True)
+                mapped = self._context.parallelize(tasks, len(tasks)).mapPartitions(run)
+                results.extend(mapped.setName(GROUP).collect())
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=collect, name=GROUP, daemon=True)
+        thread.start()
+        stopped = False
         try:
-            context.setJobGroup(group, description, interruptOnCancel=True)
-            mapped = context.parallelize(tasks, len(tasks)).mapPartitions(run)
-            results.extend(mapped.setName(GROUP).collect())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=collect, name=GROUP, daemon=True)
-    thread.start()
-    stopped = False
-    try:
-        while thread.is_alive():
-            thread.join(POLL_SECONDS)
-            if progress is not None and not stopped and not progress(reported.value):
-                stopped = True
-                context.cancelJobGroup(group)
-    except BaseException:
-        context.cancelJobGroup(group)
-        thread.join(10)
-        raise
-    say_slow(reported.value.slow)
-    if stopped:
-        return []
-    if errors:
-        raise _simplified(errors[0]) from errors[0]
-    return results
+            while thread.is_alive():
+                thread.join(POLL_SECONDS)
+                if progress is not None and not stopped and not progress(reported.value):
+                    stopped = True
+                    self._context.cancelJobGroup(group)
+        except BaseException:
+            self._context.cancelJobGroup(group)
+            thread.join(10)
+            raise
+        say_slow(reported.value.slow)
+        if stopped:
+            return []
+        if errors:
+            raise _simplified(errors[0]) from errors[0]
+        return results
 
 
 def in_thread(function: Callable[[], T]) -> T:
@@ -202,22 +178,6 @@ def interruptible() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
-    """Distribute items among tasks of about `task_bytes` bytes each.
-
-    Items are distributed in descending order of size, so that the last tasks are short.
-    """
-    tasks: list[list[T]] = []
-    left = 0
-    for item in sorted(items, key=size, reverse=True):
-        if not tasks or left < size(item):
-            tasks.append([])
-            left = task_bytes
-        tasks[-1].append(item)
-        left -= size(item)
-    return tasks
 
 
 @contextlib.contextmanager

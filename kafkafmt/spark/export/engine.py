@@ -1,0 +1,105 @@
+"""Define what runs the tasks of an export: Spark (spark_jobs.py) or threads (local_engine.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class JobProgress:
+    """The progress that finished tasks have reported.
+
+    Attributes
+    ----------
+    bytes : int
+        Number of bytes that the tasks have processed.
+    found : list
+        Results that the caller needs before the job ends, such as damage. The caller can then
+        cancel the job.
+    slow : set of str
+        Messages about executors that run the pure-Python core.
+    """
+
+    def __init__(self, bytes_done: int = 0, found: Iterable[Any] = (), slow: Iterable[str] = ()) -> None:
+        self.bytes = bytes_done
+        self.found: list[Any] = list(found)
+        self.slow: set[str] = set(slow)
+
+    def add(self, other: JobProgress) -> None:
+        """Add the progress of another task."""
+        self.bytes += other.bytes
+        self.found += other.found
+        self.slow |= other.slow
+
+
+class Engine(Protocol):
+    """Runs functions in tasks.
+
+    Attributes
+    ----------
+    name : str
+        "spark" or "local".
+    """
+
+    name: str
+
+    @property
+    def parallelism(self) -> int:
+        """Number of tasks that can run at the same time."""
+        ...
+
+    @property
+    def master(self) -> str | None:
+        """Spark's master URL, or None if Spark is not used."""
+        ...
+
+    def run(
+        self,
+        tasks: Sequence[Sequence[T]],
+        function: Callable[[T], R],
+        describe: Callable[[T, R], JobProgress],
+        description: str,
+        progress: Callable[[JobProgress], bool] | None = None,
+    ) -> list[R]:
+        """Call `function` with every item of `tasks`, and return the results in order.
+
+        Parameters
+        ----------
+        tasks : sequence of sequences
+            One sequence of items for each task.
+        function : callable
+            Function that a task calls with each item. It returns the result for the item.
+        describe : callable
+            Function that a task calls with each item and its result. It returns the amount by which
+            the progress increases.
+        description : str
+            Description of the job in a user interface, such as Spark's web UI.
+        progress : callable, optional
+            Function to call several times per second with the total progress. If it returns False,
+            the job is cancelled and `run` returns an empty list.
+
+        Raises
+        ------
+        OSError
+            An OSError occurred in a task. With Spark, it is a TaskOSError.
+        """
+        ...
+
+
+def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
+    """Distribute items among tasks of about `task_bytes` bytes each.
+
+    Items are distributed in descending order of size, so that the last tasks are short.
+    """
+    tasks: list[list[T]] = []
+    left = 0
+    for item in sorted(items, key=size, reverse=True):
+        if not tasks or left < size(item):
+            tasks.append([])
+            left = task_bytes
+        tasks[-1].append(item)
+        left -= size(item)
+    return tasks

@@ -1,0 +1,84 @@
+"""Run the tasks of an export in threads of this process, without Spark.
+
+The core, pyarrow and zstandard release the GIL, so threads decode and write at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from .engine import JobProgress
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+POLL_SECONDS = 0.1
+
+
+class LocalEngine:
+    """Runs tasks in threads. `Engine` documents its members.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Number of threads, 1 or higher. By default, the number of CPUs that this process may use.
+    """
+
+    name = "local"
+    master = None
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.parallelism: int = threads or len(os.sched_getaffinity(0))
+
+    def run(
+        self,
+        tasks: Sequence[Sequence[T]],
+        function: Callable[[T], R],
+        describe: Callable[[T, R], JobProgress],
+        description: str,
+        progress: Callable[[JobProgress], bool] | None = None,
+    ) -> list[R]:
+        """Call `function` with every item of `tasks` in threads, and return the results in order.
+
+        After an error, a cancellation or Ctrl-C, no further item is started, and the items that are
+        running are finished first. Therefore, no thread uses the output afterwards.
+        """
+        total, lock, stopped = JobProgress(), threading.Lock(), threading.Event()
+
+        def run_task(items: Sequence[T]) -> list[R]:
+            results = []
+            for item in items:
+                if stopped.is_set():
+                    break
+                results.append(function(item))
+                with lock:
+                    total.add(describe(item, results[-1]))
+            return results
+
+        cancelled = False
+        with ThreadPoolExecutor(self.parallelism, "kafkafmt-export") as pool:
+            futures = [pool.submit(run_task, items) for items in tasks]
+            try:
+                while not cancelled and not _finished(futures):
+                    with lock:
+                        done = JobProgress(total.bytes, total.found)
+                    cancelled = progress is not None and not progress(done)
+            finally:
+                stopped.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+        for future in futures:
+            if not future.cancelled() and (error := future.exception()) is not None:
+                raise error
+        if cancelled or (progress is not None and not progress(total)):
+            return []
+        return [result for future in futures for result in future.result()]
+
+
+def _finished(futures: Sequence[Future[list[R]]]) -> bool:
+    """Wait a moment, and return whether all tasks have ended or one has failed."""
+    done, running = wait(futures, POLL_SECONDS, FIRST_EXCEPTION)
+    return not running or any(future.exception() is not None for future in done)
