@@ -92,6 +92,9 @@ class Image:
     tokens: dict[str, MetadataToken] = field(default_factory=dict)
     next_producer_id: int | None = None
     zk_migration_state: int = 0
+    _ids_by_name: dict[str, UUID] = field(default_factory=dict, compare=False)
+    _with_elr: dict[UUID, set[int]] = field(default_factory=dict, compare=False)
+    """Partitions with eligible leader replicas, by the id of the topic, so that clearing them takes linear time."""
 
     def apply(self, record: SchemaMessage) -> None:
         """Apply a metadata record, or raise ReplayError and leave the state unchanged."""
@@ -102,10 +105,14 @@ class Image:
 
     def _topic(self, r: Any) -> None:
         self.topics[r.topic_id] = TopicImage(r.name)
+        self._ids_by_name[r.name] = r.topic_id
+        self._with_elr.pop(r.topic_id, None)
 
     def _remove_topic(self, r: Any) -> None:
         name = self._find_topic(r.topic_id).name
         del self.topics[r.topic_id]
+        self._ids_by_name.pop(name, None)
+        self._with_elr.pop(r.topic_id, None)
         self.configs.pop(("topic", name), None)
 
     def _find_topic(self, topic_id: UUID) -> TopicImage:
@@ -115,7 +122,7 @@ class Image:
 
     def _partition(self, r: Any) -> None:
         topic = self._find_topic(r.topic_id)
-        topic.partitions[r.partition_id] = MetadataPartition(
+        made = MetadataPartition(
             topic.name,
             uuid_text(r.topic_id),
             r.partition_id,
@@ -131,25 +138,33 @@ class Image:
             _directories(tuple(map(uuid_text, r.directories)), len(r.replicas)),
             _recovery_state(r.leader_recovery_state),
         )
+        self._set_partition(r.topic_id, topic, made)
+
+    def _set_partition(self, topic_id: UUID, topic: TopicImage, partition: MetadataPartition) -> None:
+        topic.partitions[partition.partition] = partition
+        if partition.elr or partition.last_known_elr:
+            self._with_elr.setdefault(topic_id, set()).add(partition.partition)
+        elif topic_id in self._with_elr:
+            self._with_elr[topic_id].discard(partition.partition)
 
     def _change_partition(self, r: Any) -> None:
         topic = self._find_topic(r.topic_id)
         old = topic.partitions.get(r.partition_id)
         if old is None:
             raise ReplayError(f"topic {topic.name} has no partition {r.partition_id}")
-        topic.partitions[r.partition_id] = _merged(old, r)
+        self._set_partition(r.topic_id, topic, _merged(old, r))
 
     def _clear_elr(self, r: Any) -> None:
         """Clear the eligible leader replicas of a topic, or of all topics if the record names none."""
-        chosen = [t for t in self.topics.values() if r.topic_name in ("", t.name)]
-        if r.topic_name and not chosen:
+        if r.topic_name and r.topic_name not in self._ids_by_name:
             raise ReplayError(f"there is no topic {r.topic_name}")
-        for topic in chosen:
-            for number, p in topic.partitions.items():
-                if p.elr or p.last_known_elr:
-                    topic.partitions[number] = replace(
-                        p, elr=(), last_known_elr=(), partition_epoch=p.partition_epoch + 1
-                    )
+        for topic_id in [self._ids_by_name[r.topic_name]] if r.topic_name else list(self._with_elr):
+            topic = self.topics[topic_id]
+            for number in self._with_elr.pop(topic_id, ()):
+                old = topic.partitions[number]
+                topic.partitions[number] = replace(
+                    old, elr=(), last_known_elr=(), partition_epoch=old.partition_epoch + 1
+                )
 
     def _config(self, r: Any) -> None:
         key = RESOURCE_TYPES.get(r.resource_type, str(r.resource_type)), r.resource_name

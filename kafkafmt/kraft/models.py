@@ -5,6 +5,7 @@ All classes are frozen dataclasses. No row contains a secret: see `SENSITIVE` in
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -19,9 +20,11 @@ class Row:
 
 
 def _json_value(value: Any) -> Any:
-    """Return rows as dicts, tuples as lists, and all other values unchanged."""
+    """Return rows as dicts, tuples as lists, infinite floats as text, and all other values unchanged."""
     if isinstance(value, Row):
         return value.to_dict()
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has no such numbers
+        return str(value)
     return [_json_value(item) for item in value] if isinstance(value, tuple) else value
 
 

@@ -72,7 +72,9 @@ def random_record(chance: Random) -> bytes:
     at = {"topic_id": uuid(topic), "partition_id": chance.randrange(2)}
     replicas = numbers(chance)
     directories = [uuid(100 + r) for r in replicas] if chance.random() < 0.8 else []
-    entity = [{"entity_type": t, "entity_name": chance.choice(("a", None))} for t in chance.sample(("user", "client-id"), 2)]
+    entity = [
+        {"entity_type": t, "entity_name": chance.choice(("a", None))} for t in chance.sample(("user", "client-id"), 2)
+    ]
     mechanism = chance.choice((1, 2))
     acl = uuid(chance.randrange(200, 204))
     features = [{"name": "f", "min_supported_version": 0, "max_supported_version": chance.randrange(3)}]

@@ -120,7 +120,8 @@ def no_java() -> Path:
 
 
 @pytest.mark.parametrize(
-    ("installed", "met"), [("14", True), ("14.0.1", True), ("13.9", False), ("15.dev0", True), ("2", False), ("", False)]
+    ("installed", "met"),
+    [("14", True), ("14.0.1", True), ("13.9", False), ("15.dev0", True), ("2", False), ("", False)],
 )
 def test_requirement_is_compared_by_its_numbers(monkeypatch: pytest.MonkeyPatch, installed: str, met: bool) -> None:
     monkeypatch.setattr(installation, "library_versions", lambda names: dict.fromkeys(names, installed))

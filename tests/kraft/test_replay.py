@@ -183,6 +183,12 @@ def test_quota_of_an_entity_is_changed_and_removed(tmp_path: Path) -> None:
     ]
 
 
+def test_quota_that_is_not_finite_is_text_in_json(tmp_path: Path) -> None:
+    entity = [{"entity_type": "user", "entity_name": "u"}]
+    values = [record("ClientQuotaRecord", entity=entity, key=text, value=float(text)) for text in ("inf", "nan")]
+    assert [q.to_dict()["value"] for q in state_of(tmp_path, *values).quotas] == ["inf", "nan"]
+
+
 def test_scram_user_is_listed_without_credentials(tmp_path: Path) -> None:
     secret = {"salt": b"SALTSALT", "stored_key": b"STOREDKEY", "server_key": b"SERVERKEY"}
     users = [record("UserScramCredentialRecord", name=n, mechanism=m, iterations=8192, **secret) for n, m in (("b", 2), ("a", 1))]  # fmt: skip
@@ -448,7 +454,9 @@ def test_quorum_with_one_voter_commits_every_record(tmp_path: Path) -> None:
     assert (state.info.committed_offset, state.info.leader_epoch, state.messages) == (2, 4, ())
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"leaderId": "x", "currentVoters": [1, {"voterId": true}]}', "[" * 9999])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"leaderId": "x", "currentVoters": [1, {"voterId": true}]}', "[" * 9999]
+)
 def test_damaged_quorum_state_is_ignored(tmp_path: Path, text: str) -> None:
     log = MetadataLog(tmp_path)
     log.append(TOPIC)

@@ -1,9 +1,9 @@
 """Write metadata logs and snapshots from metadata records, for tests.
 
-    log = MetadataLog(tmp_path)
-    log.append(record("TopicRecord", name="orders", topic_id=uuid(1)))
-    log.snapshot(end_offset=1, records=[...])
-    state = kafkafmt.metadata(tmp_path)
+log = MetadataLog(tmp_path)
+log.append(record("TopicRecord", name="orders", topic_id=uuid(1)))
+log.snapshot(end_offset=1, records=[...])
+state = kafkafmt.metadata(tmp_path)
 """
 
 from __future__ import annotations
@@ -158,5 +158,3 @@ class MetadataLog:
 def decoded(value: bytes) -> Any:
     """Return the message in a metadata record."""
     return decode.read_metadata_record(value)[0]
-
-
