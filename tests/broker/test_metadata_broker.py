@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,13 +47,13 @@ class Described(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["static", "dynamic"])
-def described(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
+def described(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Described:
     folder = tmp_path_factory.mktemp("first")
     with Broker(folder, SETTINGS, dynamic_quorum=request.param) as broker:
         broker.java("MetadataAdmin.java", broker.bootstrap, "create")
         said = json.loads(broker.java("MetadataAdmin.java", broker.bootstrap, "describe"))
     state = k.metadata(broker.log_dirs[0], at=said["quorum"]["high_watermark"])
-    yield Described(said, state, broker.log_dirs[0])
+    return Described(said, state, broker.log_dirs[0])
 
 
 def rows(values: list[dict[str, Any]], names: list[str]) -> list[tuple[Any, ...]]:

@@ -17,6 +17,7 @@ from golden_cases import GOLDEN
 import kafkafmt as k
 from kafkafmt import extras, installation
 from kafkafmt.cli.main import COMMANDS
+from kafkafmt.spark.session import SparkMissingError
 
 LOG = GOLDEN / "kafka-4.3.1" / "internal" / "log"
 
@@ -116,7 +117,7 @@ def test_doctor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_java() -> Path:
-    raise installation.SparkMissingError("no Java; install one")
+    raise SparkMissingError("no Java; install one")
 
 
 @pytest.mark.parametrize(

@@ -396,8 +396,9 @@ def test_state_outside_of_the_files_is_an_error(tmp_path: Path) -> None:
     log.snapshot(10, [])
     with pytest.raises(k.MetadataRangeError, match="offset 12 is after the end of the metadata log, 11"):
         k.metadata(tmp_path, at=12)
-    for earlier in ({"at": 9}, {"at_time": START + 8000}):
-        with pytest.raises(k.MetadataRangeError, match="the oldest state is that of 0+10-0000000001.checkpoint"):
+    selections: list[dict[str, Any]] = [{"at": 9}, {"at_time": START + 8000}]
+    for earlier in selections:
+        with pytest.raises(k.MetadataRangeError, match=r"the oldest state is that of 0+10-0000000001\.checkpoint"):
             k.metadata(tmp_path, **earlier)
     assert len(k.metadata(tmp_path, at=11).topics) == 1
 

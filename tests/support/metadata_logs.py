@@ -117,7 +117,8 @@ class MetadataLog:
         Offset of the next record.
     """
 
-    def __init__(self, folder: Path, start: int = 0) -> None:
+    def __init__(self, folder: Path, start: int = 0, first_timestamp: int = START) -> None:
+        self.first_timestamp = first_timestamp
         self.path = folder / "__cluster_metadata-0"
         self.path.mkdir(parents=True)
         self.next_offset = start
@@ -134,8 +135,8 @@ class MetadataLog:
         for made in records:
             self._write(batch([made], flags=CONTROL, leader_epoch=epoch, **self._place()))
 
-    def _place(self) -> dict[str, int]:
-        return {"base_offset": self.next_offset, "base_timestamp": START + 1000 * self.next_offset}
+    def _place(self) -> dict[str, Any]:
+        return {"base_offset": self.next_offset, "base_timestamp": self.first_timestamp + 1000 * self.next_offset}
 
     def _write(self, data: bytes) -> None:
         with self.log.open("ab") as file:
