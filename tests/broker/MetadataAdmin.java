@@ -56,7 +56,7 @@ public class MetadataAdmin {
         admin.alterClientQuotas(List.of(
             quota(entity("user", "alice", "client-id", null), "producer_byte_rate", 1048576.0),
             quota(entity("user", null), "request_percentage", 12.5),
-            quota(entity("client-id", "c,d"), "consumer_byte_rate", 1e9),
+            quota(entity("client-id", "c,d"), "consumer_byte_rate", 5e5),
             quota(entity("ip", "127.0.0.9"), "connection_creation_rate", 5.0),
             quota(entity("user", "gone"), "consumer_byte_rate", 1.0))).all().get();
         admin.alterClientQuotas(List.of(quota(entity("user", "gone"), "consumer_byte_rate", null))).all().get();
@@ -112,7 +112,7 @@ public class MetadataAdmin {
         List<Object> configs = new ArrayList<>();
         for (var described : admin.describeConfigs(resources).all().get().entrySet())
             for (ConfigEntry e : described.getValue().entries())
-                if (dynamic.contains(e.source()) && !(described.getKey().name().equals("1") && e.source() == ConfigEntry.ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG))
+                if (dynamic.contains(e.source()) && (e.source() != ConfigEntry.ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG || described.getKey().isDefault()))
                     configs.add(map("resource_type", described.getKey().type().name().toLowerCase(), "resource_name", described.getKey().name(),
                         "name", e.name(), "value", e.value(), "sensitive", e.isSensitive()));
         all.put("configs", configs);

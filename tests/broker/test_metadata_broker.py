@@ -83,7 +83,7 @@ def test_configs_equal_what_the_broker_described(described: Described) -> None:
     found = described.state.to_dict("configs")["configs"]
     said = described.said["configs"]
     assert rows(found, names) == rows(said, names)
-    assert len(said) == 8
+    assert len(said) == 9
     hidden = [c["name"] for c in found if c["sensitive"]]
     assert hidden == ["vendor.password"]
     assert set(hidden) <= {c["name"] for c in said if c["sensitive"]}
