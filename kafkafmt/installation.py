@@ -15,7 +15,7 @@ from .spark.session import SparkMissingError, find_java, java_version
 OTHER_PACKAGES = ("cramjam", "crc32c", "click", "rich", "obstore", "fsspec", "pandas", "polars")
 """Packages whose versions are listed in addition to `LIBRARIES`."""
 REQUIRED, JAVA = "", "java"
-USES = {
+USES: dict[str, tuple[str, ...]] = {
     "kafkafmt COMMAND": ("cli",),
     "kafkafmt COMMAND s3://… (URLs and archives)": ("cloud",),
     "kafkafmt export": ("spark", JAVA),

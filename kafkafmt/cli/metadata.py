@@ -15,7 +15,7 @@ from ..kraft.tables import TABLES, cells, difference_text
 from ..text import encode_json
 from .choosing import NotThereError
 from .offset_range import parse_time
-from .options import InputPath, ParamType, format_option, limit_batch_option
+from .options import Decorator, InputPath, ParamType, format_option, limit_batch_option
 from .output import raw_in_a_pipe, show, show_table, tell
 
 Moment = tuple[int | None, int | None]
@@ -44,16 +44,21 @@ class OffsetOrTime(ParamType[Moment]):
 class WithDiff(click.Command):
     """The command `metadata`, which has the subcommand `diff`. Otherwise, its first argument is a PATH."""
 
+    @property
+    def subcommands(self) -> dict[str, click.Command]:
+        """The subcommands by name."""
+        return {"diff": diff}
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Return the context of `metadata diff` if the first argument is `diff`."""
-        if args[:1] == ["diff"]:
-            return diff.make_context(f"{info_name} diff", args[1:], parent, **extra)
+        """Return the context of a subcommand if the first argument is its name."""
+        if args and args[0] in self.subcommands:
+            return self.subcommands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 
-at_option = click.option(
+at_option: Decorator = click.option(
     "--at",
     "moment",
     type=OffsetOrTime(),

@@ -11,7 +11,7 @@ from ..notebook import html_table
 from .cluster_metadata import ClusterMetadata
 from .models import MetadataTopic, Row
 
-KEYS = {
+KEYS: dict[str, tuple[str, ...]] = {
     "topics": ("name",),
     "partitions": ("topic", "partition"),
     "configs": ("resource_type", "resource_name", "name"),

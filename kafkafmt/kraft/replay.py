@@ -62,8 +62,8 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self.image = Image()
-        self.end_offset = 0
+        self.image: Image = Image()
+        self.end_offset: int = 0
         self.timestamp: int | None = None
         self.voters: tuple[MetadataVoter, ...] = ()
         self.problems: list[ReplayProblem] = []

@@ -28,6 +28,8 @@ from types import TracebackType
 import java_tools
 
 VERSION = "4.3.1"
+CLUSTER_ID = "kafkafmtTestCluster000"
+"""16 bytes in base64."""
 HERE = Path(__file__).resolve().parent
 FAST_START_JVM = (
     "-Xmx512m",
@@ -80,6 +82,7 @@ class Broker:
         data: Sequence[str] = ("data",),
         jvm: Sequence[str] = FAST_START_JVM,
         dynamic_quorum: bool = False,
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="kafkafmt-broker-") if directory is None else None
         self.directory = Path(self._temporary.name if self._temporary else directory or ".").resolve()
@@ -87,6 +90,7 @@ class Broker:
         self.jvm = jvm
         self.port = 0
         self._dynamic_quorum = dynamic_quorum
+        self._cluster_id = cluster_id
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._path = java_tools.classpath(f"org.apache.kafka:kafka_2.13:{version}")
@@ -105,9 +109,10 @@ class Broker:
             return self
         properties = self._configure()
         if not (self.log_dirs[0] / "meta.properties").exists():
-            cluster = "kafkafmtTestCluster000"  # any 16 bytes in base64
             flags = ["--standalone"] if self._dynamic_quorum else []
-            self.java("kafka.tools.StorageTool", "format", *flags, "--cluster-id", cluster, "--config", properties)
+            self.java(
+                "kafka.tools.StorageTool", "format", *flags, "--cluster-id", self._cluster_id, "--config", properties
+            )
         output = self.directory / "broker.log"
         with output.open("ab") as log:
             verbose = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"

@@ -83,7 +83,7 @@ def test_configs_equal_what_the_broker_described(described: Described) -> None:
     found = described.state.to_dict("configs")["configs"]
     said = described.said["configs"]
     assert rows(found, names) == rows(said, names)
-    assert len(said) == 9
+    assert len(said) == 10
     hidden = [c["name"] for c in found if c["sensitive"]]
     assert hidden == ["vendor.password"]
     assert set(hidden) <= {c["name"] for c in said if c["sensitive"]}
@@ -141,7 +141,7 @@ def test_script_recreates_topics_configs_quotas_and_acls(described: Described, t
         command = java_tools.command(main, path=path, flags=["-Xshare:auto", "-XX:TieredStopAtLevel=1"])
         program.write_text(f'#!/bin/sh\nexec {" ".join(command)} "$@"\n')
         program.chmod(0o755)
-    with Broker(tmp_path / "second", SETTINGS) as broker:
+    with Broker(tmp_path / "second", SETTINGS, cluster_id="kafkafmtOtherCluster00") as broker:
         done = subprocess.run(
             ["sh", tmp_path / "script.sh", "--bootstrap-server", broker.bootstrap],
             cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=False,
