@@ -6,7 +6,7 @@ All classes are frozen dataclasses. No row contains a secret: see `SENSITIVE` in
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -15,17 +15,17 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as the dict that ``kafkafmt metadata --format json`` prints."""
-        names = (f.name for f in fields(self) if not f.name.startswith("_"))  # type: ignore[arg-type]
-        return {name: _json_value(getattr(self, name)) for name in names}
+        # vars() contains the attributes in their order, and is much faster than dataclasses.fields().
+        return {name: _json_value(value) for name, value in vars(self).items() if name[0] != "_"}
 
 
 def _json_value(value: Any) -> Any:
     """Return rows as dicts, tuples as lists, infinite floats as text, and all other values unchanged."""
-    if isinstance(value, Row):
-        return value.to_dict()
+    if isinstance(value, tuple):
+        return [item.to_dict() if isinstance(item, Row) else item for item in value]
     if isinstance(value, float) and not math.isfinite(value):  # JSON has no such numbers
         return str(value)
-    return [_json_value(item) for item in value] if isinstance(value, tuple) else value
+    return value
 
 
 @dataclass(frozen=True)
