@@ -74,6 +74,10 @@ from .view import open_log as open
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .installation import Installation, doctor
+    from .kraft.cluster_metadata import ClusterMetadata, MetadataRangeError, metadata
+    from .kraft.commands import metadata_commands
+    from .kraft.diff import MetadataDiff, MetadataDifference, metadata_diff
     from .log.auditing.describe import PartitionSummary, Summary, describe
     from .log.auditing.dump import DumpedFile, dump
     from .log.auditing.open_transactions import OpenTransaction
@@ -103,6 +107,16 @@ _LOADED_ON_DEMAND = {
 """Names of public functions and classes, and the module in `kafkafmt.log.auditing` that defines
 each. To keep `import kafkafmt` fast, these modules are imported on first use.
 """
+_OF_KRAFT = {
+    "ClusterMetadata": "cluster_metadata",
+    "MetadataDiff": "diff",
+    "MetadataDifference": "diff",
+    "MetadataRangeError": "cluster_metadata",
+    "metadata": "cluster_metadata",
+    "metadata_commands": "commands",
+    "metadata_diff": "diff",
+}
+"""Public names, and the module in `kafkafmt.kraft` that defines each. They are imported on first use."""
 _OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
 """Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
 imports pyspark only when `export` is called.
@@ -113,6 +127,7 @@ Record = core.Record
 __all__ = [
     "BatchBuilder",
     "ChecksumError",
+    "ClusterMetadata",
     "Damage",
     "DamagedLogError",
     "DumpedFile",
@@ -121,6 +136,7 @@ __all__ = [
     "Finding",
     "GroupNotFoundError",
     "Groups",
+    "Installation",
     "InvalidError",
     "KafkaFormatError",
     "Log",
@@ -128,6 +144,9 @@ __all__ = [
     "LogSettings",
     "LogValidator",
     "LogWriter",
+    "MetadataDiff",
+    "MetadataDifference",
+    "MetadataRangeError",
     "NoLogError",
     "OpenTransaction",
     "OutputExistsError",
@@ -162,9 +181,13 @@ __all__ = [
     "convert",
     "decode_control_record",
     "describe",
+    "doctor",
     "dump",
     "export",
     "iter_batches",
+    "metadata",
+    "metadata_commands",
+    "metadata_diff",
     "open",
     "read_records",
     "recompress",
@@ -237,6 +260,16 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"kafkafmt.log.auditing.{_LOADED_ON_DEMAND[name]}"), name)
         globals()[name] = value
         return value
+    if name in _OF_KRAFT:
+        from importlib import import_module
+
+        value = getattr(import_module(f"kafkafmt.kraft.{_OF_KRAFT[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in ("Installation", "doctor"):
+        from . import installation
+
+        return getattr(installation, name)
     if name in _OF_EXPORT:
         from importlib import import_module
 

@@ -69,6 +69,9 @@ def command_page() -> str:
         command = group.get_command(context, name)
         assert command is not None
         lines += [f"## {name}", "", *command_help(command, click.Context(command, context, name)), ""]
+        for word, subcommand in getattr(command, "subcommands", {}).items():
+            inner = click.Context(subcommand, context, f"{name} {word}")
+            lines += [f"### {name} {word}", "", *command_help(subcommand, inner), ""]
     return "\n".join(lines)
 
 

@@ -20,6 +20,7 @@ from ..log.auditing.run import error_text
 from ..paths import UrlError
 from ..text import plain
 from .choosing import MissingError, NotThereError
+from .completion import VARIABLE, complete
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, EXIT_USAGE, tell
 
 COMMANDS = {
@@ -32,6 +33,10 @@ COMMANDS = {
     "dump": "Print log files in the output format of kafka-dump-log.",
     "export": "Export records to Parquet files, with Spark.",
     "decode": "Decode captured frames of Kafka's wire protocol.",
+    "metadata": "Show or compare the state of KRaft clusters.",
+    "doctor": "Show what is installed, and what is missing for which command.",
+    "completion": "Print a script that adds completion to a shell.",
+    "help": "Describe a command.",
 }
 """The subcommands and their descriptions. Each subcommand is a function in the module of the same
 name, which is imported only when the subcommand is run.
@@ -76,6 +81,7 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     callback=show_version,
@@ -88,7 +94,7 @@ def group() -> None:
 
     PATH is a .log file, a partition directory or a log directory, or the URL of one (s3://…). It can
     contain wildcards. PATH… means that several paths can be specified. kafkafmt never writes to PATH.
-    `kafkafmt COMMAND --help` describes a command.
+    `kafkafmt COMMAND --help` and `kafkafmt help COMMAND` describe a command.
 
     \b
     Exit codes:
@@ -132,6 +138,8 @@ def run() -> NoReturn:
     """
     try:
         _prepare_streams()
+        if request := os.environ.get(VARIABLE):
+            sys.exit(complete(group, request))
         # group.main() is not used, because it exits with 1 if the reader of a pipe closes it.
         with group.make_context("kafkafmt", sys.argv[1:]) as context:
             code = group.invoke(context)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log.format.stores import store_of
 from ..log.reading.record_selection import OffsetRange
 from ..paths import UrlPath, input_path, local_path
+from .completion import complete_topics
 from .offset_range import parse_offsets
 from .output import BYTES
 
@@ -114,6 +116,10 @@ class LocalPath(ParamType[str]):
 
     name = "PATH"
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Let the shell complete the names of files and directories."""
+        return [CompletionItem(incomplete, type="file")]
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the local path."""
         try:
@@ -126,6 +132,10 @@ class InputPath(ParamType[str]):
     """A parameter type for the path or URL of an input."""
 
     name = "PATH"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Let the shell complete the names of files and directories."""
+        return [CompletionItem(incomplete, type="file")]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path or URL. Check that a package that can read the URL is installed."""
@@ -193,6 +203,7 @@ topic_option: Decorator = click.option(
     "topics",
     multiple=True,
     metavar="GLOB",
+    shell_complete=complete_topics,
     help="Read only topics whose name matches this pattern, such as 'orders*'. May be repeated.",
 )
 partition_option: Decorator = click.option(

@@ -30,12 +30,13 @@ EndTxnMarker, version 0
     Version           int16  0+
     CoordinatorEpoch  int32  0+
 
-LeaderChangeMessage, version 0, flexible 0+
-    Version         int16    0+
-    LeaderId        int32    0+
-    Voters          []Voter  0+
-        VoterId     int32    0+
-    GrantingVoters  []Voter  0+
+LeaderChangeMessage, versions 0-1, flexible 0+
+    Version               int16    0+
+    LeaderId              int32    0+
+    Voters                []Voter  0+
+        VoterId           int32    0+
+        VoterDirectoryId  uuid     1+
+    GrantingVoters        []Voter  0+
 
 SnapshotHeaderRecord, version 0, flexible 0+
     Version                    int16  0+
@@ -118,13 +119,15 @@ def decode_control_record(key: Buffer | None, value: Buffer | None) -> ControlRe
     if not 0 <= type_ < len(TYPE_NAMES):
         return ControlRecord(type_, UNKNOWN, version, None)
     name = TYPE_NAMES[type_]
+    made, raw = _classes()[_VALUES[type_]], _bytes(value, "value")
+    value_version = min(max(int.from_bytes(raw[:2], "big", signed=True), 0), made.VERSIONS.last)
     try:
-        decoded, _ = layout_of(_classes()[_VALUES[type_]], 0).read(_bytes(value, "value"))
+        decoded, _ = layout_of(made, value_version).read(raw)
     except KafkaFormatError as error:
         raise StructureError(
             f"the value of a control record of type {name} cannot be decoded: {error.message}", error.position
         ) from None
-    return ControlRecord(type_, name, version, to_json(decoded, 0))
+    return ControlRecord(type_, name, version, to_json(decoded, value_version))
 
 
 @cache

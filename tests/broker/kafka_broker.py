@@ -28,6 +28,8 @@ from types import TracebackType
 import java_tools
 
 VERSION = "4.3.1"
+CLUSTER_ID = "kafkafmtTestCluster000"
+"""16 bytes in base64."""
 HERE = Path(__file__).resolve().parent
 FAST_START_JVM = (
     "-Xmx512m",
@@ -65,7 +67,11 @@ class BrokerError(RuntimeError):
 
 
 class Broker:
-    """A broker that keeps its files in `directory` between starts. By default, this is a temporary directory."""
+    """A broker that keeps its files in `directory` between starts. By default, this is a temporary directory.
+
+    If `dynamic_quorum` is True, the voters are stored in the metadata log (KIP-853), and the broker can
+    be started only once.
+    """
 
     def __init__(
         self,
@@ -75,12 +81,16 @@ class Broker:
         version: str = VERSION,
         data: Sequence[str] = ("data",),
         jvm: Sequence[str] = FAST_START_JVM,
+        dynamic_quorum: bool = False,
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="kafkafmt-broker-") if directory is None else None
         self.directory = Path(self._temporary.name if self._temporary else directory or ".").resolve()
         self.log_dirs = [self.directory / name for name in data]
         self.jvm = jvm
         self.port = 0
+        self._dynamic_quorum = dynamic_quorum
+        self._cluster_id = cluster_id
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._path = java_tools.classpath(f"org.apache.kafka:kafka_2.13:{version}")
@@ -99,8 +109,10 @@ class Broker:
             return self
         properties = self._configure()
         if not (self.log_dirs[0] / "meta.properties").exists():
-            cluster = "kafkafmtTestCluster000"  # any 16 bytes in base64
-            self.java("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", properties)
+            flags = ["--standalone"] if self._dynamic_quorum else []
+            self.java(
+                "kafka.tools.StorageTool", "format", *flags, "--cluster-id", self._cluster_id, "--config", properties
+            )
         output = self.directory / "broker.log"
         with output.open("ab") as log:
             verbose = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
@@ -124,9 +136,12 @@ class Broker:
         values = SETTINGS | {
             "listeners": f"CLIENT://127.0.0.1:{self.port},QUORUM://127.0.0.1:{quorum}",
             "advertised.listeners": f"CLIENT://127.0.0.1:{self.port}",
-            "controller.quorum.voters": f"1@127.0.0.1:{quorum}",
             "log.dirs": ",".join(map(str, self.log_dirs)),
         }
+        if self._dynamic_quorum:
+            values["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{quorum}"
+        else:
+            values["controller.quorum.voters"] = f"1@127.0.0.1:{quorum}"
         for folder in self.log_dirs:
             folder.mkdir(parents=True, exist_ok=True)
         file = self.directory / "broker.properties"

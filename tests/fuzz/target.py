@@ -22,6 +22,7 @@ MODULES = (
     "codecs",
     "directories",
     "commands",
+    "metadata",
     "threads",
 )
 """Names of the modules that define targets, without the prefix `targets_`."""

@@ -36,11 +36,13 @@ LAYERS = {
     "codecs": 3, "messages": 3,
     "records": 4, "internal_topics": 4,
     "log": 5, "protocol": 5,
+    "kraft": 5.5,
     "arrow": 6,
     "view": 7,
     "polars_source": 7.2,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
+    "installation": 8.5,
     "cli": 9, "pyspark_kafkafmt": 9,
     "__main__": 9.5,
 }  # fmt: skip
@@ -53,8 +55,8 @@ except `__init__` and `ABOVE`.
 """
 ABOVE = {"kafkafmt.spark.functions", "kafkafmt.spark.inputs", "kafkafmt.spark.reader"}
 
-LAZY = "kafkafmt.spark.export."
-"""The only package of a higher layer that `kafkafmt/__init__.py` may import, inside functions and for types."""
+LAZY = ("kafkafmt.spark.export.", "kafkafmt.installation.")
+"""The only modules of higher layers that `kafkafmt/__init__.py` may import, inside functions and for types."""
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {
     "crc32c": ("kafkafmt/_pure/crc.py",),

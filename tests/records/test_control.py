@@ -75,6 +75,20 @@ def test_voters_record_is_decoded(package: ModuleType) -> None:
     assert decode_control_record(key(KRAFT_VERSION), b"\x00\x00\x00\x01\x00").value == {"version": 0, "kRaftVersion": 1}
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_leader_change_of_a_dynamic_quorum_has_directory_ids(package: ModuleType, version: int) -> None:
+    """Kafka 4 writes version 1. A higher version is read as version 1, the highest known version."""
+    voter = struct.pack(">i", 3) + bytes(range(16)) + b"\x00"
+    value = struct.pack(">hi", version, 3) + b"\x02" + voter + b"\x02" + voter + b"\x00"
+    decoded = {"voterId": 3, "voterDirectoryId": "AAECAwQFBgcICQoLDA0ODw"}
+    assert decode_control_record(key(LEADER_CHANGE), value).value == {
+        "version": version,
+        "leaderId": 3,
+        "voters": [decoded],
+        "grantingVoters": [decoded],
+    }
+
+
 @pytest.mark.parametrize("type_", [7, 99, -1])
 def test_unknown_control_types_are_kept(type_: int) -> None:
     assert decode_control_record(key(type_), b"whatever") == (type_, "UNKNOWN", 0, None)

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from metadata_logs import MetadataLog, leader_change, record, uuid
+
 import kafkafmt
 from kafkafmt import protocol
 
@@ -38,9 +40,17 @@ def make_example_data(folder: Path) -> dict[str, Path]:
     shutil.copytree(data, broken)
     damage(broken / "orders-1" / f"{0:020}.log")
     requests, responses = conversation()
+    make_metadata(folder / "metadata", folder / "metadata-backup")
     (folder / "client.bin").write_bytes(requests)
     (folder / "broker.bin").write_bytes(responses)
-    return {"/var/lib/kafka/data": data, "/mnt/broken-disk": broken, "/exports/": folder, "/srv/": folder}
+    return {
+        "/var/lib/kafka/data": data,
+        "/mnt/broken-disk": broken,
+        "/var/lib/kafka/metadata": folder / "metadata",
+        "/mnt/backup/metadata": folder / "metadata-backup",
+        "/exports/": folder,
+        "/srv/": folder,
+    }
 
 
 def order(partition: int, n: int) -> tuple[bytes, bytes, int, list[tuple[str, bytes]]]:
@@ -101,3 +111,53 @@ def conversation() -> tuple[bytes, bytes]:
     body = answer(responses=[answer.FetchableTopicResponse(topic="orders", partitions=[part])])
     asked = b"".join(protocol.write_request(protocol.make_request(request, 12, 1, client_id="shop")))
     return asked, b"".join(protocol.write_response(protocol.make_response(body, 12, 1)))
+
+
+def make_metadata(folder: Path, backup: Path) -> None:
+    """Write the metadata log of a KRaft broker to `folder`, and an older copy of it to `backup`."""
+    log = MetadataLog(folder, first_timestamp=START)
+    node = {"broker_id": 1, "broker_epoch": 3}
+    listeners = [{"name": "CLIENT", "host": "broker-1.example.com", "port": 9092, "security_protocol": 3}]
+    log.append_control(leader_change(1, [1]))
+    log.append(
+        record("FeatureLevelRecord", name="metadata.version", feature_level=30),
+        record("RegisterControllerRecord", controller_id=1),
+        record("RegisterBrokerRecord", **node, end_points=listeners, log_dirs=[uuid(1)], rack="eu-1", fenced=False),
+    )
+    for number, (name, count) in enumerate((("orders", 3), ("payments", 1)), 10):
+        log.append(record("TopicRecord", name=name, topic_id=uuid(number)))
+        at = {
+            "topic_id": uuid(number),
+            "replicas": [1],
+            "isr": [1],
+            "leader": 1,
+            "leader_epoch": 0,
+            "partition_epoch": 0,
+        }
+        log.append(*(record("PartitionRecord", **at, partition_id=n, directories=[uuid(1)]) for n in range(count)))
+    log.append(
+        topic_config("orders", "retention.ms", "604800000"), topic_config("payments", "cleanup.policy", "compact")
+    )
+    acl = {"resource_type": 2, "resource_name": "orders", "pattern_type": 3, "host": "*", "permission_type": 3}
+    for number, operation in enumerate((3, 8), 20):
+        log.append(
+            record("AccessControlEntryRecord", id=uuid(number), principal="User:billing", operation=operation, **acl)
+        )
+    log.append(
+        record("UserScramCredentialRecord", name="billing", mechanism=2, salt=b"s", stored_key=b"k", server_key=b"v", iterations=8192),
+        record(
+            "ClientQuotaRecord", entity=[{"entity_type": "user", "entity_name": "billing"}], key="consumer_byte_rate", value=1048576.0
+        ),
+        record("ConfigRecord", resource_type=4, resource_name="1", name="ssl.keystore.password", value="example"),
+    )  # fmt: skip
+    (folder / "meta.properties").write_text("version=1\ncluster.id=p0TfOQYfTN6FLBMV24HFKQ\nnode.id=1\n")
+    shutil.copytree(folder, backup)
+    log.append(
+        topic_config("orders", "retention.ms", "86400000"),
+        record("TopicRecord", name="refunds", topic_id=uuid(12)),
+        record("PartitionRecord", topic_id=uuid(12), partition_id=0, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0, directories=[uuid(1)]),
+    )  # fmt: skip
+
+
+def topic_config(topic: str, name: str, value: str) -> bytes:
+    return record("ConfigRecord", resource_type=2, resource_name=topic, name=name, value=value)

@@ -1,7 +1,7 @@
 """Use the public API as users do. Type checkers check this module. It is never run."""
 
 from collections.abc import Iterator
-from typing import assert_type
+from typing import Any, assert_type
 from uuid import UUID
 
 import kafkafmt
@@ -106,3 +106,14 @@ def export() -> None:
     )
     assert_type(report.written.files, int)
     assert_type([step.bytes_read for step in report.steps], list[int])
+
+
+def cluster_metadata() -> None:
+    state = kafkafmt.metadata("/var/lib/kafka/data", at=5)
+    assert_type(state, kafkafmt.ClusterMetadata)
+    assert_type([p.isr for t in state.topics for p in t.partitions], list[tuple[int, ...]])
+    assert_type(state.configs[0].value, str | None)
+    found = kafkafmt.metadata_diff(state, state, views="topics")
+    assert_type([d.key for d in found.differences], list[dict[str, Any]])
+    assert_type(kafkafmt.metadata_commands(state), str)
+    assert_type(kafkafmt.doctor().java.release, int | None)

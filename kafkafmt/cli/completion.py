@@ -1,0 +1,58 @@
+"""Implement `kafkafmt completion`, and complete words on the command line with click."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class, shell_complete
+
+VARIABLE = "_KAFKAFMT_COMPLETE"
+"""The shell sets this environment variable when it asks for completions."""
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(epilog='\b\nExample: eval "$(kafkafmt completion bash)"')
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> int:
+    """Print a script that makes the shell complete commands, options, paths and topic names.
+
+    \b
+    bash   eval "$(kafkafmt completion bash)"       in ~/.bashrc
+    zsh    eval "$(kafkafmt completion zsh)"        in ~/.zshrc, after compinit
+    fish   kafkafmt completion fish | source        in ~/.config/fish/config.fish
+    """
+    made = get_completion_class(shell)
+    assert made is not None
+    root = ctx.find_root().command
+    click.echo(made(root, {}, "kafkafmt", VARIABLE).source())
+    return 0
+
+
+def complete(group: click.Group, instruction: str) -> int:
+    """Answer a request of the shell, and return the exit code.
+
+    `instruction` is the value of the environment variable, such as "bash_complete".
+    """
+    return shell_complete(group, {}, "kafkafmt", VARIABLE, instruction)
+
+
+def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of topics in the local paths on the command line that begin with `incomplete`.
+
+    Only the names of directories are read.
+    """
+    from ..log.format.names import parse_partition_name
+
+    # click has not assigned the arguments to parameters, because the option -t still has no value.
+    topics = set()
+    for path in ctx.args:
+        try:
+            names = [*os.listdir(path), Path(os.path.abspath(path)).name]
+        except OSError:
+            continue
+        parsed = map(parse_partition_name, names)
+        topics |= {name.topic for name in parsed if name.parsed and name.state == "live"}
+    return [CompletionItem(topic) for topic in sorted(topics) if topic.startswith(incomplete)]

@@ -1,0 +1,42 @@
+"""Implement `kafkafmt doctor`, which describes the installation."""
+
+from __future__ import annotations
+
+import click
+
+from ..installation import Installation
+from ..installation import doctor as describe_installation
+from ..text import encode_json
+from .options import format_option
+from .output import show, show_table
+
+
+@click.command(epilog="\b\nExample: kafkafmt doctor")
+@format_option
+def doctor(output_format: str) -> int:
+    """Show what is installed: the core, the packages of each extra, Java, and what is missing for which command.
+
+    An extra is a group of optional packages. For each extra that is not complete, the command shows
+    how to install what is missing.
+    """
+    found = describe_installation()
+    if output_format == "json":
+        click.echo(encode_json(found.to_dict()))
+    else:
+        _show(found)
+    return 0
+
+
+def _show(found: Installation) -> None:
+    show(f"kafkafmt {found.version}, Python {found.python}, {found.platform}")
+    show(f"core: {found.core} ({found.core_reason})")
+    java = found.java
+    show(f"Java: {java.release} ({java.path})" if java.ready else f"Java: {java.problem}")
+    click.echo()
+    show_table(("package", "version"), [(name, version or "not installed") for name, version in found.packages.items()])
+    click.echo()
+    extras = [(e.name or "(required)", "yes" if e.ready else "no", e.install or "") for e in found.extras]
+    show_table(("extra", "ready", "to install"), extras)
+    click.echo()
+    uses = [(u.name, ", ".join(u.needs), "yes" if u.ready else "no", ", ".join(u.missing)) for u in found.uses]
+    show_table(("use", "needs", "ready", "missing"), uses)

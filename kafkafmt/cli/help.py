@@ -1,0 +1,24 @@
+"""Implement `kafkafmt help`, which describes a command."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(epilog="\b\nExample: kafkafmt help metadata diff")
+@click.argument("words", metavar="[COMMAND]", nargs=-1)
+@click.pass_context
+def help(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Describe a command, as `kafkafmt COMMAND --help` does. Without COMMAND, list all commands."""
+    root = ctx.find_root()
+    group = root.command
+    assert isinstance(group, click.Group)
+    if not words:
+        click.echo(root.get_help())
+        return 0
+    command = group.get_command(root, words[0])
+    assert command is not None
+    # resilient_parsing accepts missing arguments
+    made = command.make_context(words[0], list(words[1:]), root, resilient_parsing=True)
+    click.echo(made.get_help())
+    return 0

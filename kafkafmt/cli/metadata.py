@@ -1,0 +1,187 @@
+"""Implement `kafkafmt metadata`, which shows and compares the state of KRaft clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..constants import MAX_OFFSET
+from ..kraft.cluster_metadata import VIEWS, ClusterMetadata, MetadataRangeError
+from ..kraft.cluster_metadata import metadata as read_metadata
+from ..kraft.commands import metadata_commands
+from ..kraft.diff import DIFF_VIEWS, metadata_diff
+from ..kraft.tables import TABLES, cells, difference_text
+from ..text import encode_json
+from .choosing import NotThereError
+from .offset_range import parse_time
+from .options import Decorator, InputPath, ParamType, format_option, limit_batch_option
+from .output import raw_in_a_pipe, show, show_table, tell
+
+Moment = tuple[int | None, int | None]
+"""An offset or a time in milliseconds. The other one is None, or both are."""
+
+
+class OffsetOrTime(ParamType[Moment]):
+    """A parameter type for an offset or a time: `OFFSET` or `@TIME`."""
+
+    name = "OFFSET|@TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
+        """Return the offset or the time."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            if value.startswith("@"):
+                return None, parse_time(value[1:])
+            if value.isascii() and value.isdigit() and int(value) <= MAX_OFFSET:
+                return int(value), None
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        self.fail(f"{value!r} is neither an offset nor @TIME", param, ctx)
+
+
+class WithDiff(click.Command):
+    """The command `metadata`, which has the subcommand `diff`. Otherwise, its first argument is a PATH."""
+
+    @property
+    def subcommands(self) -> dict[str, click.Command]:
+        """The subcommands by name."""
+        return {"diff": diff}
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of a subcommand if the first argument is its name."""
+        if args and args[0] in self.subcommands:
+            return self.subcommands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+at_option: Decorator = click.option(
+    "--at",
+    "moment",
+    type=OffsetOrTime(),
+    default=(None, None),
+    show_default=False,
+    help="Show the state before this offset of the metadata log, or at this time. TIME is a number of milliseconds since "
+    "1970-01-01 UTC, or an ISO time (in UTC by default).",
+)
+
+
+@click.command(
+    cls=WithDiff,
+    epilog="\b\nExamples: kafkafmt metadata /var/lib/kafka/data topics\n"
+    "          kafkafmt metadata diff /backup/data /var/lib/kafka/data",
+)
+@click.argument("path", metavar="PATH", type=InputPath())
+@click.argument("view", metavar="[VIEW]", required=False, type=click.Choice(VIEWS))
+@at_option
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["commands"]),
+    help="Print a shell script that recreates topics, configs, quotas and ACLs with Kafka's tools.",
+)
+@limit_batch_option
+@format_option
+def metadata(
+    path: str, view: str | None, moment: Moment, form: str | None, max_batch_bytes: int, output_format: str
+) -> int:
+    """Show the state of a KRaft cluster: topics, configs, ACLs, brokers, and so on.
+
+    PATH is the log directory of a broker or a controller, the directory __cluster_metadata-0 in it,
+    or a snapshot (*.checkpoint). The state is rebuilt from the newest usable snapshot and the log
+    after it. Passwords, keys and other sensitive values are never shown.
+
+    \b
+    VIEW is one of these tables:
+      topics       topics with their ids and numbers of partitions
+      partitions   leaders, replicas and in-sync replicas
+      configs      dynamic configs of topics, brokers, groups and client metrics
+      acls         access control entries
+      brokers      registered brokers
+      quotas       client quotas
+      scram        SCRAM users, without their credentials
+      features     finalized features, such as metadata.version
+      voters       voters of the controller quorum
+      controllers  registered controllers
+      delegation_tokens
+      cluster      cluster id, offsets and snapshot of the state
+    Without VIEW, all tables that are not empty are shown.
+
+    `kafkafmt metadata diff A B` compares two states.
+
+    Records at the end of the log may be uncommitted, because the files do not contain the high
+    watermark. A message reports their offsets. If the log is damaged, the state before the damage
+    is shown, and the exit code is 1.
+    """
+    if form is not None and (view is not None or output_format == "json"):
+        raise click.UsageError("--as cannot be combined with VIEW or --format json")
+    state = _read(path, moment, max_batch_bytes)
+    if form == "commands":
+        click.echo("\n".join(map(raw_in_a_pipe, metadata_commands(state).split("\n"))), nl=False)
+    elif output_format == "json":
+        click.echo(encode_json(state.to_dict(view)))
+    elif view is not None:
+        _show_table(state, view)
+        if not state.view(view):
+            tell(f"the table {view} is empty")
+    else:
+        _show_all(state)
+    return state.exit_code
+
+
+def _read(path: str, moment: Moment, max_batch_bytes: int) -> ClusterMetadata:
+    offset, millis = moment
+    try:
+        return read_metadata(path, at=offset, at_time=millis, max_batch_bytes=max_batch_bytes, on_message=tell)
+    except MetadataRangeError as error:
+        raise NotThereError(str(error)) from None
+
+
+def _show_table(state: ClusterMetadata, view: str) -> None:
+    table = TABLES[view]
+    show_table(tuple(table.columns), cells(view, state.view(view)), table.right)
+
+
+def _show_all(state: ClusterMetadata) -> None:
+    """Show all tables that are not empty, each after its name."""
+    first = True
+    for view in ("cluster", *(name for name in VIEWS if name != "cluster")):
+        if not state.view(view):
+            continue
+        click.echo(("" if first else "\n") + click.style(f"[{view}]", bold=True))
+        _show_table(state, view)
+        first = False
+
+
+@click.command(epilog="\b\nExample: kafkafmt metadata diff /backup/data /var/lib/kafka/data --view topics")
+@click.argument("first", metavar="A", type=InputPath())
+@click.argument("second", metavar="B", type=InputPath())
+@click.option(
+    "--view",
+    "views",
+    multiple=True,
+    type=click.Choice(DIFF_VIEWS),
+    help="Compare only this table. May be repeated.",
+)
+@limit_batch_option
+@format_option
+def diff(first: str, second: str, views: tuple[str, ...], max_batch_bytes: int, output_format: str) -> int:
+    """Compare the states of two KRaft clusters, or of one cluster in two directories.
+
+    A and B are paths as in `kafkafmt metadata`. Each line describes a row that was added, removed
+    or changed from A to B. If A and B belong to different clusters, ids of topics and directories,
+    and epochs of partitions, are not compared. The exit code is 1 if there is a difference.
+    """
+    states = [_read(path, (None, None), max_batch_bytes) for path in (first, second)]
+    found = metadata_diff(*states, views=views or None)
+    if output_format == "json":
+        click.echo(encode_json(found.to_dict()))
+    else:
+        for difference in found.differences:
+            show(difference_text(difference))
+        if found.equal:
+            tell("no difference")
+    return max(found.exit_code, *(state.exit_code for state in states))

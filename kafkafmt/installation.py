@@ -1,0 +1,196 @@
+"""Describe this installation: the core, the packages of each extra, Java, and what is missing for what."""
+
+from __future__ import annotations
+
+import platform
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ._backend import backend, backend_reason
+from .extras import EXTRAS, LIBRARIES, library_versions
+from .notebook import html_table
+from .spark.session import SparkMissingError, find_java, java_version
+
+OTHER_PACKAGES = ("cramjam", "crc32c", "click", "rich", "obstore", "fsspec", "pandas", "polars")
+"""Packages whose versions are listed in addition to `LIBRARIES`."""
+REQUIRED, JAVA = "", "java"
+USES: dict[str, tuple[str, ...]] = {
+    "kafkafmt COMMAND": ("cli",),
+    "kafkafmt COMMAND s3://… (URLs and archives)": ("cloud",),
+    "kafkafmt export": ("spark", JAVA),
+    "to_arrow, to_batches, scan": ("arrow",),
+    "kafkafmt.scan_polars": ("polars",),
+    'spark.read.format("kafkafmt")': ("spark", JAVA),
+}
+"""What the extras are for: the extras that each use needs. JAVA is not an extra."""
+_REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)\Z")
+
+
+@dataclass(frozen=True)
+class Extra:
+    """The packages of an extra.
+
+    Attributes
+    ----------
+    name : str
+        Name of the extra. "" stands for the packages that every installation needs.
+    ready : bool
+        Whether all its packages are installed, in suitable versions.
+    missing : tuple of str
+        Requirements that are not met, such as "pyarrow>=14".
+    install : str or None
+        Command that installs what is missing. None if nothing is.
+    """
+
+    name: str
+    ready: bool
+    missing: tuple[str, ...]
+    install: str | None
+
+
+@dataclass(frozen=True)
+class Java:
+    """The Java that Spark would use.
+
+    Attributes
+    ----------
+    ready : bool
+        Whether a suitable Java was found.
+    path : str or None
+        Path of the executable.
+    release : int or None
+        Feature release, such as 17.
+    problem : str or None
+        Why no Java is suitable, and what to install. None if `ready` is True.
+    """
+
+    ready: bool
+    path: str | None
+    release: int | None
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class Use:
+    """A command or function that needs more than the required packages.
+
+    Attributes
+    ----------
+    name : str
+        The command or function.
+    ready : bool
+        Whether all that it needs is installed.
+    needs, missing : tuple of str
+        The extras that it needs, and those that are not ready. "java" stands for Java.
+    """
+
+    name: str
+    ready: bool
+    needs: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What is installed, and what is missing. `kafkafmt.doctor` returns it.
+
+    Attributes
+    ----------
+    version, python, platform : str
+        Versions of kafkafmt and Python, and the operating system.
+    core, core_reason : str
+        The core in use, "native" or "pure", and why.
+    packages : dict of str or None
+        Versions of the packages that kafkafmt can use. None if a package is not installed.
+    extras : tuple of Extra
+        The required packages (name ""), and each extra.
+    java : Java
+        The Java that Spark would use.
+    uses : tuple of Use
+        Commands and functions with the extras that they need.
+    """
+
+    version: str
+    python: str
+    platform: str
+    core: str
+    core_reason: str
+    packages: dict[str, str | None]
+    extras: tuple[Extra, ...]
+    java: Java
+    uses: tuple[Use, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the dict that ``kafkafmt doctor --format json`` prints."""
+        row = asdict(self)
+        row["extras"] = [asdict(e) | {"missing": list(e.missing)} for e in self.extras]
+        row["uses"] = [asdict(u) | {"needs": list(u.needs), "missing": list(u.missing)} for u in self.uses]
+        return row
+
+    def _repr_html_(self) -> str:
+        rows = [(u.name, ", ".join(u.needs), ", ".join(u.missing) or "nothing") for u in self.uses]
+        return html_table(f"kafkafmt {self.version}, {self.core} core", ("use", "needs", "missing"), rows)
+
+
+def doctor() -> Installation:
+    """Describe this installation, and list what is missing for which command or function.
+
+    Returns
+    -------
+    Installation
+        Versions, the core in use, the state of each extra, and Java.
+
+    Notes
+    -----
+    No package is imported. `java -version` is run to find a Java that is new enough for Spark.
+    """
+    from . import __version__
+
+    extras = tuple(_extra(name) for name in sorted(EXTRAS))
+    java = _java()
+    missing = {e.name for e in extras if not e.ready} | (set() if java.ready else {JAVA})
+    uses = []
+    for name, needs in USES.items():
+        absent = tuple(need for need in needs if need in missing)
+        uses.append(Use(name, not absent and REQUIRED not in missing, needs, absent))
+    return Installation(
+        version=__version__,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        core=backend,
+        core_reason=backend_reason,
+        packages=library_versions((*LIBRARIES, *OTHER_PACKAGES)),
+        extras=extras,
+        java=java,
+        uses=tuple(uses),
+    )
+
+
+def _extra(name: str) -> Extra:
+    wanted = EXTRAS[name].values()
+    missing = tuple(requirement for requirement in wanted if not _met(requirement))
+    install = "pip install " + " ".join(f"'{requirement}'" for requirement in missing) if missing else None
+    return Extra(name, not missing, missing, install)
+
+
+def _met(requirement: str) -> bool:
+    """Return whether a requirement of the form `name>=version` is met."""
+    parsed = _REQUIREMENT.match(requirement)
+    assert parsed is not None, requirement
+    version = library_versions([parsed[1]])[parsed[1]]
+    return version is not None and _numbers(version) >= _numbers(parsed[2])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers at the start of a version, such as (4, 1, 0) for "4.1.0.dev1"."""
+    leading = re.match(r"[0-9]+(\.[0-9]+)*", version)
+    return tuple(map(int, leading[0].split("."))) if leading else ()
+
+
+def _java() -> Java:
+    try:
+        path = str(find_java())
+    except SparkMissingError as error:
+        return Java(False, None, None, str(error))
+    return Java(True, path, java_version(path), None)

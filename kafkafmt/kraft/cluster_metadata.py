@@ -1,0 +1,391 @@
+"""Define `metadata`, which reads the state of a cluster, and its result `ClusterMetadata`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from .. import arguments
+from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, NO_END
+from ..errors import StructureError
+from ..log import Damage, DamagedLogError, NoLogError, PartitionLog
+from ..log.reading.read_limits import ReadLimits
+from ..messages.as_json import uuid_text
+from ..notebook import html_table
+from .image import ZK_MIGRATION_STATES, Image
+from .models import (
+    ClusterInfo,
+    MetadataAcl,
+    MetadataBroker,
+    MetadataConfig,
+    MetadataController,
+    MetadataFeature,
+    MetadataPartition,
+    MetadataQuota,
+    MetadataScram,
+    MetadataToken,
+    MetadataTopic,
+    MetadataVoter,
+    ReplayProblem,
+    Row,
+)
+from .replay import QUORUM_FILE, Replay, UnusableSnapshotError, header_of, static_voters
+from .source import MetadataSource, SnapshotFile, find_source
+
+VIEWS = (
+    "topics",
+    "partitions",
+    "configs",
+    "acls",
+    "brokers",
+    "quotas",
+    "scram",
+    "features",
+    "voters",
+    "controllers",
+    "delegation_tokens",
+    "cluster",
+)
+"""Names of the tables of a `ClusterMetadata`."""
+
+
+class MetadataRangeError(ValueError):
+    """Raised if the files do not contain the state at the requested offset or time."""
+
+
+@dataclass(frozen=True)
+class ClusterMetadata:
+    """The state of a KRaft cluster, as its metadata log describes it. `kafkafmt.metadata` returns it.
+
+    No attribute contains a secret: sensitive configs have no value, and SCRAM credentials have
+    neither salt nor keys.
+
+    Attributes
+    ----------
+    path : str
+        Path of the metadata log.
+    topics : tuple of MetadataTopic
+        Topics with their partitions, ordered by name.
+    configs : tuple of MetadataConfig
+        Dynamic configs, ordered by resource and name.
+    acls : tuple of MetadataAcl
+        Access control entries, ordered by resource, principal and operation.
+    brokers, controllers : tuple of MetadataBroker, tuple of MetadataController
+        Registrations, ordered by id.
+    quotas : tuple of MetadataQuota
+        Client quotas, ordered by entity and name.
+    scram : tuple of MetadataScram
+        SCRAM users, ordered by name and mechanism.
+    features : tuple of MetadataFeature
+        Finalized features, ordered by name.
+    voters : tuple of MetadataVoter
+        Voters of the controller quorum, ordered by id.
+    delegation_tokens : tuple of MetadataToken
+        Delegation tokens, ordered by id.
+    cluster : tuple of ClusterInfo
+        One row with facts about the cluster and the metadata log. `info` is this row.
+    damaged : tuple of Damage
+        The damaged span at which the replay ended. Empty if there was none.
+    problems : tuple of ReplayProblem
+        Records that could not be applied.
+    messages : tuple of str
+        Messages for the user.
+    """
+
+    path: str
+    topics: tuple[MetadataTopic, ...]
+    configs: tuple[MetadataConfig, ...]
+    acls: tuple[MetadataAcl, ...]
+    brokers: tuple[MetadataBroker, ...]
+    quotas: tuple[MetadataQuota, ...]
+    scram: tuple[MetadataScram, ...]
+    features: tuple[MetadataFeature, ...]
+    voters: tuple[MetadataVoter, ...]
+    controllers: tuple[MetadataController, ...]
+    delegation_tokens: tuple[MetadataToken, ...]
+    cluster: tuple[ClusterInfo, ...]
+    damaged: tuple[Damage, ...] = ()
+    problems: tuple[ReplayProblem, ...] = ()
+    messages: tuple[str, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def partitions(self) -> tuple[MetadataPartition, ...]:
+        """All partitions, ordered by topic and number."""
+        return tuple(p for topic in self.topics for p in topic.partitions)
+
+    @property
+    def info(self) -> ClusterInfo:
+        """Facts about the cluster and the metadata log."""
+        return self.cluster[0]
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt metadata``: 1 if the log is damaged or a record was not applied, else 0."""
+        return 1 if self.damaged or self.problems else 0
+
+    def view(self, name: str) -> tuple[Row, ...]:
+        """Return the rows of a table.
+
+        Parameters
+        ----------
+        name : str
+            Name of the table: topics, partitions, configs, acls, brokers, quotas, scram, features,
+            voters, controllers, delegation_tokens or cluster.
+
+        Raises
+        ------
+        ValueError
+            There is no such table.
+        """
+        rows: tuple[Row, ...] = getattr(self, arguments.one_of("name", name, VIEWS))
+        return rows
+
+    def to_dict(self, view: str | None = None) -> dict[str, Any]:
+        """Return the dict that ``kafkafmt metadata --format json`` prints.
+
+        Parameters
+        ----------
+        view : str, optional
+            Name of the only table to include. By default, all tables are included.
+        """
+        names = VIEWS if view is None else (view,)
+        return {name: [row.to_dict() for row in self.view(name)] for name in names}
+
+    def _repr_html_(self) -> str:
+        rows = [(name, len(self.view(name))) for name in VIEWS[:-1]]
+        return html_table(f"{self.path} at offset {self.info.end_offset}", ("table", "rows"), rows)
+
+
+def metadata(
+    path: str | os.PathLike[str],
+    *,
+    at: int | None = None,
+    at_time: int | datetime | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    on_message: Callable[[str], None] | None = None,
+) -> ClusterMetadata:
+    """Read the state of a KRaft cluster from the metadata log of one of its nodes.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Log directory of a broker or a controller, the directory `__cluster_metadata-0` in it, or a
+        snapshot (`*.checkpoint`). It can be a URL.
+    at : int, optional
+        Return the state of all records with offsets below `at`. By default, all records of the log
+        are applied.
+    at_time : int or timezone-aware datetime, optional
+        Return the state at this time. Records with this timestamp are included. An int is a number
+        of milliseconds since 1970-01-01 UTC.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    on_message : callable, optional
+        Called with each message immediately. `ClusterMetadata.messages` contains all messages.
+
+    Returns
+    -------
+    ClusterMetadata
+        The state. If the log is damaged, it is the state before the damage, and
+        `ClusterMetadata.damaged` contains the damaged span.
+
+    Raises
+    ------
+    OSError
+        The path cannot be read. `NoLogError`, a subclass, if it contains no metadata log.
+    StructureError
+        The log does not start at offset 0, and no snapshot is usable.
+    TypeError, ValueError
+        An argument is wrong, or the files do not contain the state at `at` or `at_time`.
+
+    Notes
+    -----
+    The newest usable snapshot before `at` is loaded, and the log after it is replayed, by the rules
+    of Kafka's ``MetadataLoader``, ``MetadataDelta`` and ``MetadataImage``. The files do not contain
+    the high watermark. `ClusterInfo.committed_offset` is the offset up to which all records are
+    committed for certain.
+    """
+    offset = arguments.optional_integer("at", at, 0, "an offset")
+    millis = None if at_time is None else arguments.millis("at_time", at_time)
+    if offset is not None and millis is not None:
+        raise ValueError("at and at_time cannot both be given")
+    limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
+    reader = _Reader(path, limits, on_message)
+    return reader.read(offset, millis)
+
+
+class _Reader:
+    """Reads the state of a cluster; see `metadata`."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], limits: ReadLimits, on_message: Callable[[str], None] | None
+    ) -> None:
+        self.messages: list[str] = []
+        self._on_message = on_message
+        self._limits = limits
+        self._source: MetadataSource = find_source(path, self._tell)
+        log = self._source.log
+        self._log_start = 0 if log is None else log.segments[0].base_offset or 0
+
+    def _tell(self, message: str) -> None:
+        self.messages.append(message)
+        if self._on_message is not None:
+            self._on_message(message)
+
+    def read(self, offset: int | None, millis: int | None) -> ClusterMetadata:
+        """Return the state at an offset or a time, or the latest state."""
+        source, damaged = self._source, list[Damage]()
+        replay, snapshot = self._start(offset, millis)
+        if source.log is not None:
+            try:
+                replay.follow(source.log, NO_END if offset is None else offset, millis, self._limits)
+            except DamagedLogError as error:
+                damaged.append(error.damage)
+                self._tell(f"{error.message}; the state is that of offset {replay.end_offset}, before the damage")
+        if offset is not None and replay.end_offset < offset and not damaged and not replay.problems:
+            raise MetadataRangeError(f"offset {offset} is after the end of the metadata log, {replay.end_offset}")
+        for problem in replay.problems:
+            self._tell(f"offset {problem.offset}: {problem.message}")
+        if replay.open_transaction is not None:
+            self._tell(f"the transaction that begins at offset {replay.open_transaction} is not complete; not applied")
+        voters = replay.voters or static_voters(_voter_ids(source.quorum), QUORUM_FILE)
+        info = self._info(replay, snapshot, voters)
+        if info.committed_offset < info.end_offset:
+            self._tell(
+                f"offsets {info.committed_offset} to {info.end_offset - 1} of the metadata log may be uncommitted"
+            )
+        return _build(str(source.path), replay, voters, info, tuple(damaged), tuple(self.messages))
+
+    def _start(self, offset: int | None, millis: int | None) -> tuple[Replay, SnapshotFile | None]:
+        """Load the newest usable snapshot that is not after an offset or a time.
+
+        If there is none, begin with an empty state, if the log starts at offset 0.
+        """
+        unusable: list[str] = []
+        for snapshot in self._source.snapshots:
+            if offset is not None and snapshot.end_offset > offset:
+                continue
+            replay = Replay()
+            try:
+                if millis is not None and header_of(snapshot, self._limits.max_batch_bytes).timestamp > millis:
+                    continue
+                if snapshot.end_offset < self._log_start:
+                    raise UnusableSnapshotError(
+                        f"{snapshot.path}: the log starts at offset {self._log_start}, after the snapshot"
+                    )
+                replay.load(snapshot, self._limits.max_batch_bytes)
+            except UnusableSnapshotError as error:
+                unusable.append(str(error))
+                self._tell(f"snapshot not used: {error}")
+                continue
+            return replay, snapshot
+        if self._source.log is not None and not self._log_start:
+            return Replay(), None
+        if unusable:
+            raise StructureError(
+                f"{self._source.path}: no snapshot is usable, and the log does not start at offset 0: {unusable[0]}"
+            )
+        if not self._source.snapshots:
+            raise NoLogError(f"{self._source.path}: the log starts at offset {self._log_start}, but has no snapshot")
+        oldest = self._source.snapshots[-1]
+        raise MetadataRangeError(
+            f"{self._source.path}: the oldest state is that of {oldest.path.name}, before offset {oldest.end_offset}"
+        )
+
+    def _info(self, replay: Replay, snapshot: SnapshotFile | None, voters: tuple[MetadataVoter, ...]) -> ClusterInfo:
+        source, end = self._source, replay.end_offset
+        committed = end
+        if len(voters) != 1:
+            committed = min(end, max((s.end_offset for s in source.snapshots), default=0))
+        epochs = [] if source.log is None else PartitionLog(source.log, self._limits).leader_epochs
+        epoch = max((e for e, start in epochs if start < end), default=None if snapshot is None else snapshot.epoch)
+        node = source.properties.get("node.id", source.properties.get("broker.id"))
+        return ClusterInfo(
+            cluster_id=source.properties.get("cluster.id"),
+            node_id=None if node is None else int(node),
+            snapshot=None if snapshot is None else snapshot.path.name,
+            end_offset=end,
+            committed_offset=committed,
+            timestamp=replay.timestamp,
+            leader_epoch=epoch,
+            quorum_leader_id=_number(source.quorum.get("leaderId")),
+            quorum_leader_epoch=_number(source.quorum.get("leaderEpoch")),
+            next_producer_id=replay.image.next_producer_id,
+            zk_migration_state=_zk_state(replay.image.zk_migration_state),
+        )
+
+
+def _build(
+    path: str,
+    replay: Replay,
+    voters: tuple[MetadataVoter, ...],
+    info: ClusterInfo,
+    damaged: tuple[Damage, ...],
+    messages: tuple[str, ...],
+) -> ClusterMetadata:
+    """Return the tables of a replayed state, in their order."""
+    image = replay.image
+    return ClusterMetadata(
+        path=path,
+        topics=_topics(image),
+        configs=tuple(c[name] for _, c in sorted(image.configs.items()) for name in sorted(c)),
+        acls=tuple(sorted(image.acls.values(), key=acl_order)),
+        brokers=tuple(image.brokers[n] for n in sorted(image.brokers)),
+        quotas=tuple(sorted(_quotas(image), key=_quota_order)),
+        scram=tuple(image.scram[key] for key in sorted(image.scram)),
+        features=tuple(MetadataFeature(name, image.features[name]) for name in sorted(image.features)),
+        voters=voters,
+        controllers=tuple(image.controllers[n] for n in sorted(image.controllers)),
+        delegation_tokens=tuple(image.tokens[token] for token in sorted(image.tokens)),
+        cluster=(info,),
+        damaged=damaged,
+        problems=tuple(replay.problems),
+        messages=messages,
+    )
+
+
+def _topics(image: Image) -> tuple[MetadataTopic, ...]:
+    found = sorted(image.topics.items(), key=lambda item: (item[1].name, item[0]))
+    return tuple(
+        MetadataTopic(topic.name, uuid_text(number), tuple(topic.partitions[n] for n in sorted(topic.partitions)))
+        for number, topic in found
+    )
+
+
+def acl_order(acl: MetadataAcl) -> tuple[str, ...]:
+    """Return the sort key of an access control entry, which does not depend on its id."""
+    return (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission, acl.id)  # fmt: skip
+
+
+def _quotas(image: Image) -> list[MetadataQuota]:
+    rows = []
+    for entity, limits in image.quotas.items():
+        # A null name means the default of this type.
+        parts = {kind: name or "" for kind, name in entity}
+        names = (parts.get("user"), parts.get("client-id"), parts.get("ip"))
+        rows += [MetadataQuota(*names, key, value) for key, value in limits.items()]
+    return rows
+
+
+def _quota_order(quota: MetadataQuota) -> tuple[str, ...]:
+    return (quota.user or "", quota.client_id or "", quota.ip or "", quota.key)
+
+
+def _voter_ids(quorum: dict[str, Any]) -> list[int]:
+    """Return the ids of the voters in the content of `quorum-state`, without invalid entries."""
+    found = quorum.get("currentVoters")
+    listed = [v.get("voterId") for v in found if isinstance(v, dict)] if isinstance(found, list) else []
+    return [number for number in map(_number, listed) if number is not None]
+
+
+def _number(value: Any) -> int | None:
+    """Return a node id or an epoch from a JSON file, or None if it is missing, invalid or -1."""
+    valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_OFFSET
+    return value if valid else None
+
+
+def _zk_state(number: int) -> str:
+    return ZK_MIGRATION_STATES[number] if 0 <= number < len(ZK_MIGRATION_STATES) else f"UNKNOWN({number})"

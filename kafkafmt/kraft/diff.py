@@ -1,0 +1,174 @@
+"""Compare the metadata of two clusters, or of one cluster at two times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .. import arguments
+from ..notebook import html_table
+from .cluster_metadata import ClusterMetadata
+from .models import MetadataTopic, Row
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "topics": ("name",),
+    "partitions": ("topic", "partition"),
+    "configs": ("resource_type", "resource_name", "name"),
+    "acls": ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission"),
+    "brokers": ("id",),
+    "quotas": ("user", "client_id", "ip", "key"),
+    "scram": ("user", "mechanism"),
+    "features": ("name",),
+    "voters": ("id",),
+    "controllers": ("id",),
+    "delegation_tokens": ("token_id",),
+}
+"""The tables that can be compared, and the attributes that identify a row."""
+DIFF_VIEWS = tuple(KEYS)
+PER_CLUSTER = ("topic_id", "directories", "leader_epoch", "partition_epoch")
+"""Attributes that differ between any two clusters. They are compared only within one cluster."""
+HIDDEN = "(hidden)"
+"""Stands for a sensitive value."""
+
+
+@dataclass(frozen=True)
+class MetadataDifference:
+    """A row that exists in only one of two states, or differs.
+
+    Attributes
+    ----------
+    view : str
+        Table of the row, such as "topics".
+    key : dict
+        The attributes that identify the row.
+    change : {"added", "removed", "changed"}
+        Whether the row exists only in the second state, only in the first one, or in both.
+    fields : dict of (object, object)
+        The values of the attributes that differ, in the first and in the second state. Empty unless
+        `change` is "changed". Sensitive values are "(hidden)".
+    """
+
+    view: str
+    key: dict[str, Any]
+    change: str
+    fields: dict[str, tuple[Any, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the difference as the dict that ``kafkafmt metadata diff --format json`` prints."""
+        changed = {name: list(pair) for name, pair in self.fields.items()}
+        return {"view": self.view, "key": self.key, "change": self.change, "fields": changed}
+
+
+@dataclass(frozen=True)
+class MetadataDiff:
+    """The result of `kafkafmt.metadata_diff`.
+
+    Attributes
+    ----------
+    differences : tuple of MetadataDifference
+        The differences, ordered by table and key.
+    same_cluster : bool
+        Whether both states have the same cluster id. If not, ids of topics and directories, and
+        epochs, are not compared.
+    """
+
+    differences: tuple[MetadataDifference, ...]
+    same_cluster: bool
+
+    @property
+    def equal(self) -> bool:
+        """Whether there is no difference."""
+        return not self.differences
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt metadata diff``: 1 if there is a difference, else 0."""
+        return 0 if self.equal else 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the dict that ``kafkafmt metadata diff --format json`` prints."""
+        return {"equal": self.equal, "differences": [d.to_dict() for d in self.differences]}
+
+    def _repr_html_(self) -> str:
+        rows = [(d.change, d.view, *map(str, (d.key, d.fields))) for d in self.differences]
+        return html_table(f"{len(rows)} differences", ("change", "table", "row", "fields"), rows)
+
+
+def metadata_diff(
+    first: ClusterMetadata, second: ClusterMetadata, *, views: str | Iterable[str] | None = None
+) -> MetadataDiff:
+    """Compare two states of clusters.
+
+    Parameters
+    ----------
+    first, second : ClusterMetadata
+        States that `kafkafmt.metadata` returned.
+    views : str or iterable of str, optional
+        Names of the tables to compare: topics, partitions, configs, acls, brokers, quotas, scram,
+        features, voters, controllers or delegation_tokens. By default, all of them.
+
+    Returns
+    -------
+    MetadataDiff
+        The rows that were added, removed or changed.
+
+    Raises
+    ------
+    ValueError
+        A table does not exist.
+
+    Notes
+    -----
+    If the cluster ids differ, or one of them is unknown, the ids of topics and directories, and the
+    epochs of partitions are not compared. The ids of ACLs are never compared. SCRAM credentials and
+    sensitive configs are compared, but their values are not shown.
+    """
+    given = DIFF_VIEWS if views is None else [views] if isinstance(views, str) else list(views)
+    chosen = {arguments.one_of("views", name, DIFF_VIEWS) for name in given}
+    same = first.info.cluster_id is not None and first.info.cluster_id == second.info.cluster_id
+    ignored = () if same else PER_CLUSTER
+    differences = []
+    for view in DIFF_VIEWS:
+        if view in chosen:
+            differences += _compare(view, first.view(view), second.view(view), ignored)
+    return MetadataDiff(tuple(differences), same)
+
+
+def _compare(view: str, old: Iterable[Row], new: Iterable[Row], ignored: tuple[str, ...]) -> list[MetadataDifference]:
+    """Return the differences of one table."""
+    before, after = ({_key(view, row): row for row in rows} for rows in (old, new))
+    found = []
+    for key in sorted(before.keys() | after.keys(), key=lambda values: [(v is not None, v) for v in values]):
+        named = dict(zip(KEYS[view], key, strict=True))
+        if key not in before:
+            found.append(MetadataDifference(view, named, "added", {}))
+        elif key not in after:
+            found.append(MetadataDifference(view, named, "removed", {}))
+        elif view != "acls" and (changed := _changes(before[key], after[key], ignored)):
+            found.append(MetadataDifference(view, named, "changed", changed))
+    return found
+
+
+def _key(view: str, row: Row) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in KEYS[view])
+
+
+def _changes(old: Row, new: Row, ignored: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+    """Return the attributes that differ, with both values."""
+    a, b = _compared(old), _compared(new)
+    changed = {name: (a[name], b[name]) for name in a if name not in ignored and a[name] != b[name]}
+    if not changed and getattr(old, "_digest", None) != getattr(new, "_digest", None):
+        return {"value": (HIDDEN, HIDDEN)}
+    return changed
+
+
+def _compared(row: Row) -> dict[str, Any]:
+    """Return the attributes to compare. Topics are compared by their number of partitions and replicas."""
+    if isinstance(row, MetadataTopic):
+        factors = sorted({len(p.replicas) for p in row.partitions})
+        return {"topic_id": row.topic_id, "partitions": len(row.partitions), "replication_factors": factors}
+    values = row.to_dict()
+    if values.get("sensitive"):
+        values["value"] = HIDDEN
+    return {f.name: values[f.name] for f in fields(row) if f.name in values}  # type: ignore[arg-type]

@@ -1,0 +1,393 @@
+"""The rows of a cluster's metadata: topics, partitions, configs, ACLs, brokers, and so on.
+
+All classes are frozen dataclasses. No row contains a secret: see `SENSITIVE` in `sensitive.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Row:
+    """Base class of the rows, which are dataclasses."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as the dict that ``kafkafmt metadata --format json`` prints."""
+        # vars() contains the attributes in their order, and is much faster than dataclasses.fields().
+        return {name: _json_value(value) for name, value in vars(self).items() if name[0] != "_"}
+
+
+def _json_value(value: Any) -> Any:
+    """Return rows as dicts, tuples as lists, infinite floats as text, and all other values unchanged."""
+    if isinstance(value, tuple):
+        return [item.to_dict() if isinstance(item, Row) else item for item in value]
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has no such numbers
+        return str(value)
+    return value
+
+
+@dataclass(frozen=True)
+class MetadataPartition(Row):
+    """A partition of a topic.
+
+    Attributes
+    ----------
+    topic, topic_id : str
+        Name and id of the topic.
+    partition : int
+        Number of the partition.
+    leader : int
+        Id of the broker that leads the partition; -1 if there is no leader.
+    leader_epoch, partition_epoch : int
+        Number of leader changes, and number of all changes of the partition.
+    replicas, isr : tuple of int
+        Ids of the brokers with a replica, and of those whose replica is in sync.
+    adding_replicas, removing_replicas : tuple of int
+        Replicas that a reassignment adds or removes.
+    elr, last_known_elr : tuple of int
+        Eligible leader replicas (KIP-966).
+    directories : tuple of str
+        Id of the log directory of each replica, in the order of `replicas`.
+    leader_recovery_state : str
+        "RECOVERED", or "RECOVERING" after an unclean election.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    directories: tuple[str, ...]
+    leader_recovery_state: str
+
+
+@dataclass(frozen=True)
+class MetadataTopic(Row):
+    """A topic.
+
+    Attributes
+    ----------
+    name, topic_id : str
+        Name and id of the topic.
+    partitions : tuple of MetadataPartition
+        The partitions, ordered by number.
+    """
+
+    name: str
+    topic_id: str
+    partitions: tuple[MetadataPartition, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the topic as the dict that ``kafkafmt metadata --format json`` prints.
+
+        The objects of its partitions do not repeat the name and the id of the topic.
+        """
+        kept = [
+            {name: value for name, value in p.to_dict().items() if name not in ("topic", "topic_id")}
+            for p in self.partitions
+        ]
+        return {"name": self.name, "topic_id": self.topic_id, "partitions": kept}
+
+
+@dataclass(frozen=True)
+class MetadataConfig(Row):
+    """A dynamic config.
+
+    Attributes
+    ----------
+    resource_type : str
+        "topic", "broker", "broker_logger", "client_metrics" or "group"; for another type, its number.
+    resource_name : str
+        Name of the resource. "" is the default of all brokers.
+    name : str
+        Name of the config.
+    value : str or None
+        Value of the config. None if the config is sensitive.
+    sensitive : bool
+        Whether the config can contain a secret.
+    """
+
+    resource_type: str
+    resource_name: str
+    name: str
+    value: str | None
+    sensitive: bool
+    _digest: bytes | None = field(default=None, repr=False)
+    """Keyed hash of a sensitive value, with which two states are compared. The key exists only in this process."""
+
+
+@dataclass(frozen=True)
+class MetadataAcl(Row):
+    """An access control entry. The words are the names in Kafka's enums, such as "TOPIC" and "READ".
+
+    Attributes
+    ----------
+    id : str
+        Id of the entry.
+    resource_type, resource_name, pattern_type : str
+        The resources to which the entry applies.
+    principal, host : str
+        The users and hosts to which the entry applies.
+    operation, permission : str
+        The operation, and "ALLOW" or "DENY".
+    """
+
+    id: str
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+@dataclass(frozen=True)
+class Endpoint(Row):
+    """A listener of a broker, a controller or a voter.
+
+    Attributes
+    ----------
+    name : str
+        Name of the listener.
+    host, port : str and int
+        Address of the listener.
+    security_protocol : str or None
+        Name of the security protocol. None for voters.
+    """
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str | None = None
+
+
+@dataclass(frozen=True)
+class SupportedFeature(Row):
+    """A range of levels of a feature that a broker or a controller supports."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
+@dataclass(frozen=True)
+class MetadataBroker(Row):
+    """A registered broker.
+
+    Attributes
+    ----------
+    id, epoch : int
+        Id and epoch of the broker.
+    incarnation_id : str
+        Id that the broker generates at each start.
+    rack : str or None
+        Rack of the broker.
+    fenced, in_controlled_shutdown, is_migrating_zk_broker : bool
+        State of the broker.
+    endpoints : tuple of Endpoint
+        Listeners of the broker.
+    features : tuple of SupportedFeature
+        Features that the broker supports.
+    log_dirs, cordoned_log_dirs : tuple of str
+        Ids of its log directories, and of those that get no new partitions.
+    """
+
+    id: int
+    epoch: int
+    incarnation_id: str
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    is_migrating_zk_broker: bool
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[SupportedFeature, ...]
+    log_dirs: tuple[str, ...]
+    cordoned_log_dirs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MetadataController(Row):
+    """A registered controller.
+
+    Attributes
+    ----------
+    id : int
+        Id of the controller.
+    incarnation_id : str
+        Id that the controller generates at each start.
+    zk_migration_ready : bool
+        Whether the controller is ready for a migration from ZooKeeper.
+    endpoints : tuple of Endpoint
+        Listeners of the controller.
+    features : tuple of SupportedFeature
+        Features that the controller supports.
+    """
+
+    id: int
+    incarnation_id: str
+    zk_migration_ready: bool
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[SupportedFeature, ...]
+
+
+@dataclass(frozen=True)
+class MetadataQuota(Row):
+    """A client quota.
+
+    Attributes
+    ----------
+    user, client_id, ip : str or None
+        The entity. None if the entity does not have this part, and "" for its default.
+    key : str
+        Name of the quota, such as "producer_byte_rate".
+    value : float
+        The limit.
+    """
+
+    user: str | None
+    client_id: str | None
+    ip: str | None
+    key: str
+    value: float
+
+
+@dataclass(frozen=True)
+class MetadataScram(Row):
+    """A SCRAM credential, without its salt and keys.
+
+    Attributes
+    ----------
+    user, mechanism : str
+        Name of the user, and "SCRAM-SHA-256" or "SCRAM-SHA-512".
+    iterations : int
+        Number of iterations of the hash.
+    """
+
+    user: str
+    mechanism: str
+    iterations: int
+    _digest: bytes | None = field(default=None, repr=False)
+    """Keyed hash of the salt and keys, with which two states are compared."""
+
+
+@dataclass(frozen=True)
+class MetadataFeature(Row):
+    """The finalized level of a feature, such as "metadata.version" or "kraft.version"."""
+
+    name: str
+    level: int
+
+
+@dataclass(frozen=True)
+class MetadataVoter(Row):
+    """A voter of the controller quorum.
+
+    Attributes
+    ----------
+    id : int
+        Id of the controller.
+    directory_id : str or None
+        Id of its metadata log directory. None if the quorum is static.
+    endpoints : tuple of Endpoint
+        Listeners. Empty if the quorum is static.
+    source : str
+        Where the voters are stored: "voters record" (dynamic quorum), "leader change" or "quorum-state".
+    """
+
+    id: int
+    directory_id: str | None
+    endpoints: tuple[Endpoint, ...]
+    source: str
+
+
+@dataclass(frozen=True)
+class MetadataToken(Row):
+    """A delegation token. Its HMAC is not stored in the metadata.
+
+    Attributes
+    ----------
+    token_id, owner, requester : str
+        Id of the token, and the principals that own and requested it.
+    renewers : tuple of str
+        Principals that may renew the token.
+    issue_timestamp, expiration_timestamp, max_timestamp : int
+        Times in milliseconds since 1970-01-01 UTC.
+    """
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp: int
+    expiration_timestamp: int
+    max_timestamp: int
+
+
+@dataclass(frozen=True)
+class ClusterInfo(Row):
+    """Facts about the cluster, and about the metadata log from which the state was rebuilt.
+
+    Attributes
+    ----------
+    cluster_id : str or None
+        Id of the cluster, from `meta.properties`.
+    node_id : int or None
+        Id of the node to which the directory belongs, from `meta.properties`.
+    snapshot : str or None
+        File name of the snapshot with which the replay began. None if the whole log was replayed.
+    end_offset : int
+        The state contains all records with lower offsets.
+    committed_offset : int
+        All records with lower offsets are committed for certain. The files do not contain the high
+        watermark, so the following records may be uncommitted. Equal to `end_offset` if the quorum
+        has one voter.
+    timestamp : int or None
+        Timestamp of the last record of the state, in milliseconds since 1970-01-01 UTC.
+    leader_epoch : int or None
+        Leader epoch of the last record of the state.
+    quorum_leader_id, quorum_leader_epoch : int or None
+        Leader and epoch in the file `quorum-state`, which contains the latest election that this
+        node has seen. They do not depend on `at`.
+    next_producer_id : int or None
+        The first producer id that has not been allocated.
+    zk_migration_state : str
+        State of a migration from ZooKeeper, such as "NONE".
+    """
+
+    cluster_id: str | None
+    node_id: int | None
+    snapshot: str | None
+    end_offset: int
+    committed_offset: int
+    timestamp: int | None
+    leader_epoch: int | None
+    quorum_leader_id: int | None
+    quorum_leader_epoch: int | None
+    next_producer_id: int | None
+    zk_migration_state: str
+
+
+@dataclass(frozen=True)
+class ReplayProblem:
+    """A record of the metadata log that could not be applied.
+
+    Attributes
+    ----------
+    offset : int
+        Offset of the record.
+    message : str
+        What is wrong.
+    """
+
+    offset: int
+    message: str

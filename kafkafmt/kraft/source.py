@@ -1,0 +1,146 @@
+"""Find the metadata log of a node, with its snapshots and the small files next to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import KafkaFormatError
+from ..log import NoLogError, PartitionDir, discover
+from ..log.format import files
+from ..log.format.checkpoints import META_PROPERTIES, read_meta_properties
+from ..log.reading.archives import archive_root
+from ..log.reading.patterns import matching
+from ..paths import Location, UrlPath, input_path
+
+METADATA_PARTITION = "__cluster_metadata-0"
+SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
+QUORUM_STATE = "quorum-state"
+WHERE = "KRaft brokers and controllers keep it in metadata.log.dir, which is by default the first directory of log.dirs"
+
+
+@dataclass(frozen=True)
+class SnapshotFile:
+    """A snapshot of the metadata.
+
+    Attributes
+    ----------
+    path : Path or UrlPath
+        Path of the file.
+    end_offset, epoch : int
+        The snapshot contains the state of all records with lower offsets. `epoch` is the leader
+        epoch of the last of these records.
+    """
+
+    path: Location
+    end_offset: int
+    epoch: int
+
+
+@dataclass
+class MetadataSource:
+    """The files from which the metadata is rebuilt.
+
+    Attributes
+    ----------
+    path : Path or UrlPath
+        Path of the partition directory, or of a snapshot.
+    log : PartitionDir or None
+        The metadata log. None if only snapshots exist.
+    snapshots : list of SnapshotFile
+        The snapshots, the newest first.
+    properties : dict of str
+        Content of `meta.properties`; empty if the file does not exist.
+    quorum : dict
+        Content of `quorum-state`; empty if the file does not exist.
+    """
+
+    path: Location
+    log: PartitionDir | None
+    snapshots: list[SnapshotFile]
+    properties: dict[str, str] = field(default_factory=dict)
+    quorum: dict[str, Any] = field(default_factory=dict)
+
+
+def find_source(path: str | os.PathLike[str], tell: Callable[[str], None]) -> MetadataSource:
+    """Find the metadata log under a path.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A log directory that contains `__cluster_metadata-0`, this directory itself, or a snapshot
+        (`*.checkpoint`). It can be a URL, an archive, or a pattern that matches one path.
+    tell : callable
+        Called with a message about each file that cannot be used.
+
+    Raises
+    ------
+    OSError
+        The path cannot be read. `NoLogError`, a subclass, if it contains no metadata log.
+    """
+    found = matching(input_path(path))
+    if len(found) > 1:
+        raise NoLogError(f"{path}: matches {len(found)} paths; specify one node's directory")
+    place = found[0]
+    if files.is_file(place):
+        name = SNAPSHOT_NAME.match(place.name)
+        if name:
+            only = SnapshotFile(place, int(name[1]), int(name[2]))
+            return MetadataSource(place, None, [only], _properties(place.parent.parent, tell))
+        place = archive_root(place) or place.parent
+    directories, names = files.list_directory(place)
+    if METADATA_PARTITION in directories:
+        place /= METADATA_PARTITION
+        names = files.list_directory(place)[1]
+    elif place.name != METADATA_PARTITION and not any(SNAPSHOT_NAME.match(n) or n == QUORUM_STATE for n in names):
+        raise NoLogError(f"{path}: there is no {METADATA_PARTITION}; {WHERE}")
+    snapshots = [SnapshotFile(place / n, int(m[1]), int(m[2])) for n in names if (m := SNAPSHOT_NAME.match(n))]
+    snapshots.sort(key=lambda s: (s.end_offset, s.epoch), reverse=True)
+    return MetadataSource(
+        place, _log(place, snapshots, tell), snapshots, _properties(place.parent, tell), _quorum(place, tell)
+    )
+
+
+def _log(place: Location, snapshots: list[SnapshotFile], tell: Callable[[str], None]) -> PartitionDir | None:
+    """Return the partition directory at a path, or None if it contains snapshots but no segment."""
+    try:
+        found = discover([place if isinstance(place, UrlPath) else str(place)])
+    except NoLogError:
+        if snapshots:
+            return None
+        raise
+    for message in found.messages:
+        tell(message)
+    (log,) = found.partitions
+    if not log.segments and not snapshots:
+        raise NoLogError(f"{place}: there is neither a .log file nor a snapshot")
+    return log if log.segments else None
+
+
+def _properties(folder: Location, tell: Callable[[str], None]) -> dict[str, str]:
+    path = folder / META_PROPERTIES
+    try:
+        return read_meta_properties(files.read_text(path) or "", str(path)) if files.exists(path) else {}
+    except KafkaFormatError as error:
+        tell(f"ignored: {error.message}")
+        return {}
+
+
+def _quorum(folder: Location, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Return the content of `quorum-state`, which Kafka writes as JSON (``QuorumStateData``)."""
+    path = folder / QUORUM_STATE
+    text = files.read_text(path)
+    if not text or not text.strip():
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        tell(f"{path}: ignored, because it is not a JSON object")
+        return {}
+    return found
