@@ -127,7 +127,7 @@ def export(
         partition. In a file, the records are sorted by partition and offset.
     overwrite : bool, default False
         Replace an existing output. The old output remains intact until the new output is complete.
-        In a bucket, the old output is deleted before the new output is uploaded.
+        In a bucket, its ``_SUCCESS`` is deleted first, and created again if the export fails.
     master : str, default "local[*]"
         Master URL of the Spark session to start. Every executor must be able to access `paths` and
         `output`. If the process already has an active Spark session, the export uses that session
