@@ -20,7 +20,7 @@ from object_server import BUCKET, Proxy
 from obstore.store import MemoryStore
 
 from kafkafmt.log.format import stores
-from kafkafmt.log.format.object_store import ObjectStore, ObjectUpload
+from kafkafmt.log.format.object_store import PARTS_AT_ONCE, ObjectStore, ObjectUpload
 from kafkafmt.log.format.stores import store_of
 from kafkafmt.paths import UrlPath
 from kafkafmt.spark.export import run_lock
@@ -311,6 +311,32 @@ def test_lock_is_renewed_while_an_export_runs(in_memory: UrlPath, monkeypatch: p
             time.sleep(0.01)
         assert lock_of(in_memory)["renewals"] >= 3
     assert objects(in_memory) == {}
+
+
+def test_large_file_is_uploaded_in_parts(output: UrlPath, proxy: Proxy) -> None:
+    path, chunk = output / "large", os.urandom(1 << 20)
+    upload = store_of(path).open_writer(path)
+    for _ in range(31):
+        upload.write(memoryview(chunk))
+    parts = sum("partNumber" in query for method, query, _ in proxy.requests if method == "PUT")
+    assert parts >= 6 - PARTS_AT_ONCE  # only some parts are held in memory
+    assert objects(output) == {}
+    upload.close()
+    upload.close()
+    assert upload.tell() == 31 << 20
+    assert objects(output) == {"large": chunk * 31}
+    assert sum("partNumber" in query for _, query, _ in proxy.requests) == 7
+
+
+def test_discarded_upload_leaves_no_parts(output: UrlPath, proxy: Proxy) -> None:
+    path = output / "large"
+    upload = store_of(path).open_writer(path)
+    for _ in range(7):
+        upload.write(bytes(1 << 20))
+    upload.abort()
+    upload.close()
+    assert objects(output) == {}
+    assert [method for method, query, _ in proxy.requests if "uploadId" in query][-1] == "DELETE"
 
 
 def test_object_that_is_not_a_lock_is_reported(output: UrlPath) -> None:

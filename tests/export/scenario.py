@@ -14,7 +14,7 @@ Accident of every attempt:
 
 Accidents of the driver:
 - "die at planning", "die at exporting", "die at placing", "die at publishing": it kills itself with
-  SIGKILL.
+  SIGKILL. "die at keeping" is the same as "die at placing", for an output in a bucket.
 - "hang": it waits for a signal in the middle of the export.
 
 The report is printed on stdout.
@@ -28,12 +28,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 from unittest.mock import patch
 
 from kafkafmt.log import discover
 from kafkafmt.spark.export import ExportOptions
+from kafkafmt.spark.export.bucket_output import BucketOutput
 from kafkafmt.spark.export.bundles import Bundle
 from kafkafmt.spark.export.job import Export, WriteBundle
 from kafkafmt.spark.export.output import WrittenFile
@@ -112,6 +114,8 @@ def main(request: dict[str, Any]) -> None:
             print("hanging", file=sys.stderr, flush=True)
             time.sleep(600)
 
+    if accident == "die at planning":
+        patch.object(Export, "_split_bytes", lambda *_: die()).start()
     place = Staging._place
 
     def place_once(staging: Staging, file: WrittenFile) -> None:
@@ -120,8 +124,17 @@ def main(request: dict[str, Any]) -> None:
 
     if accident == "die at placing":
         patch.object(Staging, "_place", place_once).start()
+    keep = BucketOutput.keep
+
+    def keep_and_die(output: BucketOutput, files: Iterable[WrittenFile]) -> None:
+        keep(output, files)
+        die()
+
+    if accident == "die at keeping":
+        patch.object(BucketOutput, "keep", keep_and_die).start()
     if accident == "die at publishing":
         patch.object(Staging, "publish", lambda *_: die()).start()
+        patch.object(BucketOutput, "_put_success", lambda *_: die()).start()
     report = Export(found, found.partitions, options, lambda m: print(m, file=sys.stderr)).run(
         spark, progress, writer(accident, request["notes"])
     )
