@@ -13,8 +13,8 @@ from ..kraft.commands import metadata_commands
 from ..kraft.diff import DIFF_VIEWS, metadata_diff
 from ..kraft.tables import TABLES, cells, difference_text
 from ..text import encode_json
+from ..times import parse_time
 from .choosing import NotThereError
-from .offset_range import parse_time
 from .options import Decorator, InputPath, ParamType, format_option, limit_batch_option
 from .output import raw_in_a_pipe, show, show_table, tell
 

@@ -19,6 +19,7 @@ import kafkafmt
 from kafkafmt.log import NoLogError, discover
 from kafkafmt.log.format import remote
 from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.object_store import ObjectStore
 from kafkafmt.paths import UrlPath
 from kafkafmt.types import Buffer
 
@@ -163,17 +164,15 @@ def test_scan_requests_each_byte_once(indexed: tuple[Path, str], proxy: Proxy) -
 
 def test_scan_has_several_requests_open(indexed: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The store waits until four requests are open, which would block if they came one after the other."""
-    from kafkafmt.log.format import stores
-
-    meeting, real = threading.Barrier(4, timeout=30), stores.ObjectStore.read
+    meeting, real = threading.Barrier(4, timeout=30), ObjectStore.read
     monkeypatch.setattr(remote, "REQUEST_BYTES", 1 << 20)
 
-    def read(self: stores.ObjectStore, path: UrlPath, start: int, end: int, version: str) -> Buffer:
+    def read(self: ObjectStore, path: UrlPath, start: int, end: int, version: str) -> Buffer:
         if path.suffix == ".log" and start < 36 << 20:
             meeting.wait()
         return real(self, path, start, end, version)
 
-    monkeypatch.setattr(stores.ObjectStore, "read", read)
+    monkeypatch.setattr(ObjectStore, "read", read)
     assert kafkafmt.open(indexed[1])["t", 0].to_arrow(columns=["offset"]).num_rows == 40_000
 
 

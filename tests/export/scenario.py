@@ -14,7 +14,7 @@ Accident of every attempt:
 
 Accidents of the driver:
 - "die at planning", "die at exporting", "die at placing", "die at publishing": it kills itself with
-  SIGKILL.
+  SIGKILL. "die at keeping" is the same as "die at placing", for an output in a bucket.
 - "hang": it waits for a signal in the middle of the export.
 
 The report is printed on stdout.
@@ -28,14 +28,17 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import PurePath
 from typing import Any
 from unittest.mock import patch
 
 from kafkafmt.log import discover
 from kafkafmt.spark.export import ExportOptions
+from kafkafmt.spark.export.bucket_output import BucketOutput
 from kafkafmt.spark.export.bundles import Bundle
 from kafkafmt.spark.export.job import Export, WriteBundle
+from kafkafmt.spark.export.output import WrittenFile
 from kafkafmt.spark.export.spark_jobs import SparkEngine
 from kafkafmt.spark.export.staging import Staging
 from kafkafmt.spark.export.tasks import BundleResult, TaskSettings
@@ -61,8 +64,9 @@ def writer(accident: str, notes: str) -> WriteBundle:
         with open(os.path.join(notes, f"{number}-{attempt}-{os.getpid()}"), "w") as note:
             note.write(str(os.getppid()))
         if first and number % 3 == 1 and accident in ("crash", "error"):
-            with open(settings.attempts.directory / f"{number}-half.parquet", "wb") as half:
-                half.write(b"PAR1 and no more")
+            _, half = settings.attempts.create(PurePath(f"data/{number}-half.parquet"))
+            half.write(b"PAR1 and no more")
+            half.close()
             if accident == "crash":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("an accident")
@@ -78,8 +82,9 @@ def writer(accident: str, notes: str) -> WriteBundle:
         result = write_bundle(bundle, settings)
         if accident == "slow" and first and number == 1:
             time.sleep(120)
-            with open(settings.attempts.directory / f"{number}-late.parquet", "wb") as late:
-                late.write(b"PAR1 too late")
+            _, late = settings.attempts.create(PurePath(f"data/{number}-late.parquet"))
+            late.write(b"PAR1 too late")
+            late.close()
         return result
 
     return write
@@ -110,16 +115,27 @@ def main(request: dict[str, Any]) -> None:
             print("hanging", file=sys.stderr, flush=True)
             time.sleep(600)
 
-    place = Staging.place
+    if accident == "die at planning":
+        patch.object(Export, "_split_bytes", lambda *_: die()).start()
+    place = Staging._place
 
-    def place_once(staging: Staging, attempt: str, target: Path, size: int) -> None:
-        place(staging, attempt, target, size)
+    def place_once(staging: Staging, file: WrittenFile) -> None:
+        place(staging, file)
         die()
 
     if accident == "die at placing":
-        patch.object(Staging, "place", place_once).start()
+        patch.object(Staging, "_place", place_once).start()
+    keep = BucketOutput.keep
+
+    def keep_and_die(output: BucketOutput, files: Iterable[WrittenFile]) -> None:
+        keep(output, files)
+        die()
+
+    if accident == "die at keeping":
+        patch.object(BucketOutput, "keep", keep_and_die).start()
     if accident == "die at publishing":
-        patch.object(Staging, "publish", lambda _: die()).start()
+        patch.object(Staging, "publish", lambda *_: die()).start()
+        patch.object(BucketOutput, "_put_success", lambda *_: die()).start()
     report = Export(found, found.partitions, options, lambda m: print(m, file=sys.stderr)).run(
         SparkEngine(spark), progress, writer(accident, request["notes"])
     )

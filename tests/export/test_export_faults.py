@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ from standalone import can_unshare, standalone_cluster, without
 
 from kafkafmt.spark.export import TaskOSError
 from kafkafmt.spark.export.bundles import Bundle
-from kafkafmt.spark.export.staging import AttemptFiles
+from kafkafmt.spark.export.staging import StagedFiles
 from kafkafmt.spark.export.tasks import BundleResult, TaskSettings, write_bundle
 
 TOPIC = "segments-time"
@@ -92,7 +92,7 @@ def test_write_error_ends_the_export(run_export: RunExport, folder: Path, tmp_pa
 
             def __init__(self, name: str) -> None:
                 self.name = name
-                self.file = open(settings.attempts.directory / name, "wb")
+                self.file = open(name, "wb")
 
             def fail(self) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.name)
@@ -113,13 +113,13 @@ def test_write_error_ends_the_export(run_export: RunExport, folder: Path, tmp_pa
                 if moment == "close":
                     self.fail()
 
-        def create(_: AttemptFiles, name: str) -> Full:
-            file = Full(name)
+        def create(files: StagedFiles, target: PurePath) -> tuple[str, Full]:
+            file = Full(str(files.directory / target.name))
             if moment == "create":
                 file.fail()
-            return file
+            return target.name, file
 
-        with patch.object(AttemptFiles, "create", create):
+        with patch.object(StagedFiles, "create", create):
             return write_bundle(bundle, settings)
 
     with pytest.raises(TaskOSError, match=r"No space left on device.* \(on host \S+\)$"):
@@ -134,7 +134,7 @@ def test_output_that_an_executor_does_not_see_names_path_and_host(
         from dataclasses import replace
         from pathlib import Path
 
-        return write_bundle(bundle, replace(settings, attempts=AttemptFiles(Path("/not/there"))))
+        return write_bundle(bundle, replace(settings, attempts=StagedFiles(Path("/not/there"))))
 
     message = (
         r"^/not/there: the output directory is missing on this host; every executor must see it .*\(on host \S+\)$"

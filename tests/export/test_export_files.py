@@ -20,7 +20,7 @@ from kafkafmt.log import discover
 from kafkafmt.spark.export.bundles import bundle_splits
 from kafkafmt.spark.export.files import FileSet
 from kafkafmt.spark.export.parquet import FileFormat
-from kafkafmt.spark.export.staging import AttemptFiles
+from kafkafmt.spark.export.staging import StagedFiles
 from kafkafmt.spark.export.timing import Stopwatch
 from kafkafmt.spark.source.splits import Split, cut_splits
 
@@ -110,7 +110,7 @@ def test_bundles_join_adjacent_splits_of_one_partition(topic: Path) -> None:
 
 def test_discarded_files_are_removed_and_closed(tmp_path: Path) -> None:
     file_format = FileFormat()
-    files = FileSet("t", file_format, AttemptFiles(tmp_path), Stopwatch())
+    files = FileSet("t", file_format, StagedFiles(tmp_path), Stopwatch())
     schema = schema_of(file_format.decoded_columns)
     rows = pa.RecordBatch.from_pylist([{"value": b"x" * 100, "offset": i, "timestamp": i} for i in range(10)], schema)
     files.add(rows, 3)
@@ -136,7 +136,7 @@ def test_every_record_is_in_one_file_in_order(
     tmp_path: Path, batches: list[Any], partition_by: str | None, file_size: int
 ) -> None:
     file_format = FileFormat(file_size=file_size, partition_by=partition_by, joined=True)
-    files = FileSet("t", file_format, AttemptFiles(tmp_path), Stopwatch())
+    files = FileSet("t", file_format, StagedFiles(tmp_path), Stopwatch())
     schema = schema_of(file_format.decoded_columns)
     expected, ends = [], [0] * 4
     for partition, records in sorted(batches, key=lambda batch: batch[0]):

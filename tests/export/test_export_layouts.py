@@ -22,7 +22,7 @@ from kafkafmt.spark.export.dates import by_period
 from kafkafmt.spark.export.files import MAX_OPEN_FILES, FileSet
 from kafkafmt.spark.export.options import COLUMN_NAMES
 from kafkafmt.spark.export.parquet import FileFormat
-from kafkafmt.spark.export.staging import AttemptFiles
+from kafkafmt.spark.export.staging import StagedFiles
 from kafkafmt.spark.export.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.spark.export.timing import Stopwatch
 
@@ -141,7 +141,7 @@ def test_unsorted_timestamps_give_one_file_per_hour_with_rows_in_order(run_expor
 
 def test_records_of_many_hours_keep_only_some_files_open(tmp_path: Path) -> None:
     file_format = FileFormat(partition_by="hour")
-    files = FileSet("t", file_format, AttemptFiles(tmp_path), Stopwatch())
+    files = FileSet("t", file_format, StagedFiles(tmp_path), Stopwatch())
     schema = schema_of(file_format.decoded_columns)
     for start in range(0, 1000, 100):
         rows = [{"offset": start + i, "timestamp": (start + i) * HOUR * 1000} for i in range(100)]

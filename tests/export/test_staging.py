@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
 from kafkafmt.spark.export import OutputExistsError, staging
+from kafkafmt.spark.export.output import WrittenFile
 from kafkafmt.spark.export.staging import Staging
 
 FILES = [
@@ -33,13 +34,13 @@ WATCHED = {
 def export(out: Path, word: str, overwrite: bool = True) -> None:
     """Do what the driver does with a staging directory, with small files."""
     with Staging(out, overwrite) as s:
+        kept = []
         for i, name in enumerate(FILES[:2]):
-            (s.layout.attempts / f"{i}-good").write_text(word)
-            (s.layout.attempts / f"{i}-other").write_text("half")
-            s.place(f"{i}-good", s.path / name, len(word))
-        s.close_attempts()
-        (s.layout.report).write_text(word)
-        s.publish()
+            (s.directory / f"{i}-good").write_text(word)
+            (s.directory / f"{i}-other").write_text("half")
+            kept.append(WrittenFile(f"{i}-good", PurePath(name), len(word)))
+        s.keep(kept)
+        s.publish(word)
 
 
 def content(out: Path) -> str | None:
@@ -124,10 +125,10 @@ def test_existing_output_is_refused(tmp_path: Path) -> None:
 def test_output_created_during_the_export_is_not_replaced(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with Staging(out) as staging_of_this_run:
-        staging_of_this_run.close_attempts()
+        staging_of_this_run.keep([])
         export(out, "theirs")
         with pytest.raises(OutputExistsError):
-            staging_of_this_run.publish()
+            staging_of_this_run.publish("ours")
     assert content(out) == "theirs"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
@@ -135,9 +136,9 @@ def test_output_created_during_the_export_is_not_replaced(tmp_path: Path) -> Non
 def test_staging_of_a_running_export_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with Staging(out) as staging_of_this_run:
-        (staging_of_this_run.layout.attempts / "0-good").write_text("x")
+        (staging_of_this_run.directory / "0-good").write_text("x")
         export(out, "theirs")
-        assert (staging_of_this_run.layout.attempts / "0-good").exists()
+        assert (staging_of_this_run.directory / "0-good").exists()
         other_directory = tmp_path / ".out.kafkafmt-notes"
         other_directory.mkdir()
     assert content(out) == "theirs"
@@ -146,14 +147,14 @@ def test_staging_of_a_running_export_is_kept(tmp_path: Path) -> None:
 
 def test_late_task_cannot_write(tmp_path: Path) -> None:
     with Staging(tmp_path / "out") as s:
-        late_file = open(s.layout.attempts / "0-late", "w")
-        s.close_attempts()
+        late_file = open(s.directory / "0-late", "w")
+        s.keep([])
         with pytest.raises(FileNotFoundError):
-            (s.layout.attempts / "0-later").write_text("x")
+            (s.directory / "0-later").write_text("x")
         late_file.write("x")
         late_file.close()
-        s.publish()
-    assert [p.name for p in (tmp_path / "out").iterdir()] == ["_SUCCESS"]
+        s.publish("")
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"report.json", "_SUCCESS"}
 
 
 def test_parent_directories_are_created_and_removed_after_an_error(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ THIRD_PARTY = {
     "py4j": ("kafkafmt/spark/",),
     "pandas": ("kafkafmt/spark/",),
     "polars": ("kafkafmt/polars_source.py",),
-    "obstore": ("kafkafmt/log/format/stores.py",),
+    "obstore": ("kafkafmt/log/format/object_store.py",),
     "fsspec": ("kafkafmt/log/format/stores.py",),
     "click": ("kafkafmt/cli/",),
     "rich": ("kafkafmt/cli/",),

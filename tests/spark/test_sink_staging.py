@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 import kafkafmt
+from kafkafmt.spark.processes import start_time
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.sink import job_staging
 from kafkafmt.spark.sink.job_staging import remove_leftovers, remove_staging, staging_of
@@ -119,7 +120,7 @@ def test_staging_of_a_live_driver_is_kept_even_by_its_query(tmp_path: Path) -> N
         own = staging_of(path, "/c")
         head, _, tail = own.name.partition(job_staging.MARK)
         place, _, _, job = tail.split("-")
-        started = job_staging._started(parent.pid)
+        started = start_time(parent.pid)
         other = own.with_name(f"{head}{job_staging.MARK}{place}-{parent.pid}-{started}-{job}")
         other.mkdir()
         remove_leftovers(path, own)

@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from kafkafmt.log.format.stores import store_of
 from kafkafmt.paths import UrlPath
-from kafkafmt.spark.export.bucket_staging import PUBLISHING, BucketStaging
-from kafkafmt.spark.export.staging import Staging
+from kafkafmt.spark.export.bucket_output import BucketOutput
+from kafkafmt.spark.export.output import PATHS, Output, WrittenFile
 
 FILES = 3
 
 
-def fill(staging: Staging, content: bytes) -> None:
-    """Stage data files, a quarantine file and a report."""
-    layout = staging.layout
+def write_attempts(output: Output, content: bytes) -> list[WrittenFile]:
+    """Write the data files of tasks. Each task is run twice, and one task also fails halfway."""
+    files = []
     for number in range(FILES):
-        (layout.attempts / str(number)).write_bytes(content)
-        staging.place(str(number), layout.data_file("t", 0, number), len(content))
-    layout.quarantine.mkdir()
-    layout.quarantine_file.write_bytes(content)
-    layout.report.write_bytes(content)
-    staging.close_attempts()
+        target = PATHS.data_file("t", 0, number)
+        for _ in range(2):
+            name, file = output.attempts.create(target)
+            file.write(content)
+            file.close()
+        files.append(WrittenFile(name, target, len(content)))
+    name, file = output.attempts.create(PATHS.data_file("t", 0, 0))
+    file.write(content)
+    output.attempts.discard(name, file)
+    return files
 
 
-def export(output: UrlPath, content: bytes, overwrite: bool = False) -> None:
-    with BucketStaging(output, overwrite) as staging:
-        fill(staging, content)
-        staging.publish()
+def export(url: UrlPath, content: bytes, overwrite: bool = False) -> None:
+    with BucketOutput(url, overwrite) as output:
+        output.keep(write_attempts(output, content))
+        with output.create(PATHS.quarantine_file) as file:
+            file.write(content)
+        output.publish(content.decode())
 
 
 def objects(output: UrlPath) -> dict[str, bytes]:
     """Return the content of all objects of an output, by their paths in it."""
     store = store_of(output)
-    return {str(p).removeprefix(f"{output}/"): bytes(store.begin(p, 100)[1]) for p in store.list_all(output)}
+    return {str(p).removeprefix(f"{output}/"): store.load(p).content for p in store.list_all(output)}
 
 
 def is_complete(found: dict[str, bytes], content: bytes) -> bool:
-    return len(found) == FILES + 3 and PUBLISHING not in found and set(found.values()) == {content, b""}
+    """Return whether an output contains `_SUCCESS`, and all files of one run, and nothing else."""
+    if "_SUCCESS" not in found:
+        return False
+    contents = {data for name, data in found.items() if name != "_SUCCESS"}
+    runs = {
+        name.rpartition("/")[2].split("-")[1].removesuffix(".parquet") for name in found if name.endswith(".parquet")
+    }
+    return len(found) == FILES + 3 and contents == {content} and runs == {found["_SUCCESS"].decode()}
+
+
+def lock_of(output: UrlPath) -> dict[str, Any]:
+    """Return the content of the lock of an output."""
+    lock: dict[str, Any] = json.loads(store_of(output).load(output / "_export.lock").content)
+    return lock

@@ -20,8 +20,8 @@ CLUSTER = "local-cluster[2,1,1024]"
 
 
 def start(tmp_path: Path, **request: Any) -> subprocess.Popen[str]:
-    request = {"paths": [str(p) for p in GOLDEN.roots], "split_bytes": SPLIT_BYTES} | request
-    request |= {"output": str(tmp_path / "out"), "notes": str(tmp_path / "notes")}
+    defaults = {"paths": [str(p) for p in GOLDEN.roots], "split_bytes": SPLIT_BYTES, "output": str(tmp_path / "out")}
+    request = defaults | request | {"notes": str(tmp_path / "notes")}
     environment = os.environ | {"PYTHONPATH": str(SCENARIO.parents[2])}
     command = [sys.executable, str(SCENARIO), json.dumps(request)]
     return subprocess.Popen(

@@ -130,7 +130,7 @@ def export(
         partition. In a file, the records are sorted by partition and offset.
     overwrite : bool, default False
         Replace an existing output. The old output remains intact until the new output is complete.
-        In a bucket, the old output is deleted before the new output is uploaded.
+        In a bucket, its ``_SUCCESS`` is deleted first, and created again if the export fails.
     engine : {"spark", "local"}, optional
         What runs the tasks. "spark" uses a Spark session. "local" uses one thread per CPU of this
         process; it needs neither pyspark nor Java, and starts at once. The output is the same. By

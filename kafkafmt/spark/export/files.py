@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
 
 from .dates import Directories, by_period
+from .output import PATHS, AttemptFiles
 from .parquet import ROW_GROUP_ROWS, FileFormat
-from .staging import AttemptFiles
 from .timing import Stopwatch
 
 MAX_OPEN_FILES = 32
@@ -26,7 +26,9 @@ class OutputFile:
     Attributes
     ----------
     name : str
-        Name of the file in the directory for the files of tasks.
+        Name of the file, which `AttemptFiles.create` returned.
+    target : PurePath
+        Path of the file in the output, as the layout defines it.
     topic : str
         Topic of all records in the file.
     partition, first_offset : int
@@ -40,6 +42,7 @@ class OutputFile:
     """
 
     name: str
+    target: PurePath
     topic: str
     partition: int
     first_offset: int
@@ -129,13 +132,13 @@ class FileSet:
 
         If the task is killed before it can remove the files, the driver removes them.
         """
+        sinks = {file.output.name: file.sink for file in self._open.values()}
         for file in self._open.values():
-            for closing in (file.writer, file.sink):
-                with contextlib.suppress(Exception):
-                    closing.close()
-        self._open = {}
+            with contextlib.suppress(Exception):
+                file.writer.close()
         for output in self.written:
-            self._attempts.remove(output.name)
+            self._attempts.discard(output.name, sinks.get(output.name))
+        self._open = {}
         self.written = []
 
     def _hold(self, rows: pa.RecordBatch, partition: int, period: Directories) -> None:
@@ -157,10 +160,11 @@ class FileSet:
             self._write_group(max(self._open.values(), key=lambda f: f.held_bytes))
 
     def _start(self, rows: pa.RecordBatch, partition: int, period: Directories) -> _OpenFile:
-        name = f"{secrets.token_hex(16)}.parquet"
-        output = OutputFile(name, self._topic, partition, rows.column("offset")[0].as_py(), period)
+        offset: int = rows.column("offset")[0].as_py()
+        target = PATHS.data_file(self._topic, partition, offset, period, self._format.joined)
         with self._watch.writing():
-            sink = self._attempts.create(name)
+            name, sink = self._attempts.create(target)
+            output = OutputFile(name, target, self._topic, partition, offset, period)
             self.written.append(output)
             known = {} if self._format.joined else {"partition": str(partition)}
             writer = self._format.open(sink, {"topic": self._topic, **known})

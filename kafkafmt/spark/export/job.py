@@ -9,10 +9,11 @@
 3. If a task cannot confirm all batches of a segment, for example because the segment is damaged,
    another task plans the segment: it decides which of its batches are delivered. The bundles that
    contain the segment are then exported again, with its plan (work.py).
-4. The driver checks the manifests, moves the files to their final paths and publishes the output
-   (staging.py).
+4. The driver checks the manifests, keeps the files that they list, and publishes the output
+   (output.py).
 
-Every executor must see the input and the output under the same paths as the driver.
+Every executor must see the input, and an output that is not in a bucket, under the same paths as
+the driver.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from ...log.reading.transactions import TransactionInDoubtError, Transactions
 from ...text import counted, json_encoder
 from ...text import size as size_text
 from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits
-from .bucket_staging import staging_of
+from .bucket_output import output_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_names, check_place
 from .delivered import check_damage, check_files, check_missing, check_records, plan_in_task, transactions_in_task
 from .engine import Engine, JobProgress, group_tasks
 from .options import ExportOptions, Progress
+from .output import PATHS, Output, WrittenFile
 from .parquet import FileFormat, write_empty
 from .quarantine import damage_in_range, in_context, write_quarantine
 from .report import ExportReport, Step
 from .results import left_out, make_report, partition_result
-from .staging import Staging
 from .tasks import BundleResult, TaskSettings, write_bundle
 from .work import Work, Works
 
@@ -94,9 +95,9 @@ class Export:
         self.messages: list[str] = list(found.messages)
         self._on_message = on_message or (lambda _: None)
         self._steps: list[Step] = []
-        self.staging: Staging = staging_of(options.output, options.overwrite)
-        check_place(self.staging.target, [*options.paths, *(p.path for p in found.partitions)])
-        self.staging.check()
+        self.output: Output = output_of(options.output, options.overwrite)
+        check_place(self.output.target, [*options.paths, *(p.path for p in found.partitions)])
+        self.output.check()
         check_names(chosen)
 
     def _report_message(self, message: str) -> None:
@@ -134,7 +135,7 @@ class Export:
         """
         options, started, clock = self.options, datetime.now(UTC), perf_counter()
         show = progress or (lambda *_: None)
-        with self.staging as staging:
+        with self.output as output:
             works = Works(self._works())
             if options.selection.committed:
                 self._check_transactions(works)
@@ -144,19 +145,18 @@ class Export:
             self._note_step("planning", 0, sum(w.log.bytes_read for w in works), 0, clock)
             self._export_splits(engine, works, splits, write, show)
             exported = perf_counter()
-            self._place_files(works)
+            self._keep_files(works)
             plans = [work.plans() for work in works]
             for work, found in zip(works, plans, strict=True):
                 work.damaged += [in_context(found, d) for m in work.manifests for d in m.damaged]
             damaged = [(work.log.directory, d) for work in works for d in work.damaged]
-            with staging.create(staging.layout.quarantine_file) as sink:
+            with output.create(PATHS.quarantine_file) as sink:
                 kept = write_quarantine(sink, damaged, options)
-            staging.close_attempts()
             committed = perf_counter()
             self._note_step("committing", 0, kept, 0, exported)
             report = make_report(
                 options=replace(options, engine=engine.name, master=engine.master or options.master),
-                output=staging.target,
+                output=output.target,
                 partitions=[partition_result(work, found) for work, found in zip(works, plans, strict=True)],
                 left_out=left_out(self.found, self.chosen),
                 messages=self.messages,
@@ -165,8 +165,7 @@ class Export:
                 seconds=(planned - clock, exported - planned, committed - exported),
                 steps=self._steps,
             )
-            staging.write_text(staging.layout.report, json_encoder(indent=1)(report.to_dict()) + "\n")
-            staging.publish()
+            output.publish(json_encoder(indent=1)(report.to_dict()) + "\n")
         return report
 
     def _works(self) -> list[Work]:
@@ -292,7 +291,7 @@ class Export:
         """Decode and write bundles in a job, and return the results in the same order."""
         options, started = self.options, perf_counter()
         settings = TaskSettings(
-            self.staging.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
+            self.output.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
         )
         total = sum(bundle.bytes for bundle in bundles)
         found: list[tuple[int, int, Damage]] = []
@@ -313,7 +312,7 @@ class Export:
         tasks = group_tasks(bundles, lambda bundle: bundle.bytes, size)
         partitions = len({(split.topic, split.partition) for bundle in bundles for split in bundle.splits})
         what = f"{size_text(total)} of {counted(partitions, 'partition')}"
-        description = f"kafkafmt export: write {what} as Parquet to {self.staging.output}"
+        description = f"kafkafmt export: write {what} as Parquet to {self.output.target}"
         results = engine.run(tasks, lambda bundle: write(bundle, settings), describe, description, progress)
         read = sum(manifest.bytes_read for result in results for manifest in result.manifests)
         written = sum(rows for result in results for file in result.files for rows in file.rows.values())
@@ -329,20 +328,16 @@ class Export:
             raise RuntimeError("the engine did not return exactly one result for every bundle")
         return ordered
 
-    def _place_files(self, works: Works) -> None:
-        """Move the files of each bundle to their final paths, and check that no record is missing."""
-        layout = self.staging.layout
+    def _keep_files(self, works: Works) -> None:
+        """Keep the files of each bundle, and check that no record is missing."""
         for bundle, result in works.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
                 check_records(split, manifest, works.by_key[split.topic, split.partition].log, result.host)
             check_files(result)
-            for file in result.files:
-                target = layout.data_file(
-                    file.topic, file.partition, file.first_offset, file.period, self.options.join_small
-                )
-                self.staging.place(file.name, target, file.bytes)
-        if not any(result.files for _, result in works.done):
-            with self.staging.create(layout.empty_data_file) as sink:
+        files = [file for _, result in works.done for file in result.files]
+        self.output.keep(WrittenFile(file.name, file.target, file.bytes) for file in files)
+        if not files:
+            with self.output.create(PATHS.empty_data_file) as sink:
                 write_empty(sink, self._format)
 
 

@@ -7,6 +7,9 @@
     report.json
     _SUCCESS
 
+In a bucket, the names of Parquet files also contain the run and the attempt that wrote them, as in
+``<first offset, 20 digits>-<run>-<attempt>.parquet``. So no file is ever replaced.
+
 The directories in `data` have the same names as with Spark's ``partitionBy("topic", "partition")``.
 The directories for date and hour exist only if the export is divided by day or by hour. If small
 partitions are joined, no file has a directory for its partition, because a dataset must have the
@@ -16,7 +19,7 @@ same levels of directories everywhere. The partition is a column of the files in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(i) for i in range(1, 0x20)}
 """Characters that Spark escapes in directory names (``ExternalCatalogUtils.escapePathName``)."""
@@ -28,18 +31,18 @@ EMPTY_NAME = "__HIVE_DEFAULT_PARTITION__"
 class OutputLayout:
     """Provides the paths of the files and directories of an export.
 
-    `root` is the output directory or, while the export runs, its staging directory.
+    `root` is the output directory. If it is an empty path, the paths are relative to the output.
     """
 
-    root: Path
+    root: PurePath
 
     @property
-    def data(self) -> Path:
+    def data(self) -> PurePath:
         """Directory that contains the exported records."""
         return self.root / "data"
 
     @property
-    def empty_data_file(self) -> Path:
+    def empty_data_file(self) -> PurePath:
         """Parquet file without rows. It is written only if the export contains no records.
 
         Programs can read the schema of the export from this file.
@@ -47,33 +50,28 @@ class OutputLayout:
         return self.data / "empty.parquet"
 
     @property
-    def quarantine(self) -> Path:
+    def quarantine(self) -> PurePath:
         """Directory that contains the damaged bytes of the logs."""
         return self.root / "quarantine"
 
     @property
-    def quarantine_file(self) -> Path:
+    def quarantine_file(self) -> PurePath:
         """Parquet file that contains one row for each damaged range of bytes."""
         return self.quarantine / "00000.parquet"
 
     @property
-    def report(self) -> Path:
+    def report(self) -> PurePath:
         """JSON file that contains the report of the export."""
         return self.root / "report.json"
 
     @property
-    def success(self) -> Path:
+    def success(self) -> PurePath:
         """Empty file that is written last, when the output is complete."""
         return self.root / "_SUCCESS"
 
-    @property
-    def attempts(self) -> Path:
-        """Directory in which tasks write their files. It exists only in a staging directory."""
-        return self.root / "_attempts"
-
     def data_file(
         self, topic: str, partition: int, first_offset: int, period: tuple[str, ...] = (), joined: bool = False
-    ) -> Path:
+    ) -> PurePath:
         """Return the path of a data file.
 
         Parameters

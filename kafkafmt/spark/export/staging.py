@@ -1,4 +1,4 @@
-"""Publish an export atomically.
+"""Write the output of an export to a local directory, and publish it atomically.
 
 All files are written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
 The export locks this directory with flock. The lock is released when the process ends. Every time
@@ -14,8 +14,6 @@ Therefore, even if the export is killed, the output path contains either the old
 complete new output. There is one exception: if the export is killed between the two renames, there
 is no output. The next export then restores the renamed old output. It also removes staging
 directories that no process has locked.
-
-Only this module creates, moves and deletes files of the output.
 """
 
 from __future__ import annotations
@@ -28,16 +26,17 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 
 from ...paths import Location, local_path
 from .errors import OutputExistsError
-from .layout import OutputLayout
+from .output import PATHS, AttemptFiles, Output, WrittenFile
 
 AT_FDCWD = -100
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
@@ -45,27 +44,30 @@ NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 
 
 @dataclass(frozen=True)
-class AttemptFiles:
-    """Creates and removes the files that tasks write, in the staging directory of an export."""
+class StagedFiles(AttemptFiles):
+    """Creates and removes the files of tasks in the staging directory of an export."""
 
     directory: Path
 
-    def create(self, name: str) -> pa.NativeFile:
-        """Create a file, and return it open for writing.
+    def create(self, target: PurePath) -> tuple[str, pa.NativeFile]:
+        """Create a file with a unique name, and return the name and the file open for writing.
 
         Raise FileNotFoundError if this host does not see the directory.
         """
         if not self.directory.is_dir():
             problem = "the output directory is missing on this host; every executor must see it under the same path"
             raise FileNotFoundError(errno.ENOENT, problem, str(self.directory))
-        return pa.OSFile(str(self.directory / name), "wb")
+        name = f"{secrets.token_hex(16)}{target.suffix}"
+        return name, pa.OSFile(str(self.directory / name), "wb")
 
-    def remove(self, name: str) -> None:
-        """Remove a file if it exists."""
+    def discard(self, name: str, file: Any) -> None:
+        """Remove a file that is open for writing, or was closed. A missing file is ignored."""
+        with contextlib.suppress(Exception):
+            file.close()
         (self.directory / name).unlink(missing_ok=True)
 
 
-class Staging:
+class Staging(Output):
     """Context manager for the staging directory of one export.
 
     When the context ends, the directory is removed unless `publish` has made it the output.
@@ -74,15 +76,20 @@ class Staging:
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
         self.output: Path = Path(os.path.realpath(local_path(output)))
         self.target: Location = self.output
-        self.overwrite = overwrite
+        self.overwrite: bool = overwrite
         self.path: Path = Path()
         self._lock = -1
         self._made: list[Path] = []
 
     @property
-    def layout(self) -> OutputLayout:
-        """Return the paths inside the staging directory."""
-        return OutputLayout(self.path)
+    def directory(self) -> Path:
+        """Directory for the files of tasks."""
+        return self.path / "_attempts"
+
+    @property
+    def attempts(self) -> StagedFiles:
+        """Where tasks write their files."""
+        return StagedFiles(self.directory)
 
     def check(self) -> None:
         """Raise OutputExistsError if the output exists and `overwrite` is False."""
@@ -97,7 +104,7 @@ class Staging:
             self.path = _name_next_to(self.output)
             os.mkdir(self.path)
             self._lock = _lock(self.path)
-        os.mkdir(self.layout.attempts)
+        os.mkdir(self.directory)
         return self
 
     def __exit__(
@@ -112,45 +119,36 @@ class Staging:
             with contextlib.suppress(OSError):
                 parent.rmdir()
 
-    @property
-    def attempts(self) -> AttemptFiles:
-        """Where tasks write their files."""
-        return AttemptFiles(self.layout.attempts)
+    def keep(self, files: Iterable[WrittenFile]) -> None:
+        """Move files of tasks to their final paths in the staging directory, and delete all others.
 
-    def place(self, attempt: str, target: Path, size: int) -> None:
-        """Move a file that a task wrote to `target`, and create the parent directory if needed.
-
-        Raise OSError if the file does not have `size` bytes.
+        The directory for the files of tasks is deleted as well. Therefore, a task that is still
+        running cannot write another file. Raise OSError if a file is missing or has another size.
         """
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(self.layout.attempts / attempt, target)
-        found = target.stat().st_size
-        if found != size:
-            raise OSError(f"{target}: {found} bytes, but the task wrote {size}")
-
-    def create(self, target: Path) -> pa.NativeFile:
-        """Create a file and its parent directory. Return the file open for writing."""
-        target.parent.mkdir(exist_ok=True)
-        return pa.OSFile(str(target), "wb")
-
-    def write_text(self, target: Path, text: str) -> None:
-        """Write a text file."""
-        target.write_text(text, encoding="utf-8")
-
-    def close_attempts(self) -> None:
-        """Delete the files of tasks that were not moved to a final path.
-
-        The directory of these files is deleted as well. Therefore, a task that is still running
-        cannot write another file.
-        """
-        attempts = self.layout.attempts
-        closed = attempts.with_name(f"{attempts.name}-closed")
-        os.rename(attempts, closed)
+        for file in files:
+            self._place(file)
+        closed = self.directory.with_name(f"{self.directory.name}-closed")
+        os.rename(self.directory, closed)
         _remove(closed)
 
-    def publish(self) -> None:
-        """Write `_SUCCESS` and rename the staging directory to the output."""
-        with open(self.layout.success, "x"):
+    def _place(self, file: WrittenFile) -> None:
+        target = self.path / file.target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(self.directory / file.name, target)
+        found = target.stat().st_size
+        if found != file.size:
+            raise OSError(f"{target}: {found} bytes, but the task wrote {file.size}")
+
+    def create(self, target: PurePath) -> pa.NativeFile:
+        """Create a file and its parent directory. Return the file open for writing."""
+        path = self.path / target
+        path.parent.mkdir(exist_ok=True)
+        return pa.OSFile(str(path), "wb")
+
+    def publish(self, report: str) -> None:
+        """Write the report and `_SUCCESS`, and rename the staging directory to the output."""
+        (self.path / PATHS.report).write_text(report, encoding="utf-8")
+        with open(self.path / PATHS.success, "x"):
             pass
         if not os.path.lexists(self.output):
             _rename_new(self.path, self.output)

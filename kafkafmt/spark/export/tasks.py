@@ -17,9 +17,9 @@ from ..hosts import host_name
 from ..source.splits import Piece, Split
 from .bundles import Bundle
 from .files import FileSet, OutputFile
+from .output import AttemptFiles
 from .parquet import FileFormat
 from .report import TaskSeconds
-from .staging import AttemptFiles
 from .timing import Stopwatch, peak_memory
 
 

@@ -21,6 +21,8 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..processes import process_space, process_status, start_time
+
 MARK = ".kafkafmt-write-"
 _NAME = re.compile(r"(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)-(?P<job>q[0-9a-f]{16}|[0-9a-f]{12})")
 JVM = "java"
@@ -34,7 +36,7 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
     """
     job = uuid.uuid4().hex[:12] if query is None else _job_of(query)
     pid = _driver()
-    return _prefixed(directory, f"{_place()}-{pid}-{_started(pid) or 0}-{job}")
+    return _prefixed(directory, f"{process_space()}-{pid}-{start_time(pid) or 0}-{job}")
 
 
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
@@ -64,8 +66,8 @@ def remove_leftovers(directory: Path, own: Path) -> None:
         found = _parsed(directory, name)
         if found is None or name == own.name:
             continue
-        here = found["place"] == _place()
-        alive = here and found["start"] != "0" and _started(int(found["pid"])) == int(found["start"])
+        here = found["place"] == process_space()
+        alive = here and found["start"] != "0" and start_time(int(found["pid"])) == int(found["start"])
         same_query = mine is not None and found["job"] == mine["job"] and found["job"].startswith("q")
         if (here and found["start"] != "0" and not alive) or (same_query and not alive):
             shutil.rmtree(directory.parent / name, ignore_errors=True)
@@ -84,46 +86,14 @@ def _job_of(query: str) -> str:
     return "q" + hashlib.sha256(query.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def _place() -> str:
-    """Return an identifier of the pid namespace and of the current boot of this machine.
-
-    Within one such namespace and boot, a pid and a start time identify a process.
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-        text = boot + os.readlink("/proc/self/ns/pid")
-    except OSError:
-        text = f"unknown {uuid.getnode()}"
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
 def _driver() -> int:
     """Return the pid of the JVM that started this process, or the pid of this process if no JVM did."""
     pid = os.getpid()
     while pid > 1:
-        status = _status(pid)
+        status = process_status(pid)
         if status is None:
             break
         if status[0] == JVM:
             return pid
         pid = int(status[2])
     return os.getpid()
-
-
-def _started(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot, or None if the process has ended."""
-    status = _status(pid)
-    return None if status is None or status[1] in "ZX" else int(status[20])
-
-
-def _status(pid: int) -> list[str] | None:
-    """Return the fields of /proc/<pid>/stat, or None if the file cannot be read.
-
-    The list starts with the name of the command, the state and the pid of the parent.
-    """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    name, _, rest = text.partition("(")[2].rpartition(")")
-    return [name, *rest.split()]

@@ -1,0 +1,185 @@
+"""Define how files that are not local are accessed, and how the errors of libraries are converted."""
+
+from __future__ import annotations
+
+import errno
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ...paths import UrlError, UrlPath
+from ...types import Buffer
+
+
+class SchemeError(UrlError):
+    """Raised if no installed package can read URLs with a scheme. The message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a store knows about a file.
+
+    Attributes
+    ----------
+    size : int
+        Size, in bytes.
+    version : str
+        A value that changes if the content changes. Empty if the store has no such value.
+    modified : int or None
+        Time of the last modification, in ns since 1970. None if it is not known.
+    """
+
+    size: int
+    version: str = ""
+    modified: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A small file that was read at once.
+
+    Attributes
+    ----------
+    content : bytes
+    version : mapping of str to str
+        The version, for `Store.put`.
+    modified : int
+        Time of the last modification by the clock of the server, in ns since 1970.
+    """
+
+    content: bytes
+    version: Mapping[str, str]
+    modified: int
+
+
+class Upload(ABC):
+    """A file that is being written. It is visible after `close`, complete, and never after `abort`."""
+
+    closed: bool = False
+
+    @abstractmethod
+    def write(self, data: Buffer) -> int:
+        """Write bytes, and return their number."""
+
+    @abstractmethod
+    def tell(self) -> int:
+        """Return the number of bytes that were written."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Complete the file. A second call has no effect."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Discard the file. Has no effect if the file is closed."""
+
+    def flush(self) -> None:
+        """Do nothing. Complete parts are sent while the file is written."""
+        return
+
+
+class Store(ABC):
+    """Access to the files below the root of a URL. Several threads may use a store.
+
+    A missing file raises FileNotFoundError. Any other problem raises an OSError that names the URL.
+    """
+
+    @abstractmethod
+    def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
+        """Return the names of the subdirectories of a directory, and its files with their sizes in bytes.
+
+        Libraries list by pages. A directory without files counts as missing.
+        """
+
+    @abstractmethod
+    def status(self, path: UrlPath) -> Status:
+        """Return the size and the version of a file."""
+
+    @abstractmethod
+    def read(self, path: UrlPath, start: int, end: int, version: str) -> Buffer:
+        """Return the bytes [start, end) of a file. The range is not empty, and the file contains it.
+
+        If the file has changed since it had this version, raise OSError with ESTALE, as far as the
+        library can detect it.
+        """
+
+    def check_writable(self, path: UrlPath) -> None:
+        """Raise SchemeError unless files can be written, and created by conditional requests."""
+        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+
+    def load(self, path: UrlPath) -> StoredFile:
+        """Read a small file, and return its content with its version."""
+        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+
+    def put(
+        self, path: UrlPath, content: bytes, create: bool = False, replaces: Mapping[str, str] | None = None
+    ) -> Mapping[str, str]:
+        """Write a small file, and return its version.
+
+        Parameters
+        ----------
+        path : UrlPath
+        content : bytes
+        create : bool, default False
+            Whether the file must not exist. Of several callers, one succeeds.
+        replaces : mapping of str to str, optional
+            The version that the file must have. Of several callers that replace the same version,
+            one succeeds.
+
+        Raises
+        ------
+        FileExistsError
+            `create` is True and the file exists, or the file does not have the version `replaces`.
+            The error also occurs if a request succeeded, but its answer was lost and the library
+            repeated it.
+        """
+        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+
+    def open_writer(self, path: UrlPath) -> Upload:
+        """Return a new file, open for writing. The file is visible when it is closed."""
+        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+
+    def delete(self, paths: Sequence[UrlPath]) -> None:
+        """Delete files. Missing files are ignored."""
+        for path in paths:
+            self.check_writable(path)
+
+    def list_all(self, path: UrlPath) -> dict[UrlPath, int]:
+        """Return all files below a directory, in any depth, with their sizes in bytes."""
+        raise SchemeError(f"{path}: the files below a URL can be listed on object stores only")
+
+    def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:
+        """Return the status of a file and, if this takes no further request, its first `size` bytes."""
+        return self.status(path), b""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its class."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextmanager
+def errors_of(path: UrlPath) -> Iterator[None]:
+    """Convert the errors of a library to OSError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+    except OSError as error:
+        if error.filename is not None and error.errno is not None:
+            raise
+        raise OSError(error.errno or errno.EIO, error.strerror or first_line(error), str(path)) from error
+    except Exception as error:
+        code = errno.EACCES if "Denied" in type(error).__name__ or "Unauth" in type(error).__name__ else errno.EIO
+        raise OSError(code, first_line(error), str(path)) from error
+
+
+def nanoseconds(time: Any) -> int | None:
+    """Return a time of a library, which is a datetime or a number of seconds, in ns since 1970."""
+    if isinstance(time, datetime):
+        time = time.timestamp()
+    return int(time * 1_000_000_000) if isinstance(time, int | float) else None

@@ -1,0 +1,314 @@
+"""Write the output of an export to a bucket.
+
+A bucket has no directories that can be renamed. Therefore tasks upload their files under their final
+names, which contain the run and the attempt, as in ``<first offset>-<run>-<attempt>.parquet``. So no
+file replaces another one. The steps of the driver:
+
+1. Take the lock of the output (run_lock.py). If it is the lock of a killed run, remove what that run
+   has left. With `overwrite`, delete `_SUCCESS` of the old output.
+2. When all tasks have ended, change the lock, so that late tasks can no longer complete a file.
+   List the output. Check that each file of the results exists with its size. Delete the files of
+   other attempts.
+3. With `overwrite`, delete the old output.
+4. Upload the report. List the output again, and delete what does not belong to it.
+5. Renew the lock, which fails if another run has taken it over. Create `_SUCCESS` by a conditional
+   request. Delete the lock.
+
+If the export fails before step 3, its files are deleted, and `_SUCCESS` of the old output is created
+again. If it fails later, the output becomes empty. If it is killed, the next export does the same
+before it begins. So `_SUCCESS` exists only if the output is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any
+
+from ...log.format.store_base import Store, Upload
+from ...log.format.stores import store_of
+from ...paths import UrlPath, is_url
+from ...types import Buffer
+from .errors import OutputExistsError
+from .output import PATHS, AttemptFiles, Output, WrittenFile
+from .run_lock import CHECKING, CLOCK, FINISHING, LOCK, REPLACING, WRITING, RunLock, RunState
+from .staging import Staging
+
+
+@dataclass(frozen=True)
+class BucketFiles(AttemptFiles):
+    """Creates and removes the files of tasks in a bucket.
+
+    Attributes
+    ----------
+    output : UrlPath
+        Directory of the output.
+    run : str
+        Identifier of the run.
+    """
+
+    output: UrlPath
+    run: str
+
+    def create(self, target: PurePath) -> tuple[str, Upload]:
+        """Create an object with a unique name. Return its path in the output, and the object open for writing."""
+        name = str(target.with_name(f"{target.stem}-{self.run}-{secrets.token_hex(4)}{target.suffix}"))
+        path = self.output / name
+        return name, _RunUpload(store_of(path).open_writer(path), path, self)
+
+    def discard(self, name: str, file: Any) -> None:
+        """Remove an object that is open for writing, or was closed. A missing object is ignored."""
+        if isinstance(file, Upload) and not file.closed:
+            with contextlib.suppress(OSError):
+                file.abort()
+            return
+        path = self.output / name
+        store_of(path).delete([path])
+
+    def check(self) -> None:
+        """Raise OSError if the tasks of the run may no longer write files."""
+        lock = self.output / LOCK
+        with contextlib.suppress(FileNotFoundError):
+            state = RunState.parse(store_of(lock).load(lock).content, lock)
+            if (state.run, state.phase) == (self.run, WRITING):
+                return
+        raise OSError(errno.ESTALE, "the export that started this task has ended", str(self.output))
+
+
+class _RunUpload(Upload):
+    """An object of a run. If the run has ended, it is not completed."""
+
+    def __init__(self, upload: Upload, path: UrlPath, files: BucketFiles) -> None:
+        self._upload, self._path, self._files = upload, path, files
+
+    def write(self, data: Buffer) -> int:
+        return self._upload.write(data)
+
+    def tell(self) -> int:
+        return self._upload.tell()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            self._files.check()
+        except BaseException:
+            self.abort()
+            raise
+        self.closed = True
+        self._upload.close()
+        try:
+            self._files.check()  # the driver may have listed the output before the object was complete
+        except BaseException:
+            store_of(self._path).delete([self._path])
+            raise
+
+    def abort(self) -> None:
+        self.closed = True
+        self._upload.abort()
+
+
+class BucketOutput(Output):
+    """Context manager for the output of one export in a bucket.
+
+    Parameters
+    ----------
+    output : UrlPath
+        Directory of the output.
+    overwrite : bool, default False
+
+    Raises
+    ------
+    SchemeError
+        No package can write to URLs with the scheme.
+    """
+
+    def __init__(self, output: UrlPath, overwrite: bool = False) -> None:
+        self.target: UrlPath = output
+        self.overwrite: bool = overwrite
+        self._store: Store = store_of(output)
+        self._store.check_writable(output)
+        self._lock = RunLock(self._store, output)
+        self._expected: dict[UrlPath, int] = {}
+        self._removed: list[str] = []  # killed runs, whose tasks may still complete a file
+        self._published = False
+
+    @property
+    def attempts(self) -> BucketFiles:
+        """Where tasks write their files."""
+        return BucketFiles(self.target, self._lock.state.run)
+
+    @property
+    def _success(self) -> UrlPath:
+        return self.target / str(PATHS.success)
+
+    def check(self) -> None:
+        """Raise OutputExistsError if the output exists and `overwrite` is False.
+
+        What a killed export has left does not count. Raise OSError if another export is writing to
+        the output.
+        """
+        left = self._lock.left_behind()
+        if not self.overwrite and self._exists(left):
+            raise OutputExistsError(self.target)
+
+    def _exists(self, left: RunState | None) -> bool:
+        """Return whether the output exists, after what a killed run has left is removed."""
+        found = self._list()
+        if left is None:
+            return bool(found)
+        if left.phase in (REPLACING, FINISHING) and self._success in found:
+            return True
+        return left.phase != REPLACING and any(not self._is_left(left, path) for path in found)
+
+    def _is_left(self, state: RunState, path: UrlPath) -> bool:
+        """Return whether a run has written this file."""
+        report = state.phase == FINISHING and path == self.target / str(PATHS.report)
+        return report or _is_of(state.run, path)
+
+    def __enter__(self) -> BucketOutput:
+        self._lock.acquire()
+        try:
+            if (left := self._lock.state.left) is not None:
+                self._undo(left)
+                self._lock.renew(left=None)
+                self._removed.append(left.run)
+            found = self._list()
+            if found and not self.overwrite:
+                raise OutputExistsError(self.target)
+            if self._success in found:
+                old = self._store.load(self._success).content
+                self._lock.renew(old_success=old.decode("utf-8", "replace"))
+                self._store.delete([self._success])
+        except BaseException:
+            self._give_up()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._published:
+            with contextlib.suppress(OSError):  # the output is complete, and the next export deletes the lock
+                self._lock.release()
+            self._lock.abandon()
+        else:
+            self._give_up()
+
+    def keep(self, files: Iterable[WrittenFile]) -> None:
+        """Check the files of tasks, and delete all other files of this run. See `Output.keep`."""
+        self._lock.renew(phase=CHECKING)
+        self._expected = {self.target / file.name: file.size for file in files}
+        found = self._list()
+        self._check(found)
+        self._store.delete([p for p in found if _is_of(self._lock.state.run, p) and p not in self._expected])
+
+    @contextmanager
+    def create(self, target: PurePath) -> Iterator[Upload]:
+        """Return a context that provides a new file of the output, open for writing."""
+        path = self.target / str(target.with_name(f"{target.stem}-{self._lock.state.run}{target.suffix}"))
+        upload = self._store.open_writer(path)
+        try:
+            yield upload
+        except BaseException:
+            with contextlib.suppress(OSError):
+                upload.abort()
+            raise
+        upload.close()
+        self._expected[path] = upload.tell()
+
+    def publish(self, report: str) -> None:
+        """Delete the old output, write the report, and then `_SUCCESS`."""
+        self._lock.renew()
+        old = self._unexpected()
+        self._lock.renew(phase=REPLACING if old else FINISHING)
+        self._store.delete([path for path in old if path == self._success])
+        self._store.delete([path for path in old if path != self._success])
+        content, path = report.encode(), self.target / str(PATHS.report)
+        self._store.put(path, content)
+        self._expected[path] = len(content)
+        self._store.delete(self._unexpected())
+        self._lock.renew()
+        self._put_success()
+        self._published = True
+
+    def _unexpected(self) -> list[UrlPath]:
+        """Check that the files of this run are complete, and return all other files.
+
+        Raise OutputExistsError if `overwrite` is False and another program has written files.
+        """
+        found = self._list()
+        self._check(found)
+        others = [path for path in found if path not in self._expected]
+        runs = [self._lock.state.run, *self._removed]
+        if not self.overwrite and not all(any(_is_of(run, path) for run in runs) for path in others):
+            raise OutputExistsError(self.target, appeared=True)
+        return others
+
+    def _put_success(self) -> None:
+        content = self._lock.state.run.encode()
+        try:
+            self._store.put(self._success, content, create=True)
+        except OSError:
+            with contextlib.suppress(OSError):
+                if self._store.load(self._success).content == content:  # only the answer was lost
+                    return
+            raise
+
+    def _check(self, found: Mapping[UrlPath, int]) -> None:
+        for path, size in self._expected.items():
+            if path not in found:
+                raise FileNotFoundError(errno.ENOENT, "an uploaded file is missing", str(path))
+            if found[path] != size:
+                raise OSError(f"{path}: {found[path]} bytes, but {size} bytes were uploaded")
+
+    def _give_up(self) -> None:
+        """Remove what this run has written. If this fails, leave it to the next export."""
+        with contextlib.suppress(OSError):
+            self._lock.renew()  # fails if another run has taken over the output
+            self._undo(self._lock.state)
+            self._lock.release()
+        self._lock.abandon()
+
+    def _undo(self, state: RunState) -> None:
+        """Remove what a run has written.
+
+        If the old output is still there, create its `_SUCCESS` again. If the run has published its
+        output, remove nothing.
+        """
+        found = self._list()
+        if state.phase in (REPLACING, FINISHING) and self._success in found:
+            if self._store.load(self._success).content == state.run.encode():
+                return
+            self._store.delete([self._success])
+        every = state.phase == REPLACING
+        self._store.delete([p for p in found if p != self._success and (every or self._is_left(state, p))])
+        if not every and state.old_success is not None and self._success not in found:
+            with contextlib.suppress(FileExistsError):
+                self._store.put(self._success, state.old_success.encode(), create=True)
+
+    def _list(self) -> dict[UrlPath, int]:
+        """Return the files of the output, with their sizes in bytes."""
+        own = (f"{self.target}/{LOCK}", f"{self.target}/{CLOCK}")
+        return {path: size for path, size in self._store.list_all(self.target).items() if not str(path).startswith(own)}
+
+
+def _is_of(run: str, path: UrlPath) -> bool:
+    """Return whether the name of a file says that a run has written it."""
+    return re.search(rf"-{run}(-[0-9a-f]{{8}})?\.\w+$", path.name) is not None
+
+
+def output_of(output: str | os.PathLike[str] | UrlPath, overwrite: bool) -> Output:
+    """Return the output in a local directory, or at the URL of a directory in a bucket."""
+    text = str(output)
+    if is_url(text):
+        return BucketOutput(UrlPath(text), overwrite)
+    return Staging(text, overwrite)

@@ -1,0 +1,40 @@
+"""Identify the processes of this machine, to recognize what killed processes have left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from pathlib import Path
+
+
+def process_space() -> str:
+    """Return an identifier of the pid namespace and of the current boot of this machine.
+
+    Within one such namespace and boot, a pid and a start time identify a process.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        text = boot + os.readlink("/proc/self/ns/pid")
+    except OSError:
+        text = f"unknown {uuid.getnode()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def start_time(pid: int) -> int | None:
+    """Return the start time of a process in clock ticks since boot, or None if the process has ended."""
+    fields = process_status(pid)
+    return None if fields is None or fields[1] in "ZX" else int(fields[20])
+
+
+def process_status(pid: int) -> list[str] | None:
+    """Return the fields of /proc/<pid>/stat, or None if the file cannot be read.
+
+    The list starts with the name of the command, the state and the pid of the parent.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    return [name, *rest.split()]
