@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from .log.auditing.verify import verify
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
-    from .spark.export import ExportReport, OutputExistsError, export
+    from .spark.export import ExportReport, OutputExistsError, ResumeError, export
 
 _LOADED_ON_DEMAND = {
     "DumpedFile": "dump",
@@ -117,7 +117,7 @@ _OF_KRAFT = {
     "metadata_diff": "diff",
 }
 """Public names, and the module in `kafkafmt.kraft` that defines each. They are imported on first use."""
-_OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
+_OF_EXPORT = ("ExportReport", "OutputExistsError", "ResumeError", "export")
 """Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
 imports pyspark only when `export` is called.
 """
@@ -158,6 +158,7 @@ __all__ = [
     "Partitioner",
     "Position",
     "Record",
+    "ResumeError",
     "SalvageReport",
     "SalvagedPartition",
     "StrayPartitionWarning",

@@ -15,7 +15,7 @@ import click
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..spark.export.api import needed_packages, open_engine, with_default_engine
-from ..spark.export.errors import OutputExistsError, SparkError
+from ..spark.export.errors import OutputExistsError, ResumeError, SparkError
 from ..spark.export.layout import EMPTY_NAME, OutputLayout
 from ..spark.export.options import (
     CODECS,
@@ -66,6 +66,12 @@ MOST_LINES = 20
     "--overwrite",
     is_flag=True,
     help="If OUT exists, replace it. The old OUT remains intact until the new OUT is complete.",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="If OUT exists, add the records that are new since the last export to OUT. No record is exported twice. OUT must "
+    "be a local directory.",
 )
 @selection_options
 @range_options
@@ -158,6 +164,8 @@ def export(
             raise click.UsageError(f"--{error}") from error
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
+    if given["resume"] and given["overwrite"]:
+        raise click.UsageError("--resume and --overwrite cannot both be given")
     selection = Selection(*offsets, isolation=isolation, below_log_start=below_log_start)
     options = ExportOptions(partitions=tuple(numbers), selection=selection, engine=engine or "spark", **given)
     settings = dict(_setting(text) for text in conf)
@@ -210,7 +218,7 @@ def _errors_as_usage() -> Iterator[None]:
         raise click.UsageError(f"{error.output} {happened}{remedy}") from error
     except OutputPlaceError as error:
         raise click.UsageError(f"--output {error.output} {error.reason}") from error
-    except SparkError as error:
+    except (SparkError, ResumeError) as error:
         raise click.UsageError(str(error)) from error
     except ImportError as error:
         if error.name is None:  # if the ImportError has no name, Java is missing

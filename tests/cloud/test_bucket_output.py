@@ -232,7 +232,7 @@ def test_late_task_cannot_complete_a_file(output: UrlPath, monkeypatch: pytest.M
                 late[0].close()
         with pytest.raises(OSError, match="has ended"):
             late[1].close()
-        with new.create(PATHS.quarantine_file) as file:
+        with new.create(PATHS.quarantine_file()) as file:
             file.write(b"x")
         new.publish("x")
     with pytest.raises(OSError, match="has ended"):

@@ -32,7 +32,7 @@ def write_attempts(output: Output, content: bytes) -> list[WrittenFile]:
 def export(url: UrlPath, content: bytes, overwrite: bool = False) -> None:
     with BucketOutput(url, overwrite) as output:
         output.keep(write_attempts(output, content))
-        with output.create(PATHS.quarantine_file) as file:
+        with output.create(PATHS.quarantine_file()) as file:
             file.write(content)
         output.publish(content.decode())
 

@@ -38,7 +38,7 @@ def assert_no_leftovers(out: Path) -> None:
     """Check that there is no staging directory, and that OUT contains only files of an export."""
     assert [p.name for p in out.parent.iterdir() if ".kafkafmt-" in p.name] == []
     if out.exists():
-        assert {p.name for p in out.iterdir()} <= {"data", "quarantine", "report.json", "_SUCCESS"}
+        assert {p.name for p in out.iterdir()} <= {"data", "quarantine", "reports", "report.json", "_SUCCESS"}
         assert {p.suffix for p in out.glob("data/**/*") if p.is_file()} <= {".parquet"}
 
 

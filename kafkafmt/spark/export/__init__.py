@@ -4,7 +4,7 @@
 """
 
 from .api import export
-from .errors import OutputExistsError, SparkError, TaskOSError
+from .errors import OutputExistsError, ResumeError, SparkError, TaskOSError
 from .options import ExportOptions
 from .report import ExportReport
 
@@ -12,6 +12,7 @@ __all__ = [
     "ExportOptions",
     "ExportReport",
     "OutputExistsError",
+    "ResumeError",
     "SparkError",
     "TaskOSError",
     "export",

@@ -59,6 +59,7 @@ def export(
     partition_by: Literal["day", "hour"] | None = None,
     join_small: bool = False,
     overwrite: bool = False,
+    resume: bool = False,
     engine: Literal["spark", "local"] | None = None,
     master: str = "local[*]",
     replicas: str | None = None,
@@ -131,6 +132,11 @@ def export(
     overwrite : bool, default False
         Replace an existing output. The old output remains intact until the new output is complete.
         In a bucket, its ``_SUCCESS`` is deleted first, and created again if the export fails.
+    resume : bool, default False
+        Add records that are new since the earlier exports to `output`. In a partition that an
+        earlier run exported, the export begins at the offset at which that run ended, and ignores
+        `start`. No record is exported twice. If `output` does not exist, it is created. An output in
+        a bucket cannot be resumed. The option has the same effect with both engines.
     engine : {"spark", "local"}, optional
         What runs the tasks. "spark" uses a Spark session. "local" uses one thread per CPU of this
         process; it needs neither pyspark nor Java, and starts at once. The output is the same. By
@@ -175,6 +181,9 @@ def export(
         The group has not committed an offset for any selected topic. The error is a LookupError.
     OutputExistsError
         The output exists and `overwrite` is False.
+    ResumeError
+        `resume` is True, but the output is not a complete export, its columns or isolation differ, a
+        log is shorter than before, or another export adds to the output. The error is a ValueError.
     OutputPlaceError
         `output` is inside an input path or contains one, or it contains the current directory or
         the home directory.
@@ -230,6 +239,7 @@ def export(
         partition_by=partition_by,
         join_small=join_small,
         overwrite=overwrite,
+        resume=resume,
         engine=engine or "spark",
         master=master,
         replicas=replicas,

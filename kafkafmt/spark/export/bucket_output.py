@@ -37,7 +37,7 @@ from ...log.format.store_base import Store, Upload
 from ...log.format.stores import store_of
 from ...paths import UrlPath, is_url
 from ...types import Buffer
-from .errors import OutputExistsError
+from .errors import OutputExistsError, ResumeError
 from .output import PATHS, AttemptFiles, Output, WrittenFile
 from .run_lock import CHECKING, CLOCK, FINISHING, LOCK, REPLACING, WRITING, RunLock, RunState
 from .staging import Staging
@@ -306,9 +306,14 @@ def _is_of(run: str, path: UrlPath) -> bool:
     return re.search(rf"-{run}(-[0-9a-f]{{8}})?\.\w+$", path.name) is not None
 
 
-def output_of(output: str | os.PathLike[str] | UrlPath, overwrite: bool) -> Output:
-    """Return the output in a local directory, or at the URL of a directory in a bucket."""
+def output_of(output: str | os.PathLike[str] | UrlPath, overwrite: bool, resume: bool = False) -> Output:
+    """Return the output in a local directory, or at the URL of a directory in a bucket.
+
+    Raise ResumeError if the output in a bucket is to be resumed.
+    """
     text = str(output)
     if is_url(text):
+        if resume:
+            raise ResumeError(f"{text}: only an output in a local directory can be resumed")
         return BucketOutput(UrlPath(text), overwrite)
-    return Staging(text, overwrite)
+    return Staging(text, overwrite, resume)

@@ -28,6 +28,10 @@ class OutputExistsError(ValueError):
         return type(self), (self.output, self.appeared)
 
 
+class ResumeError(ValueError):
+    """Raised if an output cannot be resumed. The message says why."""
+
+
 class TaskOSError(OSError):
     """Raised if an OSError occurs in a Spark task. The message is a single line."""
 

@@ -41,6 +41,8 @@ from .parquet import FileFormat, write_empty
 from .quarantine import damage_in_range, in_context, write_quarantine
 from .report import ExportReport, Step
 from .results import left_out, make_report, partition_result
+from .resume import EarlierRuns, read_earlier_runs
+from .staging import Staging
 from .tasks import BundleResult, TaskSettings, write_bundle
 from .work import Work, Works
 
@@ -95,7 +97,7 @@ class Export:
         self.messages: list[str] = list(found.messages)
         self._on_message = on_message or (lambda _: None)
         self._steps: list[Step] = []
-        self.output: Output = output_of(options.output, options.overwrite)
+        self.output: Output = output_of(options.output, options.overwrite, options.resume)
         check_place(self.output.target, [*options.paths, *(p.path for p in found.partitions)])
         self.output.check()
         check_names(chosen)
@@ -136,7 +138,8 @@ class Export:
         options, started, clock = self.options, datetime.now(UTC), perf_counter()
         show = progress or (lambda *_: None)
         with self.output as output:
-            works = Works(self._works())
+            earlier = self._resumed()
+            works = Works(self._works(earlier))
             if options.selection.committed:
                 self._check_transactions(works)
             size = self._split_bytes(engine, works)
@@ -145,18 +148,19 @@ class Export:
             self._note_step("planning", 0, sum(w.log.bytes_read for w in works), 0, clock)
             self._export_splits(engine, works, splits, write, show)
             exported = perf_counter()
-            self._keep_files(works)
+            self._keep_files(works, earlier)
             plans = [work.plans() for work in works]
             for work, found in zip(works, plans, strict=True):
                 work.damaged += [in_context(found, d) for m in work.manifests for d in m.damaged]
             damaged = [(work.log.directory, d) for work in works for d in work.damaged]
-            with output.create(PATHS.quarantine_file) as sink:
+            with output.create(PATHS.quarantine_file(earlier.runs)) as sink:
                 kept = write_quarantine(sink, damaged, options)
             committed = perf_counter()
             self._note_step("committing", 0, kept, 0, exported)
             report = make_report(
                 options=replace(options, engine=engine.name, master=engine.master or options.master),
                 output=output.target,
+                run=earlier.runs,
                 partitions=[partition_result(work, found) for work, found in zip(works, plans, strict=True)],
                 left_out=left_out(self.found, self.chosen),
                 messages=self.messages,
@@ -168,7 +172,16 @@ class Export:
             output.publish(json_encoder(indent=1)(report.to_dict()) + "\n")
         return report
 
-    def _works(self) -> list[Work]:
+    def _resumed(self) -> EarlierRuns:
+        """Return what earlier runs have written to the output, and add it to the output of this run."""
+        output = self.output
+        if not isinstance(output, Staging) or not output.resume or not output.output.exists():
+            return EarlierRuns()
+        earlier = read_earlier_runs(output.output, self.options)
+        output.adopt(earlier.runs)
+        return earlier
+
+    def _works(self, earlier: EarlierRuns) -> list[Work]:
         """Convert the bounds of the export to offsets of each partition.
 
         To convert timestamps, this method reads only indexes and a few batches.
@@ -176,7 +189,8 @@ class Export:
         works = []
         for directory in self.chosen:
             log = PartitionLog(directory, self._limits, tell=self._report_message)
-            works.append(Work(log, self.options.selection.resolve(log)))
+            interval = self.options.selection.resolve(log)
+            works.append(Work(log, earlier.after(log, interval, self._report_message)))
         return works
 
     @property
@@ -328,7 +342,7 @@ class Export:
             raise RuntimeError("the engine did not return exactly one result for every bundle")
         return ordered
 
-    def _keep_files(self, works: Works) -> None:
+    def _keep_files(self, works: Works, earlier: EarlierRuns) -> None:
         """Keep the files of each bundle, and check that no record is missing."""
         for bundle, result in works.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
@@ -336,7 +350,7 @@ class Export:
             check_files(result)
         files = [file for _, result in works.done for file in result.files]
         self.output.keep(WrittenFile(file.name, file.target, file.bytes) for file in files)
-        if not files:
+        if not files and not earlier.runs:
             with self.output.create(PATHS.empty_data_file) as sink:
                 write_empty(sink, self._format)
 

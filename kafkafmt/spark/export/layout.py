@@ -5,7 +5,10 @@
     data/topic=orders/<partition, 10 digits>-<first offset, 20 digits>.parquet
     quarantine/00000.parquet
     report.json
+    reports/00000.json
     _SUCCESS
+
+`reports` exists only if the output was resumed. It contains the reports of the earlier runs.
 
 In a bucket, the names of Parquet files also contain the run and the attempt that wrote them, as in
 ``<first offset, 20 digits>-<run>-<attempt>.parquet``. So no file is ever replaced.
@@ -54,15 +57,18 @@ class OutputLayout:
         """Directory that contains the damaged bytes of the logs."""
         return self.root / "quarantine"
 
-    @property
-    def quarantine_file(self) -> PurePath:
-        """Parquet file that contains one row for each damaged range of bytes."""
-        return self.quarantine / "00000.parquet"
+    def quarantine_file(self, run: int = 0) -> PurePath:
+        """Return the path of the Parquet file with one row for each damaged range of bytes that a run found."""
+        return self.quarantine / f"{run:05d}.parquet"
 
     @property
     def report(self) -> PurePath:
         """JSON file that contains the report of the export."""
         return self.root / "report.json"
+
+    def earlier_report(self, run: int) -> PurePath:
+        """Return the path of the report of an earlier run. Runs are counted from 0."""
+        return self.root / "reports" / f"{run:05d}.json"
 
     @property
     def success(self) -> PurePath:

@@ -63,6 +63,7 @@ class ExportOptions:
     compression_level: int | None = None
     """Compression level for zstd. None means level 1. Must be None for other codecs, which have no level."""
     overwrite: bool = False
+    resume: bool = False
     engine: str = "spark"
     """What runs the tasks: "spark", or "local" for threads of this process."""
     master: str = "local[*]"
@@ -81,6 +82,8 @@ class ExportOptions:
     def __post_init__(self) -> None:
         one_of("on_error", self.on_error, ON_ERROR)
         one_of("engine", self.engine, ENGINES)
+        if self.resume and self.overwrite:
+            raise ValueError("resume and overwrite cannot both be given")
         one_of("compression", self.compression, CODECS)
         if self.partition_by is not None:
             one_of("partition_by", self.partition_by, PERIODS)
@@ -124,6 +127,7 @@ class ExportOptions:
             "isolation": selection.isolation,
             "on_error": self.on_error,
             "overwrite": self.overwrite,
+            "resume": self.resume,
             "max_batch_bytes": self.max_batch_bytes,
             "engine": self.engine,
             "master": self.master,

@@ -85,6 +85,8 @@ class PartitionExport:
     partition: int
     path: Location
     log_start_offset: int
+    next_offset: int
+    """Offset at which a later export with `resume` continues."""
     read: PartitionRead
     written: PartitionWritten
     quarantined: PartitionQuarantined
@@ -218,6 +220,8 @@ class ExportReport:
         Start and end of the export, in UTC.
     output : Path or UrlPath
         The output directory.
+    run : int
+        Number of earlier runs whose output was resumed. This report describes only the latest run.
     read, written, quarantined, skipped, in_doubt
         Totals for all partitions in `partitions`. `skipped` also lists the partitions that were not
         exported.
@@ -243,6 +247,7 @@ class ExportReport:
     started: datetime
     finished: datetime
     output: Location
+    run: int
     read: TotalRead
     written: TotalWritten
     quarantined: TotalQuarantined

@@ -50,6 +50,7 @@ def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExpor
         partition=directory.partition,
         path=directory.path,
         log_start_offset=directory.log_start_offset,
+        next_offset=work.next_offset,
         read=PartitionRead(
             segments=sum(1 for p in plans if p.size),
             batches=sum(e.batches for e in extents),
@@ -84,6 +85,7 @@ def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExpor
 def make_report(
     options: ExportOptions,
     output: Location,
+    run: int,
     partitions: Sequence[PartitionExport],
     left_out: Sequence[LeftOutPartition],
     messages: Sequence[str],
@@ -104,6 +106,7 @@ def make_report(
         started=started,
         finished=datetime.now(UTC),
         output=output,
+        run=run,
         read=TotalRead(
             partitions=len(partitions),
             segments=sum(r.segments for r in reads),

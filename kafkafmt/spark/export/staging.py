@@ -14,6 +14,10 @@ Therefore, even if the export is killed, the output path contains either the old
 complete new output. There is one exception: if the export is killed between the two renames, there
 is no output. The next export then restores the renamed old output. It also removes staging
 directories that no process has locked.
+
+With `resume`, the staging directory begins with hard links to all files of the old output, and then
+replaces it in the same way. The old output is locked meanwhile, so that two exports cannot add to
+it at the same time.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...paths import Location, local_path
-from .errors import OutputExistsError
+from .errors import OutputExistsError, ResumeError
 from .output import PATHS, AttemptFiles, Output, WrittenFile
 
 AT_FDCWD = -100
@@ -73,12 +77,13 @@ class Staging(Output):
     When the context ends, the directory is removed unless `publish` has made it the output.
     """
 
-    def __init__(self, output: str | os.PathLike[str], overwrite: bool = False) -> None:
+    def __init__(self, output: str | os.PathLike[str], overwrite: bool = False, resume: bool = False) -> None:
         self.output: Path = Path(os.path.realpath(local_path(output)))
         self.target: Location = self.output
         self.overwrite: bool = overwrite
+        self.resume: bool = resume
         self.path: Path = Path()
-        self._lock = -1
+        self._lock = self._old_lock = -1
         self._made: list[Path] = []
 
     @property
@@ -92,14 +97,18 @@ class Staging(Output):
         return StagedFiles(self.directory)
 
     def check(self) -> None:
-        """Raise OutputExistsError if the output exists and `overwrite` is False."""
-        if os.path.lexists(self.output) and not self.overwrite:
+        """Raise OutputExistsError if the output exists, and is neither replaced nor resumed."""
+        if os.path.lexists(self.output) and not self.overwrite and not self.resume:
             raise OutputExistsError(self.output)
 
     def __enter__(self) -> Staging:
         self._make_parents()
         clean_up(self.output)
         self.check()
+        if self.resume and os.path.lexists(self.output):
+            self._old_lock = _lock(self.output)
+            if self._old_lock < 0:
+                raise ResumeError(f"another export adds to {self.output} at the moment")
         while self._lock < 0:
             self.path = _name_next_to(self.output)
             os.mkdir(self.path)
@@ -107,14 +116,24 @@ class Staging(Output):
         os.mkdir(self.directory)
         return self
 
+    def adopt(self, run: int) -> None:
+        """Add all files of the old output to the new one. The old report becomes that of an earlier run."""
+        for folder in (PATHS.data, PATHS.quarantine, PATHS.earlier_report(0).parent):
+            if (self.output / folder).is_dir():
+                shutil.copytree(self.output / folder, self.path / folder, copy_function=_link_or_copy)
+        report = self.path / PATHS.earlier_report(run - 1)
+        report.parent.mkdir(exist_ok=True)
+        _link_or_copy(str(self.output / PATHS.report), str(report))
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.path.name:
             _remove(self.path)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        for lock in (self._lock, self._old_lock):
+            if lock >= 0:
+                os.close(lock)
+        self._lock = self._old_lock = -1
         for parent in self._made:
             with contextlib.suppress(OSError):
                 parent.rmdir()
@@ -152,10 +171,10 @@ class Staging(Output):
             pass
         if not os.path.lexists(self.output):
             _rename_new(self.path, self.output)
-        elif not self.overwrite:
-            self.check()
-        else:
+        elif self.overwrite or self._old_lock >= 0:
             self._replace()
+        else:
+            raise OutputExistsError(self.output, appeared=True)
         self._made = []
 
     def _replace(self) -> None:
@@ -200,6 +219,16 @@ def clean_up(output: Path) -> list[Path]:
         finally:
             os.close(lock)
     return removed
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """Create a hard link, or a copy if the file system has no hard links."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in (*NOT_SUPPORTED, errno.EMLINK, errno.EXDEV):
+            raise
+        shutil.copy2(source, target)
 
 
 def _name_next_to(output: Path, kind: str = "") -> Path:

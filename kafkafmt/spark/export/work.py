@@ -51,6 +51,15 @@ class Work:
         return [manifest for _, manifest in self.exported]
 
     @property
+    def next_offset(self) -> int:
+        """The offset after the last batch that was exported, at which a later export can continue."""
+        ends = [e.last_offset + 1 for s in self.splits for p in s.pieces for e in p.extents]
+        end = min(max(ends, default=self.interval.low), self.interval.high)
+        if self.interval.committed:
+            end = min(end, self.log.open_transactions.last_stable_offset)
+        return max(end, self.interval.low)
+
+    @property
     def doubts(self) -> list[Doubt]:
         """The transactions with selected records whose outcome is not known."""
         if not self.interval.committed or not self.log.knows_transactions:

@@ -1,0 +1,108 @@
+"""Read what earlier runs of an export have written, so that a run with `resume` adds only new records.
+
+Each run stores its report in the output: the latest as `report.json`, and the earlier ones in
+`reports/`. A report contains, for each partition, the offset at which the next run continues.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...log import PartitionLog
+from ...log.reading.offset_interval import OffsetInterval
+from ...text import plain
+from .errors import ResumeError
+from .layout import OutputLayout
+from .options import ExportOptions
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
+"""Options that decide which rows and columns the files contain. All runs must have the same values."""
+
+
+@dataclass(frozen=True)
+class EarlierRuns:
+    """What the earlier runs have written to an output.
+
+    Attributes
+    ----------
+    runs : int
+        Number of runs.
+    next_offsets : dict of (str, int) to int
+        For each partition that was exported, the offset at which the next run continues.
+    """
+
+    runs: int = 0
+    next_offsets: dict[Key, int] = field(default_factory=dict)
+
+    def after(self, log: PartitionLog, interval: OffsetInterval, on_message: Callable[[str], None]) -> OffsetInterval:
+        """Return the part of an interval that no earlier run has exported.
+
+        In a partition that an earlier run has exported, the interval begins where that run ended,
+        whatever the start of the interval was. Call `on_message` if retention has removed offsets
+        since.
+
+        Raises
+        ------
+        ResumeError
+            The log ends before the offset at which the earlier run ended.
+        """
+        known = self.next_offsets.get(log.directory.key)
+        if known is None:
+            return interval
+        name = f"{log.topic}-{log.partition}"
+        if log.next_offset < known:
+            raise ResumeError(
+                f"{name} ends at offset {log.next_offset}, but the output contains offsets up to {known}: the log was "
+                "truncated, or it is another log; export it to another output"
+            )
+        if log.log_start_offset > known:
+            on_message(
+                f"{name}: retention removed offsets {known} to {log.log_start_offset - 1}, which no earlier run has exported"
+            )
+        return replace(interval, low=known, high=max(interval.high, known))
+
+
+def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
+    """Return what the earlier runs have written to an output.
+
+    Raises
+    ------
+    ResumeError
+        The directory contains no complete export, or its options differ in `SAME_OPTIONS`.
+    """
+    layout = OutputLayout(output)
+    if not Path(layout.success).is_file():
+        raise ResumeError(f"{plain(str(output))} contains no complete export, so it cannot be resumed")
+    latest = _read(Path(layout.report))
+    given = options.to_dict()
+    for name in SAME_OPTIONS:
+        if latest["options"][name] != given[name]:
+            raise ResumeError(
+                f"the earlier runs had {name} = {latest['options'][name]!r}, not {given[name]!r}; use the same value, or "
+                "another output"
+            )
+    runs = int(latest["run"]) + 1
+    offsets: dict[Key, int] = {}
+    for report in (*(_read(Path(layout.earlier_report(n))) for n in range(runs - 1)), latest):
+        offsets |= {(p["topic"], p["partition"]): p["next_offset"] for p in report["partitions"]}
+    return EarlierRuns(runs, offsets)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return a report. Raise ResumeError if the file is not a report that contains the next offsets."""
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        _ = report["run"], [(p["topic"], p["partition"], p["next_offset"]) for p in report["partitions"]]
+        _ = [report["options"][name] for name in SAME_OPTIONS]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResumeError(
+            f"{plain(str(path))} is not the report of an export that can be resumed: {error!r}"
+        ) from error
+    return report  # type: ignore[no-any-return]
