@@ -39,6 +39,7 @@ LAYERS = {
     "arrow": 6,
     "view": 7,
     "polars_source": 7.2,
+    "server": 7.3,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
     "cli": 9, "pyspark_kafkafmt": 9,

@@ -1,0 +1,1 @@
+"""Serve log directories to Kafka clients, without a broker and without writing anything."""
