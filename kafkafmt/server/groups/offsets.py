@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from sys import getsizeof
 from typing import NamedTuple
 
@@ -131,7 +132,8 @@ class CommittedOffsets:
         for entry in entries:
             self._apply(entry)
         if self._file is not None and self._file.needs_rewrite(len(self._groups), self.size // COMMIT_BYTES):
-            self._file.rewrite(self._changes())
+            with suppress(OSError):  # the changes are already in the file
+                self._file.rewrite(self._changes())
 
     def _apply(self, entry: Entry) -> None:
         group_id, topic, partition = entry.group, entry.topic, entry.partition

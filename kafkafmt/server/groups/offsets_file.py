@@ -140,6 +140,7 @@ class GroupsFile:
         except OSError:
             handle.close()
             temporary.unlink(missing_ok=True)
+            self._lines = 0  # the next attempt is made after many further lines
             raise
         self._handle.close()
         self._handle, self._lines = handle, count
