@@ -27,6 +27,7 @@ from ..log.reading.choice import choose_partitions
 from ..log.reading.selection import select_partitions
 from ..messages.as_json import uuid_text
 from ..paths import UrlPath
+from .resources import Resources
 from .served_partition import ServedPartition
 from .settings import ServerSettings
 
@@ -118,6 +119,7 @@ class Catalog:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
+        self.resources: Resources = Resources(settings.limits.max_open_files)
         self._pool = ThreadPoolExecutor(THREADS, "kafkafmt-serve")
         found = discover(settings.paths, settings.replicas)
         self.messages: list[str] = found.messages
@@ -188,6 +190,7 @@ class Catalog:
         self._pool.shutdown(cancel_futures=True)
         for served in self.partitions:
             served.close()
+        self.resources.close()
 
     def _set(self, directories: list[PartitionDir]) -> None:
         """Make `directories` the served partitions. Known partitions keep their state."""
@@ -201,7 +204,7 @@ class Catalog:
             if old is not None and (old.directory.path, old.directory.inode) == (directory.path, directory.inode):
                 topic.partitions[directory.partition] = old
             else:
-                topic.partitions[directory.partition] = ServedPartition(directory, self.settings)
+                topic.partitions[directory.partition] = ServedPartition(directory, self.settings, self.resources)
         for topic in topics.values():
             topic.partitions = dict(sorted(topic.partitions.items()))
         kept = {id(served) for topic in topics.values() for served in topic.partitions.values()}
