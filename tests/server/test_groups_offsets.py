@@ -75,7 +75,7 @@ class Server:
         if version >= 8:
             kind = protocol.OffsetFetchRequest.OffsetFetchRequestTopics
             by_id = version >= 10
-            topics = wanted and [
+            topics: Any = wanted and [
                 kind(name=t, topic_id=self.topic_id(t) if by_id else UUID(int=0), partition_indexes=p)
                 for t, p in wanted.items()
             ]
