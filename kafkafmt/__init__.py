@@ -12,6 +12,7 @@
   `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change batches.
 - `Partitioner` assigns records to partitions by their keys.
 - The wire protocol: `kafkafmt.protocol`.
+- Kafka clients: `serve` serves logs to them.
 - Spark: `spark.read.format("kafkafmt")`.
 
 Damaged data raises a `KafkaFormatError`.
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from .log.auditing.verify import verify
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
+    from .server import Server, ServerAddressError, ServerLimits, serve
     from .spark.export import ExportReport, OutputExistsError, export
 
 _LOADED_ON_DEMAND = {
@@ -107,6 +109,8 @@ _OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
 """Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
 imports pyspark only when `export` is called.
 """
+_OF_SERVER = ("Server", "ServerAddressError", "ServerLimits", "serve")
+"""Names in `kafkafmt.server`, which is imported when one of them is first used."""
 
 Record = core.Record
 
@@ -141,6 +145,9 @@ __all__ = [
     "Record",
     "SalvageReport",
     "SalvagedPartition",
+    "Server",
+    "ServerAddressError",
+    "ServerLimits",
     "StrayPartitionWarning",
     "StructureError",
     "Summary",
@@ -169,6 +176,7 @@ __all__ = [
     "recompress",
     "salvage",
     "scan_polars",
+    "serve",
     "to_arrow",
     "validate_and_assign_offsets",
     "verify",
@@ -240,6 +248,12 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         value = getattr(import_module("kafkafmt.spark.export"), name)
+        globals()[name] = value
+        return value
+    if name in _OF_SERVER:
+        from importlib import import_module
+
+        value = getattr(import_module("kafkafmt.server"), name)
         globals()[name] = value
         return value
     if name == "scan_polars":

@@ -7,6 +7,8 @@ import ipaddress
 import socket
 import ssl
 import threading
+from collections import deque
+from dataclasses import replace
 from types import TracebackType
 
 from .catalog import Catalog
@@ -24,6 +26,7 @@ READ_BUFFER = 16 << 10
 WRITE_BUFFER = 256 << 10
 """Sizes of the buffers of each connection, in bytes."""
 BACKLOG = 1024
+MOST_MESSAGES = 1000
 SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
 
@@ -49,11 +52,20 @@ class Server:
     ----------
     host, port : str and int
         The address of the listener. `port` is the chosen port after the server was started.
+    messages : deque of str
+        The latest log lines, for example about damaged spans and refused requests.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         _check_address(settings)
-        self.settings = settings
+        self.messages: deque[str] = deque(maxlen=MOST_MESSAGES)
+        given = settings.on_message
+
+        def report(message: str) -> None:
+            self.messages.append(message)
+            given(message)
+
+        self.settings = settings = replace(settings, on_message=report)
         self.host: str = settings.host
         self.port: int = settings.port
         self._tls = _tls_context(settings)
