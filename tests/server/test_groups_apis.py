@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
-from handler_calls import INTERNAL, Caller, internal_catalog, run
+from handler_calls import Caller, internal_catalog, run
 
-import kafkafmt
 from kafkafmt import protocol
+from kafkafmt.log.reading.groups import GroupState
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.groups import GroupApis, GroupLimits
+from kafkafmt.server.internal_topics import read_groups
 
 LIMITS = GroupLimits(min_session_timeout=0.0)
 
@@ -200,7 +203,7 @@ def test_describe_groups_shows_members_and_assignments(apis: GroupApis, version:
 @pytest.mark.parametrize("version", versions(16))
 def test_list_groups_filters_by_state_and_type(version: int) -> None:
     catalog = internal_catalog()
-    apis = GroupApis(catalog, kafkafmt.open(INTERNAL).groups())
+    apis = GroupApis(catalog, partial(read_groups, catalog.settings))
 
     async def main() -> None:
         call = Caller(apis.handlers(), version)
@@ -226,7 +229,7 @@ def test_list_groups_filters_by_state_and_type(version: int) -> None:
 @pytest.mark.parametrize("version", versions(42))
 def test_delete_groups_deletes_only_groups_without_members(version: int) -> None:
     catalog = internal_catalog()
-    apis = GroupApis(catalog, kafkafmt.open(INTERNAL).groups())
+    apis = GroupApis(catalog, partial(read_groups, catalog.settings))
 
     async def main() -> None:
         call = Caller(apis.handlers())
@@ -346,3 +349,82 @@ def test_hostile_client_cannot_exceed_the_memory_limit(apis: GroupApis) -> None:
         assert held == apis.coordinator._size
 
     run(main())
+
+
+COMMIT_TOPIC = protocol.OffsetCommitRequest.OffsetCommitRequestTopic(
+    name="source", partitions=[protocol.OffsetCommitRequest.OffsetCommitRequestPartition()]
+)
+REQUESTS: dict[int, Any] = {
+    8: protocol.OffsetCommitRequest(group_id="g", topics=[COMMIT_TOPIC]),
+    9: protocol.OffsetFetchRequest(
+        group_id="g", topics=[protocol.OffsetFetchRequest.OffsetFetchRequestTopic(name="source", partition_indexes=[0])]
+    ),
+    11: join_request(),
+    12: protocol.HeartbeatRequest(group_id="g"),
+    13: protocol.LeaveGroupRequest(group_id="g"),
+    14: protocol.SyncGroupRequest(group_id="g"),
+    15: protocol.DescribeGroupsRequest(groups=["g"]),
+    16: protocol.ListGroupsRequest(),
+    42: protocol.DeleteGroupsRequest(groups_names=["g"]),
+    47: protocol.OffsetDeleteRequest(group_id="g"),
+}
+BATCHED_FETCH = protocol.OffsetFetchRequest(
+    groups=[protocol.OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)]
+)
+
+
+def error_codes(value: Any) -> set[int]:
+    """Return the error codes other than 0 in a JSON value."""
+    if isinstance(value, dict):
+        own = {value["errorCode"]} if value.get("errorCode") else set()
+        return own.union(*(error_codes(v) for v in value.values()))
+    return set().union(*map(error_codes, value)) if isinstance(value, list) else set()
+
+
+def test_requests_are_refused_while_groups_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkafmt.server.groups.apis.LOAD_WAIT", 0.001)
+    catalog, may_load = internal_catalog(), threading.Event()
+
+    def read() -> GroupState:
+        assert may_load.wait(20)
+        return read_groups(catalog.settings)
+
+    apis = GroupApis(catalog, read)
+
+    async def main() -> None:
+        call = Caller(apis.handlers())
+        try:
+            assert (await call(protocol.FindCoordinatorRequest(coordinator_keys=["g"]))).coordinators[0].error_code == 0
+            for key, request in REQUESTS.items():
+                for version in versions(key):
+                    body = BATCHED_FETCH if key == 9 and version >= 8 else request
+                    codes = error_codes(protocol.to_json(await call(body, version), version))
+                    assert codes == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}, (key, version)
+        finally:
+            may_load.set()
+        while (await call(protocol.ListGroupsRequest())).error_code:
+            await asyncio.sleep(0.01)
+        assert "classic-static" in apis.coordinator.groups
+
+    run(main())
+    apis.close()
+    catalog.close()
+
+
+def test_unreadable_directory_of_groups_leads_to_a_message_and_no_groups() -> None:
+    messages: list[str] = []
+    catalog = internal_catalog(messages)
+
+    def fail() -> GroupState:
+        raise PermissionError(13, "Permission denied", "__consumer_offsets-0")
+
+    apis = GroupApis(catalog, fail)
+
+    async def main() -> None:
+        assert (await Caller(apis.handlers())(protocol.ListGroupsRequest())).groups == []
+
+    run(main())
+    assert len(messages) == 1
+    assert "cannot be read: [Errno 13] Permission denied" in messages[0]
+    apis.close()
+    catalog.close()

@@ -7,19 +7,20 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from handler_calls import INTERNAL, Caller, internal_catalog, run
+from handler_calls import Caller, internal_catalog, run
 
-import kafkafmt
 from kafkafmt import protocol
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.catalog import Catalog
 from kafkafmt.server.groups import GroupApis, GroupLimits, GroupsFileError
 from kafkafmt.server.groups.offsets_file import Entry, GroupsFile
+from kafkafmt.server.internal_topics import read_groups
 
 UNKNOWN_ID = UUID(int=99)
 SEEDED = "classic-static"
@@ -37,7 +38,7 @@ class Server:
     def __init__(self, groups_file: Path | None = None, limits: GroupLimits | None = None) -> None:
         self.messages: list[str] = []
         self.catalog: Catalog = internal_catalog(self.messages)
-        self.apis = GroupApis(self.catalog, kafkafmt.open(INTERNAL).groups(), groups_file, limits)
+        self.apis = GroupApis(self.catalog, partial(read_groups, self.catalog.settings), groups_file, limits)
         self.call = Caller(self.apis.handlers())
 
     def topic_id(self, topic: str) -> UUID:
@@ -95,6 +96,10 @@ class Server:
             for name, topic in topics
             for p in topic.partitions
         }
+
+    def load(self) -> None:
+        """Wait until the groups are loaded."""
+        run(self.call(protocol.ListGroupsRequest()))
 
     def close(self) -> None:
         self.apis.close()
@@ -290,6 +295,7 @@ def test_groups_file_keeps_changes_across_restarts(tmp_path: Path) -> None:
         state = {g: dict(server.apis.coordinator.offsets.of_group(g)) for g in (SEEDED, "g")}
     for _ in range(3):
         with serving(path) as server:
+            server.load()
             assert {g: dict(server.apis.coordinator.offsets.of_group(g)) for g in (SEEDED, "g")} == state
     assert {k: c.offset for k, c in state[SEEDED].items()} == {("source", 0): 21, ("source", 2): 20}
     assert {k: c.offset for k, c in state["g"].items()} == {("source", 0): 8, ("sink", 0): 1}
@@ -303,10 +309,12 @@ def test_groups_file_keeps_deletions_across_restarts(tmp_path: Path) -> None:
         run(server.call(protocol.DeleteGroupsRequest(groups_names=[SEEDED])))
     for _ in range(2):
         with serving(path) as server:
+            server.load()
             assert SEEDED not in server.apis.coordinator.groups
     with serving(path) as server:
         run(server.commit({("source", 0): 1}, SEEDED))
     with serving(path) as server:
+        server.load()
         assert list(server.apis.coordinator.offsets.of_group(SEEDED)) == [("source", 0)]
 
 
@@ -324,6 +332,7 @@ def test_groups_file_keeps_the_generation(tmp_path: Path) -> None:
 
         run(commit_as_member())
     with serving(path) as server:
+        server.load()
         group = server.apis.coordinator.groups["g"]
         assert (group.generation, group.protocol_type, group.state) == (1, "connect", "Empty")
 
@@ -344,6 +353,7 @@ def test_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     with open(path, "ab") as file:
         file.write(data.splitlines()[-1].replace(b'"offset":8', b'"offset":9')[:-1])
     with serving(path) as server:
+        server.load()
         assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 8
     assert path.read_bytes().endswith(b"}\n")
 
@@ -356,6 +366,7 @@ def test_outdated_lines_are_removed_while_the_server_runs(tmp_path: Path, monkey
             run(server.commit({("source", 0): number}))
         assert len(path.read_text().splitlines()) < 60
     with serving(path) as server:
+        server.load()
         assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 199
 
 
@@ -422,6 +433,7 @@ def test_commit_is_refused_if_the_file_cannot_be_written(tmp_path: Path, monkeyp
         assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 7
         run(server.commit({("source", 0): 9}))
     with serving(path) as server:
+        server.load()
         assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 9
 
 

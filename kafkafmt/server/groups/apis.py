@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 from sys import getsizeof
 from typing import Any, Protocol, TypeVar
 
+from ...errors import KafkaFormatError
 from ...log.reading.groups import CommittedOffset, Group, GroupState
 from ...protocol import (
     DeleteGroupsRequest,
@@ -36,6 +38,7 @@ from .members import MEMBER_BYTES, JoinRequest, JoinResult, SyncResult, protocol
 from .offset_apis import OffsetApis
 from .offsets import CommittedOffsets
 from .offsets_file import GroupsFile
+from .refusals import REFUSALS
 from .state import ClassicGroup, State
 
 T = TypeVar("T")
@@ -47,6 +50,7 @@ NO_OPERATIONS = -(2**31)
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
 """READ, DELETE and DESCRIBE, as Kafka's ``AclOperation`` numbers them."""
 CLASSIC = "classic"
+LOAD_WAIT = 2.0
 
 
 class SeedGroups(Protocol):
@@ -63,9 +67,10 @@ class GroupApis:
     ----------
     catalog : Catalog
         The topics that are served, and the address of the coordinator.
-    seed_groups : Groups or GroupState, optional
-        The groups and the committed offsets in the log directories. By default, there are none. The
-        members of these groups are not connected to this server, so the groups start empty.
+    seed_groups : callable, optional
+        Returns the groups and the committed offsets in the log directories. It is called in a
+        thread. By default, there are none. The members of these groups are not connected to this
+        server, so the groups start empty.
     groups_file : Path, optional
         Keeps committed offsets across restarts. By default, they are kept in memory only.
     limits : GroupLimits, optional
@@ -85,15 +90,14 @@ class GroupApis:
     def __init__(
         self,
         catalog: Catalog,
-        seed_groups: SeedGroups | None = None,
+        seed_groups: Callable[[], SeedGroups] | None = None,
         groups_file: Path | None = None,
         limits: GroupLimits | None = None,
     ) -> None:
         self._catalog = catalog
         file = None if groups_file is None else GroupsFile(groups_file)
         try:
-            seed: SeedGroups = GroupState([], []) if seed_groups is None else seed_groups
-            offsets = CommittedOffsets(seed.offsets, seed.groups, file)
+            offsets = CommittedOffsets(file)
         except BaseException:
             if file is not None:
                 file.close()
@@ -101,6 +105,17 @@ class GroupApis:
         self.coordinator = Coordinator(offsets, limits or GroupLimits(), time.monotonic)
         self._offset_apis = OffsetApis(catalog, self.coordinator)
         self._timer: asyncio.TimerHandle | None = None
+        self._read_seed_groups = seed_groups
+        self._loading: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to read the groups of the log directories. The event loop must be running.
+
+        Until they are read, requests wait for LOAD_WAIT seconds, and then get the error
+        COORDINATOR_LOAD_IN_PROGRESS, after which clients retry.
+        """
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def handlers(self) -> Handlers:
         """Return the lowest version, the highest version and the handler of each API, by API key."""
@@ -114,14 +129,50 @@ class GroupApis:
             16: (0, 5, self._list_groups),
             42: (0, 3, self._delete_groups),
         }
-        return {**own, **self._offset_apis.handlers()}
+        own |= self._offset_apis.handlers()
+        return {key: (low, high, self._when_loaded(key, handler)) for key, (low, high, handler) in own.items()}
 
     def close(self) -> None:
         """Stop the timer, and close the groups file."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._loading is not None:
+            self._loading.cancel()
         self.coordinator.offsets.close()
+
+    # Loading
+
+    async def _load(self) -> None:
+        seed: SeedGroups = GroupState([], [])
+        on_message = self._catalog.settings.on_message
+        if self._read_seed_groups is not None:
+            try:
+                seed = await self._catalog.run(self._read_seed_groups)
+            except (KafkaFormatError, OSError) as error:
+                on_message(f"the committed offsets of the log directories cannot be read: {error}")
+        try:
+            self.coordinator.offsets.start(seed.offsets, seed.groups)
+        except OSError as error:
+            on_message(f"the groups file cannot be written: {error}")
+        self.coordinator.add_known_groups()
+
+    def _when_loaded(self, api_key: int, handler: Handler) -> Handler:
+        """Return a handler that waits until the groups are loaded."""
+        refuse = REFUSALS.get(api_key)
+        if refuse is None:
+            return handler
+
+        async def answer(request: Any, context: RequestContext) -> Any:
+            self.start()
+            assert self._loading is not None
+            if not self._loading.done():
+                await asyncio.wait([self._loading], timeout=LOAD_WAIT)
+            if not self._loading.done():
+                return refuse(request, context.api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return await handler(request, context)
+
+        return answer
 
     # Handlers
 

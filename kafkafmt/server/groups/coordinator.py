@@ -17,7 +17,7 @@ class Coordinator:
     Parameters
     ----------
     offsets : CommittedOffsets
-        The committed offsets. Each group in it exists from the start, without members.
+        The committed offsets.
     limits : GroupLimits
     now : callable
         Returns the current time in seconds.
@@ -39,7 +39,10 @@ class Coordinator:
         self._deadlines: dict[str, float] = {}
         """The next time at which each group is examined."""
         self._queue: list[tuple[float, str]] = []
-        for group_id in sorted(offsets.group_ids()):
+
+    def add_known_groups(self) -> None:
+        """Add each group that has committed offsets or that had members earlier, without members."""
+        for group_id in sorted(self.offsets.group_ids() - self.groups.keys()):
             self._add(group_id)
 
     def find(self, group_id: str) -> ClassicGroup | None:

@@ -50,46 +50,57 @@ class GroupFacts(NamedTuple):
 class CommittedOffsets:
     """The committed offsets of all groups, in memory and optionally in a file.
 
-    The offsets start with those of the log directories. Commits in the file replace these.
-
     Parameters
     ----------
-    offsets : iterable of CommittedOffset
-        Committed offsets in the log directories.
-    groups : iterable of Group
-        Groups in the log directories.
     file : GroupsFile, optional
         Keeps changes across restarts. By default, changes are lost when the server ends.
+
+    Attributes
+    ----------
+    facts : dict of str to GroupFacts
+        Facts about each group that had members.
+    size : int
+        Approximate memory of the commits that differ from those of the log directories, in bytes.
 
     Raises
     ------
     GroupsFileError
         The file contains something else.
     OSError
-        The file cannot be read or written.
+        The file cannot be read.
     """
 
-    def __init__(
-        self, offsets: Iterable[CommittedOffset] = (), groups: Iterable[Group] = (), file: GroupsFile | None = None
-    ) -> None:
+    def __init__(self, file: GroupsFile | None = None) -> None:
+        self.facts: dict[str, GroupFacts] = {}
+        self.size = 0
         self._groups: dict[str, dict[PartitionKey, Commit]] = {}
-        self.facts: dict[str, GroupFacts] = {
-            group.group: GroupFacts(group.protocol_type or CLASSIC_PROTOCOL, max(group.epoch, 0))
-            for group in groups
-            if group.type != "share"
-        }
+        self._seed: dict[str, dict[PartitionKey, Commit]] = {}
+        self._seed_facts: dict[str, GroupFacts] = {}
+        self._file = file
+        self._entries = [] if file is None else file.load()
+
+    def start(self, offsets: Iterable[CommittedOffset] = (), groups: Iterable[Group] = ()) -> None:
+        """Begin with the offsets and groups of the log directories, changed as the file says.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        for group in groups:
+            if group.type != "share":
+                facts = GroupFacts(group.protocol_type or CLASSIC_PROTOCOL, max(group.epoch, 0))
+                self.facts[group.group] = facts
         for c in offsets:
             commit = Commit(c.offset, -1 if c.leader_epoch is None else c.leader_epoch, c.metadata, c.commit_timestamp)
             self._groups.setdefault(c.group, {})[c.topic, c.partition] = commit
         self._seed = {group: dict(commits) for group, commits in self._groups.items()}
         self._seed_facts = dict(self.facts)
-        self.size = 0
-        """Approximate memory of the commits that differ from those of the log directories, in bytes."""
-        self._file = file
-        if file is not None:
-            for entry in file.load():
-                self._apply(entry)
-            file.rewrite(self._changes())
+        for entry in self._entries:
+            self._apply(entry)
+        self._entries.clear()
+        if self._file is not None:
+            self._file.rewrite(self._changes())
 
     def group_ids(self) -> set[str]:
         """Return the names of all groups that have offsets or that are known from earlier members."""
