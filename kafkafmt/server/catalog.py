@@ -33,8 +33,8 @@ from .settings import ServerSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
-THREADS = 4
-"""Number of threads that read files. More threads do not help, because most reads are short."""
+THREADS = 8
+"""Number of threads that read files. A damaged segment can occupy a thread for seconds."""
 RESCAN = 3.0
 """Least number of seconds between two searches for new partitions."""
 

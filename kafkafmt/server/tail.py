@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 
 import numpy as np
 
-from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET, NO_END
+from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ..errors import KafkaFormatError
 from ..log import PartitionLog
-from ..log.format.files import FileView
+from ..log.format.files import FileView, aligned_buffer
+from ..log.reading.index_lookup import batch_at
 from ..log.reading.index_ranges import last_border
 from ..log.reading.partition_dir import SegmentFile
 from ..log.reading.segment_walker import FIRST_READ, Walker
 from ..paths import UrlPath
-from ..types import BatchTable, Buffer, last_offsets
+from ..types import BatchTable, Buffer, last_offset, last_offsets
 
 Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
 """Called with valid batches: their segment, the file position of the buffer, the buffer, and the table."""
+
+
+STEP = 1 << 20
 
 
 class DamagedTailError(Exception):
@@ -54,13 +59,38 @@ class Tail:
         self._unread: tuple[int, int] | None = None
         if self.segment is None:
             return
-        border = None if plan else last_border(self.segment)
-        found = log.plan(self.segment) if border is None else log.events_of(self.segment, border.upto, NO_END).plan
-        if border is not None and not found.extents:
+        self.end = self.segment.base_offset or 0
+        if plan or not self._walk_to_end(self.segment, log.max_batch_bytes):
             found = log.plan(self.segment)
-        self.end = log.next_offset
-        ends = [e.end for e in found.extents] + [d.position + d.length for d in found.damaged]
-        self.position = max(ends, default=0)
+            self.end = max(found.next_offset or 0, self.segment.base_offset or 0)
+            ends = [e.end for e in found.extents] + [d.position + d.length for d in found.damaged]
+            self.position = max(ends, default=0)
+
+    def _walk_to_end(self, segment: SegmentFile, max_batch_bytes: int) -> bool:
+        """Find the last batch by the offset index and the batches after its last entry.
+
+        Return False if the index or a batch is damaged, so that the segment must be planned.
+        """
+        border = last_border(segment)
+        with FileView(segment.path) as view:
+            if border is not None:
+                batch = batch_at(view, border.position)
+                if batch is None or not self.end <= int(batch["base_offset"]) <= last_offset(batch) <= border.upto:
+                    return False
+                self.position = border.position
+            error: KafkaFormatError | None = None
+            walker = Walker(view, self.end, max_batch_bytes, first_read=FIRST_READ)
+            for start, _, table, error in walker.tables(self.position, view.size):  # noqa: B007 (the last one, below)
+                if self._rising(table) < len(table):
+                    return False
+                if len(table):
+                    self._found(start, table)
+            return error is None or _only_zeros(view, self.position)
+
+    def _found(self, start: int, table: BatchTable) -> None:
+        """Set the end after the last batch of a table. `start` is the file position of its buffer."""
+        self.end = int(last_offsets(table[-1:])[0]) + 1
+        self.position = start + int(table["position"][-1]) + int(table["size"][-1])
 
     def size(self) -> int:
         """Return the present size of the last segment, or -1 if the file is missing."""
@@ -97,8 +127,7 @@ class Tail:
                 rows = table[:rising]
                 if len(rows):
                     take(segment, start, buffer, rows)
-                    self.end = int(last_offsets(rows[-1:])[0]) + 1
-                    self.position = start + int(rows["position"][-1]) + int(rows["size"][-1])
+                    self._found(start, rows)
                 if rising < len(table):
                     raise DamagedTailError
             if error is not None and self._is_damage(view, segment):
@@ -119,3 +148,19 @@ class Tail:
             return not segment.last and view.size > self.position
         before, self._unread = self._unread, here
         return not segment.last or (before is not None and before[0] == self.position and before[1] < view.size)
+
+
+def _only_zeros(view: FileView, position: int) -> bool:
+    """Return whether a file contains only zeros from `position` on. Holes are not read."""
+    buffer = aligned_buffer(STEP)
+    while position < view.size:
+        if view.fileno() >= 0:
+            try:
+                position = os.lseek(view.fileno(), position, os.SEEK_DATA)
+            except OSError as error:
+                return error.errno == errno.ENXIO  # there is no data after `position`
+        got = view.read_into(buffer[: min(STEP, view.size - position)], position)
+        if not got or buffer[:got].any():
+            return not got
+        position += got
+    return True
