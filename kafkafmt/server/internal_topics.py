@@ -121,7 +121,7 @@ def _internal_logs(settings: ServerSettings, topic: str) -> list[PartitionLog]:
     paths: list[Any] = []
     for given in settings.paths:
         path = input_path(given)
-        if isinstance(path, Path) and path.is_dir():
+        if isinstance(path, Path) and path.is_dir() and not name.fullmatch(path.name):
             paths += [path / entry for entry in sorted(os.listdir(path)) if name.fullmatch(entry)]
         else:
             paths.append(given)
