@@ -9,16 +9,22 @@ import ssl
 import threading
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 
 from .catalog import Catalog
 from .cluster_apis import ClusterApis
 from .connection import ClientConnection, FrameMemory
+from .describe import DescribeApis
 from .fetch import FetchApi
+from .groups import GroupApis
 from .handlers import HandlerSet
+from .internal_topics import read_groups
 from .offsets import OffsetApis
 from .refusals import Refusals
+from .sasl import OPEN_APIS, SaslApis
 from .settings import ServerSettings
+from .users import Users
 
 FRAME_MEMORY = 64 << 20
 """Largest total size of all large requests that are being received, in bytes."""
@@ -27,7 +33,6 @@ WRITE_BUFFER = 256 << 10
 """Sizes of the buffers of each connection, in bytes."""
 BACKLOG = 1024
 MOST_MESSAGES = 1000
-SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
 
 class ServerAddressError(ValueError):
@@ -72,6 +77,8 @@ class Server:
         self._catalog = Catalog(settings)
         for message in self._catalog.messages:
             settings.on_message(message)
+        self._users = None if settings.users is None else Users.read(settings.users)
+        self._groups = GroupApis(self._catalog, partial(read_groups, settings), settings.groups_file)
         self._listener: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], ClientConnection] = {}
         self._thread: threading.Thread | None = None
@@ -113,14 +120,17 @@ class Server:
             cluster.handlers(),
             FetchApi(self._catalog).handlers(),
             OffsetApis(self._catalog).handlers(),
+            DescribeApis(self._catalog, self.settings).handlers(),
+            self._groups.handlers(),
             Refusals(self.settings).handlers(),
         ]
+        if self._users is not None:
+            parts.append(SaslApis(self._users).handlers())
         self._handlers = HandlerSet(*parts)
         cluster.announce(self._handlers)
         self._memory = FrameMemory(FRAME_MEMORY)
-        self._needs_login = (
-            frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}) if self.settings.users else None
-        )
+        self._needs_login = None if self._users is None else OPEN_APIS
+        self._groups.start()
         self._listener = await asyncio.start_server(
             self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=BACKLOG, ssl=self._tls
         )
@@ -138,6 +148,7 @@ class Server:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
+        self._groups.close()
         self._catalog.close()
 
     async def run(self) -> None:
