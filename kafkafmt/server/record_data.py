@@ -44,7 +44,7 @@ def read_span(resources: Resources, span: Span) -> bytes:
     """
     file = resources.files.acquire(span.path, span.inode)
     try:
-        data = file.view.read(span.position, span.size)
+        data = file.read(span.position, span.size)
     finally:
         resources.files.release(file)
     if len(data) != span.size or (span.inode and file.inode != span.inode):

@@ -69,8 +69,8 @@ class Server:
         self.host: str = settings.host
         self.port: int = settings.port
         self._tls = _tls_context(settings)
-        self._catalog = Catalog(settings)
-        for message in self._catalog.messages:
+        self.catalog = Catalog(settings)
+        for message in self.catalog.messages:
             settings.on_message(message)
         self._listener: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], ClientConnection] = {}
@@ -88,12 +88,12 @@ class Server:
     @property
     def topics(self) -> list[str]:
         """Names of the topics that are served."""
-        return [topic.name for topic in self._catalog.topics]
+        return [topic.name for topic in self.catalog.topics]
 
     @property
     def partition_count(self) -> int:
         """Number of partitions that are served."""
-        return len(self._catalog.partitions)
+        return len(self.catalog.partitions)
 
     @property
     def connection_count(self) -> int:
@@ -108,11 +108,11 @@ class Server:
         OSError
             The address is in use or does not exist.
         """
-        cluster = ClusterApis(self._catalog)
+        cluster = ClusterApis(self.catalog)
         parts = [
             cluster.handlers(),
-            FetchApi(self._catalog).handlers(),
-            OffsetApis(self._catalog).handlers(),
+            FetchApi(self.catalog).handlers(),
+            OffsetApis(self.catalog).handlers(),
             Refusals(self.settings).handlers(),
         ]
         self._handlers = HandlerSet(*parts)
@@ -126,7 +126,7 @@ class Server:
         )
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
         advertised = self.settings.advertise or (_reachable(self.host), self.port)
-        self._catalog.cluster.host, self._catalog.cluster.port = advertised
+        self.catalog.cluster.host, self.catalog.cluster.port = advertised
 
     async def close(self) -> None:
         """Close the listener and all connections."""
@@ -138,7 +138,7 @@ class Server:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
-        self._catalog.close()
+        self.catalog.close()
 
     async def run(self) -> None:
         """Start the server, and serve until the task is cancelled."""
@@ -202,7 +202,7 @@ class Server:
         raw = writer.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection = ClientConnection(reader, writer, self._catalog, self._handlers, self._memory, self._needs_login)
+        connection = ClientConnection(reader, writer, self.catalog, self._handlers, self._memory, self._needs_login)
         task = asyncio.current_task()
         assert task is not None
         self._connections[task] = connection
