@@ -19,7 +19,7 @@ from .catalog import Catalog
 from .checked_batches import Span
 from .fetch import FileResponse
 from .file_records import FileRecords, is_placeholder
-from .handlers import HandlerSet, RequestContext
+from .handlers import CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
 from .served_partition import ServedPartition
 from .settings import ServerLimits
 
@@ -181,6 +181,8 @@ class ClientConnection:
                 f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}"
             ) from error
         await self._write(buffers, records)
+        if CLOSE_AFTER_RESPONSE in self.attributes:
+            raise ClosedError(self.attributes[CLOSE_AFTER_RESPONSE])
 
     async def _write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
         """Write a response, and send segments in place of its placeholders."""

@@ -9,6 +9,11 @@ from typing import Any, Protocol
 from ..protocol import message_class
 from ..protocol.apis import API_VERSIONS
 
+CLOSE_AFTER_RESPONSE = "close_after_response"
+"""Key in the attributes of a connection. If a handler sets it, the connection is closed after the
+response. The value is the reason, which is logged.
+"""
+
 
 class Connection(Protocol):
     """A client's connection, as handlers see it.

@@ -9,16 +9,22 @@ import ssl
 import threading
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 
 from .catalog import Catalog
 from .cluster_apis import ClusterApis
 from .connection import ClientConnection, FrameMemory
+from .describe import DescribeApis
 from .fetch import FetchApi
+from .groups import GroupApis
 from .handlers import HandlerSet
+from .internal_topics import read_groups
 from .offsets import OffsetApis
 from .refusals import Refusals
+from .sasl import SaslApis
 from .settings import ServerSettings
+from .users import Users
 
 FRAME_MEMORY = 64 << 20
 """Largest total size of all large requests that are being received, in bytes."""
@@ -69,6 +75,8 @@ class Server:
         self.host: str = settings.host
         self.port: int = settings.port
         self._tls = _tls_context(settings)
+        self._users = None if settings.users is None else Users.read(settings.users)
+        self._groups: GroupApis | None = None
         self.catalog = Catalog(settings)
         for message in self.catalog.messages:
             settings.on_message(message)
@@ -108,13 +116,19 @@ class Server:
         OSError
             The address is in use or does not exist.
         """
-        cluster = ClusterApis(self.catalog)
+        settings, catalog = self.settings, self.catalog
+        cluster = ClusterApis(catalog)
+        self._groups = GroupApis(catalog, partial(read_groups, settings), settings.groups_file)
         parts = [
             cluster.handlers(),
-            FetchApi(self.catalog).handlers(),
-            OffsetApis(self.catalog).handlers(),
-            Refusals(self.settings).handlers(),
+            FetchApi(catalog).handlers(),
+            OffsetApis(catalog).handlers(),
+            Refusals(settings).handlers(),
+            self._groups.handlers(),
+            DescribeApis(catalog, settings).handlers(),
         ]
+        if self._users is not None:
+            parts.append(SaslApis(self._users).handlers())
         self._handlers = HandlerSet(*parts)
         cluster.announce(self._handlers)
         self._memory = FrameMemory(FRAME_MEMORY)
@@ -127,6 +141,7 @@ class Server:
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
         advertised = self.settings.advertise or (_reachable(self.host), self.port)
         self.catalog.cluster.host, self.catalog.cluster.port = advertised
+        self._groups.start()
 
     async def close(self) -> None:
         """Close the listener and all connections."""
@@ -138,6 +153,8 @@ class Server:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
+        if self._groups is not None:
+            self._groups.close()
         self.catalog.close()
 
     async def run(self) -> None:

@@ -70,7 +70,7 @@ def read_with_confluent(server: kafkafmt.Server, ends: dict[tuple[str, int], int
         error = message.error()
         if error is None:
             time = message.timestamp()[1]
-            found.append((topic, partition, int(message.offset() or 0), message.key(), message.value(), time))  # type: ignore[arg-type]
+            found.append((topic, partition, int(message.offset() or 0), message.key(), message.value(), time))
         else:
             assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
             left.discard((topic, partition))

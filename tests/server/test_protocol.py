@@ -47,7 +47,8 @@ def metadata(client: Client, version: int = 12) -> Any:
 
 
 def topic_id(client: Client, topic: str = TOPIC) -> UUID:
-    return next(t.topic_id for t in metadata(client).topics if t.name == topic)
+    found: UUID = next(t.topic_id for t in metadata(client).topics if t.name == topic)
+    return found
 
 
 @pytest.mark.parametrize("version", versions(API_VERSIONS, last=4))
