@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..constants import NO_END, READ_COMMITTED
+from ..errors import KafkaFormatError
 from ..log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from ..log.format.leader_epochs import Epochs
 from ..log.reading.index_ranges import Border, Stretch, whole_segment
@@ -364,6 +365,13 @@ class ServedPartition:
             self._reported.add(key)
             where = f"{self.directory.path}/{damage.file} at {damage.position}, {damage.length} bytes"
             self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")
+
+    def report_batch(self, span: Span, position: int, error: KafkaFormatError) -> None:
+        """Report a batch whose records cannot be decoded, once."""
+        key = span.path.name, position
+        if key not in self._reported and len(self._reported) < MOST_REPORTED:
+            self._reported.add(key)
+            self._settings.on_message(f"damaged: {span.path} at {position}: {error}")
 
     def check(self) -> int:
         """Check whether the log has changed, and return `changes`."""

@@ -13,6 +13,10 @@ import kafkafmt
 
 Start = Callable[..., kafkafmt.Server]
 COMMITTED = 1
+BROKER_GIVES_UP = ("compacted", "delete-records")
+"""Cases in which a broker answers nothing or a deleted record, because the record with a segment's
+largest timestamp is gone.
+"""
 
 
 def fields(record: Any) -> tuple[Any, ...]:
@@ -58,6 +62,9 @@ def test_offsets_are_those_of_the_broker(case: Case, started: Start) -> None:
             assert client.offset(topic, number, -1, isolation_level=COMMITTED).offset == answers["lastStableOffset"]
             times = [(a["asked"], a) for a in answers.get("offsetsForTimes", ())]
             for asked, answer in [*times, (-3, answers["maxTimestamp"])]:
+                found = answer["offset"]
+                if case.name in BROKER_GIVES_UP and (found is None or found < answers["logStartOffset"]):
+                    continue
                 got = client.offset(topic, number, asked)
                 wanted = [
                     -1 if answer[name] is None else answer[name] for name in ("offset", "timestamp", "leaderEpoch")
