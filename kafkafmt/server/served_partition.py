@@ -68,6 +68,8 @@ class ServedPartition:
         The options of the server.
     resources : Resources
         Open files and remembered batches of the whole server.
+    missing : bool, default False
+        Whether the directories do not contain the partition, so that it is served as empty.
 
     Attributes
     ----------
@@ -77,8 +79,11 @@ class ServedPartition:
         A number that increases when the log changes.
     """
 
-    def __init__(self, directory: PartitionDir, settings: ServerSettings, resources: Resources) -> None:
+    def __init__(
+        self, directory: PartitionDir, settings: ServerSettings, resources: Resources, missing: bool = False
+    ) -> None:
         self.directory = directory
+        self.missing: bool = missing
         self.changes: int = 0
         self._settings = settings
         self._resources = resources
@@ -382,7 +387,12 @@ class ServedPartition:
     def _check(self) -> None:
         """Notice batches that were appended, and segments that were created, deleted or truncated."""
         now = time.monotonic()
-        if self._tail is None or now - self._checked < CHECK_INTERVAL or isinstance(self.directory.path, UrlPath):
+        if (
+            self.missing
+            or self._tail is None
+            or now - self._checked < CHECK_INTERVAL
+            or isinstance(self.directory.path, UrlPath)
+        ):
             return
         self._checked = now
         tail = self._tail
