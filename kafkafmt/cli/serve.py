@@ -11,8 +11,10 @@ import click
 
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.reading.record_selection import OffsetBound
+from ..server.groups import GroupsFileError
 from ..server.service import Server, ServerAddressError
 from ..server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
+from ..server.users import UsersFileError
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .offset_range import parse_bound
@@ -153,10 +155,15 @@ def serve(
             f"{listen[0]} is not a loopback address, so other hosts could read the logs; specify --tls-cert and "
             "--tls-key, or --insecure"
         ) from None
+    except UsersFileError as error:
+        raise click.UsageError(str(error)) from None
     if not server.partition_count:
         tell_nothing_to_read()
         return EXIT_UNREADABLE
-    asyncio.run(_serve(server, output_format))
+    try:
+        asyncio.run(_serve(server, output_format))
+    except GroupsFileError as error:
+        raise click.UsageError(str(error)) from None
     return 0
 
 

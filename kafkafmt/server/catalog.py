@@ -35,6 +35,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 THREADS = 8
 """Number of threads that read files. A damaged segment can occupy a thread for seconds."""
+MOST_MISSING = 10_000
+"""Largest number of empty partitions that are added to a topic."""
+MOST_NAMED = 5
 RESCAN = 3.0
 """Least number of seconds between two searches for new partitions."""
 
@@ -145,8 +148,8 @@ class Catalog:
 
     @property
     def partitions(self) -> list[ServedPartition]:
-        """All partitions, ordered by topic and number. No file is accessed."""
-        return [served for topic in self.topics for served in topic.partitions.values()]
+        """All partitions that exist, ordered by topic and number. No file is accessed."""
+        return [served for topic in self.topics for served in topic.partitions.values() if not served.missing]
 
     def topic(self, name: str | None) -> Topic | None:
         """Return the topic with this name, or None. No file is accessed."""
@@ -206,6 +209,7 @@ class Catalog:
             else:
                 topic.partitions[directory.partition] = ServedPartition(directory, self.settings, self.resources)
         for topic in topics.values():
+            self._add_missing(topic, before.get(topic.name))
             topic.partitions = dict(sorted(topic.partitions.items()))
         kept = {id(served) for topic in topics.values() for served in topic.partitions.values()}
         self._topics = topics
@@ -213,6 +217,29 @@ class Catalog:
             for served in topic.partitions.values():
                 if id(served) not in kept:
                     served.close()
+
+    def _add_missing(self, topic: Topic, before: Topic | None) -> None:
+        """Add an empty partition for each number that no directory has.
+
+        Many clients, such as librdkafka, require that the numbers of a topic's partitions begin at
+        0 and have no gaps.
+        """
+        highest = max(topic.partitions)
+        if highest - len(topic.partitions) >= MOST_MISSING:
+            return
+        missing = [number for number in range(highest) if number not in topic.partitions]
+        known = {} if before is None else before.partitions
+        folder = topic.partitions[highest].directory.path.parent
+        for number in missing:
+            old = known.get(number)
+            if old is None or not old.missing:
+                directory = PartitionDir(topic.name, number, folder / f"{topic.name}-{number}", "live", [])
+                old = ServedPartition(directory, self.settings, self.resources, missing=True)
+            topic.partitions[number] = old
+        if missing and before is None:
+            numbers = ", ".join(map(str, missing[:MOST_NAMED])) + (", …" if len(missing) > MOST_NAMED else "")
+            what = f"partition {numbers} is" if len(missing) == 1 else f"partitions {numbers} are"
+            self.settings.on_message(f"{topic.name}: {what} not in the directories, and served as empty")
 
     def _identify(self) -> Cluster:
         """Return the cluster id and the broker id in ``meta.properties``, or ids derived from the paths."""

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import groupby
 from typing import Any
 
 from .. import protocol
@@ -15,9 +16,11 @@ from ..protocol.apis import API_VERSIONS
 from ..protocol.frames import SIZE_BYTES
 from ..text import plain
 from .catalog import Catalog
+from .checked_batches import Span
 from .fetch import FileResponse
 from .file_records import FileRecords, is_placeholder
 from .handlers import CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
+from .served_partition import ServedPartition
 from .settings import ServerLimits
 
 CHUNK = 1 << 20
@@ -184,21 +187,25 @@ class ClientConnection:
     async def _write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
         """Write a response, and send segments in place of its placeholders."""
         spans = iter(records)
-        for buffer in buffers:
-            if not is_placeholder(buffer):
-                self._writer.write(buffer)
-                await self._drained()
+        for placeholder, group in groupby(buffers, is_placeholder):
+            if not placeholder:
+                self._writer.write(b"".join(group))
                 continue
-            partition, span = next(spans)
-            file = self._catalog.resources.files.acquire(span.path, span.inode)
-            try:
-                if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
-                    partition.forget(span)
-                    raise ClosedError(f"{span.path} was changed while it was sent")
-                await self._send(file, span.position, span.size)
-            finally:
-                self._catalog.resources.files.release(file)
+            for _ in group:
+                await self._send_span(*next(spans))
         await self._drained()
+
+    async def _send_span(self, partition: ServedPartition, span: Span) -> None:
+        """Send bytes of a segment, if the segment has not changed since its batches were checked."""
+        files = self._catalog.resources.files
+        file = files.acquire(span.path, span.inode)
+        try:
+            if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
+                partition.forget(span)
+                raise ClosedError(f"{span.path} was changed while it was sent")
+            await self._send(file, span.position, span.size)
+        finally:
+            files.release(file)
 
     async def _send(self, file: Any, position: int, size: int) -> None:
         """Send bytes of a file. The kernel sends them without copying them to this process, if it can."""
@@ -211,9 +218,9 @@ class ClientConnection:
                 sent = await self._timed(sending)
             else:
                 if file.fileno() >= 0 and count <= SMALL_SPAN:
-                    data = file.view.read(position, count)
+                    data = file.read(position, count)
                 else:
-                    data = await self._catalog.run(file.view.read, position, count)
+                    data = await self._catalog.run(file.read, position, count)
                 self._writer.write(data)
                 await self._drained()
                 sent = len(data)

@@ -87,6 +87,8 @@ class DescribeApis:
         for topic in self._catalog.topics:
             found: dict[str, DescribeLogDirsResponse.DescribeLogDirsTopic] = {}
             for number, served in topic.partitions.items():
+                if served.missing:
+                    continue
                 folder = served.directory.path.parent
                 result = results.get(str(folder))
                 if result is None:

@@ -194,17 +194,21 @@ class FetchApi:
             if fetched.spans and (magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)):
                 if known_only:
                     return None
-                limit = self._catalog.settings.max_batch_bytes
-                answer.data, answer.spans = in_format(self._catalog.resources, fetched.spans, magic, limit), None
-                answer.size = len(answer.data)
-            elif not fetched.spans and fetched.next_offset > offset and magic == MAGIC_V2:
+                settings = self._catalog.settings
+                skip = served.report_batch if settings.on_error == "skip" else None
+                answer.data = in_format(self._catalog.resources, fetched.spans, magic, settings.max_batch_bytes, skip)
+                answer.spans, answer.size = None, len(answer.data)
+            if not answer.size and fetched.next_offset > offset and magic == MAGIC_V2:
                 answer.data = empty_batch(offset, fetched.next_offset, max(served.leader_epoch(), 0))
                 answer.size = len(answer.data)
             if committed and answer.size:
                 answer.aborted = served.aborted(offset, fetched.next_offset)
         except InvalidError:
             answer.error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        except (KafkaFormatError, OSError) as error:
+        except KafkaFormatError as error:
+            self._catalog.settings.on_message(f"{served.topic}-{served.number}: offset {offset} is damaged: {error}")
+            answer.error = ErrorCode.CORRUPT_MESSAGE
+        except OSError as error:
             self._catalog.settings.on_message(
                 f"{served.topic}-{served.number}: offset {offset} cannot be read: {error}"
             )

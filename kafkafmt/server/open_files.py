@@ -36,6 +36,11 @@ class OpenSegment:
         handle = self.view.fileno()
         return os.fstat(handle).st_size if handle >= 0 else self.view.size
 
+    def read(self, position: int, size: int) -> bytes:
+        """Return bytes of the file, or fewer at its end. The file may have grown since it was opened."""
+        handle = self.view.fileno()
+        return os.pread(handle, size, position) if handle >= 0 else self.view.read(position, size)
+
 
 def inode_of(path: Location) -> int:
     """Return the inode of a file, or 0 if the file is not local or does not exist."""

@@ -174,7 +174,7 @@ def _elect_leaders(request: Any, version: int) -> Any:
     make = protocol.ElectLeadersResponse
     result = make.ReplicaElectionResult
     return make(
-        error_code=REFUSED,
+        error_code=REFUSED if version >= 1 else ErrorCode.NONE,
         replica_election_results=[
             result(
                 topic=t.topic,

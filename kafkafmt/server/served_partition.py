@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..constants import NO_END, READ_COMMITTED
+from ..errors import KafkaFormatError
 from ..log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from ..log.format.leader_epochs import Epochs
 from ..log.reading.index_ranges import Border, Stretch, whole_segment
@@ -67,6 +68,8 @@ class ServedPartition:
         The options of the server.
     resources : Resources
         Open files and remembered batches of the whole server.
+    missing : bool, default False
+        Whether the directories do not contain the partition, so that it is served as empty.
 
     Attributes
     ----------
@@ -76,8 +79,11 @@ class ServedPartition:
         A number that increases when the log changes.
     """
 
-    def __init__(self, directory: PartitionDir, settings: ServerSettings, resources: Resources) -> None:
+    def __init__(
+        self, directory: PartitionDir, settings: ServerSettings, resources: Resources, missing: bool = False
+    ) -> None:
         self.directory = directory
+        self.missing: bool = missing
         self.changes: int = 0
         self._settings = settings
         self._resources = resources
@@ -365,6 +371,13 @@ class ServedPartition:
             where = f"{self.directory.path}/{damage.file} at {damage.position}, {damage.length} bytes"
             self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")
 
+    def report_batch(self, span: Span, position: int, error: KafkaFormatError) -> None:
+        """Report a batch whose records cannot be decoded, once."""
+        key = span.path.name, position
+        if key not in self._reported and len(self._reported) < MOST_REPORTED:
+            self._reported.add(key)
+            self._settings.on_message(f"damaged: {span.path} at {position}: {error}")
+
     def check(self) -> int:
         """Check whether the log has changed, and return `changes`."""
         with self._lock:
@@ -374,7 +387,12 @@ class ServedPartition:
     def _check(self) -> None:
         """Notice batches that were appended, and segments that were created, deleted or truncated."""
         now = time.monotonic()
-        if self._tail is None or now - self._checked < CHECK_INTERVAL or isinstance(self.directory.path, UrlPath):
+        if (
+            self.missing
+            or self._tail is None
+            or now - self._checked < CHECK_INTERVAL
+            or isinstance(self.directory.path, UrlPath)
+        ):
             return
         self._checked = now
         tail = self._tail

@@ -22,7 +22,7 @@ from .handlers import HandlerSet
 from .internal_topics import read_groups
 from .offsets import OffsetApis
 from .refusals import Refusals
-from .sasl import OPEN_APIS, SaslApis
+from .sasl import SaslApis
 from .settings import ServerSettings
 from .users import Users
 
@@ -33,6 +33,7 @@ WRITE_BUFFER = 256 << 10
 """Sizes of the buffers of each connection, in bytes."""
 BACKLOG = 1024
 MOST_MESSAGES = 1000
+SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
 
 class ServerAddressError(ValueError):
@@ -74,11 +75,11 @@ class Server:
         self.host: str = settings.host
         self.port: int = settings.port
         self._tls = _tls_context(settings)
-        self._catalog = Catalog(settings)
-        for message in self._catalog.messages:
-            settings.on_message(message)
         self._users = None if settings.users is None else Users.read(settings.users)
-        self._groups = GroupApis(self._catalog, partial(read_groups, settings), settings.groups_file)
+        self._groups: GroupApis | None = None
+        self.catalog = Catalog(settings)
+        for message in self.catalog.messages:
+            settings.on_message(message)
         self._listener: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], ClientConnection] = {}
         self._thread: threading.Thread | None = None
@@ -95,12 +96,12 @@ class Server:
     @property
     def topics(self) -> list[str]:
         """Names of the topics that are served."""
-        return [topic.name for topic in self._catalog.topics]
+        return [topic.name for topic in self.catalog.topics]
 
     @property
     def partition_count(self) -> int:
         """Number of partitions that are served."""
-        return len(self._catalog.partitions)
+        return len(self.catalog.partitions)
 
     @property
     def connection_count(self) -> int:
@@ -115,28 +116,32 @@ class Server:
         OSError
             The address is in use or does not exist.
         """
-        cluster = ClusterApis(self._catalog)
+        settings, catalog = self.settings, self.catalog
+        cluster = ClusterApis(catalog)
+        self._groups = GroupApis(catalog, partial(read_groups, settings), settings.groups_file)
         parts = [
             cluster.handlers(),
-            FetchApi(self._catalog).handlers(),
-            OffsetApis(self._catalog).handlers(),
-            DescribeApis(self._catalog, self.settings).handlers(),
+            FetchApi(catalog).handlers(),
+            OffsetApis(catalog).handlers(),
+            Refusals(settings).handlers(),
             self._groups.handlers(),
-            Refusals(self.settings).handlers(),
+            DescribeApis(catalog, settings).handlers(),
         ]
         if self._users is not None:
             parts.append(SaslApis(self._users).handlers())
         self._handlers = HandlerSet(*parts)
         cluster.announce(self._handlers)
         self._memory = FrameMemory(FRAME_MEMORY)
-        self._needs_login = None if self._users is None else OPEN_APIS
-        self._groups.start()
+        self._needs_login = (
+            frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}) if self.settings.users else None
+        )
         self._listener = await asyncio.start_server(
             self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=BACKLOG, ssl=self._tls
         )
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
         advertised = self.settings.advertise or (_reachable(self.host), self.port)
-        self._catalog.cluster.host, self._catalog.cluster.port = advertised
+        self.catalog.cluster.host, self.catalog.cluster.port = advertised
+        self._groups.start()
 
     async def close(self) -> None:
         """Close the listener and all connections."""
@@ -148,8 +153,9 @@ class Server:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
-        self._groups.close()
-        self._catalog.close()
+        if self._groups is not None:
+            self._groups.close()
+        self.catalog.close()
 
     async def run(self) -> None:
         """Start the server, and serve until the task is cancelled."""
@@ -213,7 +219,7 @@ class Server:
         raw = writer.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection = ClientConnection(reader, writer, self._catalog, self._handlers, self._memory, self._needs_login)
+        connection = ClientConnection(reader, writer, self.catalog, self._handlers, self._memory, self._needs_login)
         task = asyncio.current_task()
         assert task is not None
         self._connections[task] = connection

@@ -49,13 +49,13 @@ class TransactionState:
 
         The result is ordered by first offset.
         """
-        found = {
-            (producer, first)
-            for transactions in self._outcomes(start, end)
-            for producer, spans in transactions.aborted.items()
-            for first, last in spans
-            if first < end and last >= start
-        }
+        ends: dict[tuple[int, int], int] = {}
+        for transactions in self._outcomes(start, end):
+            for producer, spans in transactions.aborted.items():
+                for first, last in spans:
+                    if first < end and last >= start:  # a transaction can be found in several parts of the log
+                        ends[producer, last] = min(first, ends.get((producer, last), first))
+        found = [(producer, first) for (producer, _), first in ends.items()]
         return sorted(found, key=lambda item: (item[1], item[0]))
 
     def committed(self, table: BatchTable) -> BatchTable:

@@ -10,7 +10,7 @@ import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
-from golden_cases import CASES, Case
+from golden_cases import BY_NAME, CASES, LEGACY, Case
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 from kafka.errors import KafkaError
@@ -21,12 +21,12 @@ Start = Callable[..., kafkafmt.Server]
 Row = tuple[str, int, int, bytes | None, bytes | None, int]
 LEVELS = ("read_uncommitted", "read_committed")
 TIMEOUT = 15.0
-CODECS = next(c for c in CASES if str(c) == "kafka-4.3.1/codecs")
+CODECS = BY_NAME["kafka-4.3.1/codecs"]
 SHORT = ("kafka-4.3.1/codecs", "kafka-4.3.1/transactions", "kafka-4.3.1/torn", "legacy/0.10.2.2-mixed")
 TRANSACTIONS = "kafka-4.3.1/transactions"
 TESTED = [
     pytest.param(case, isolation, marks=() if default else pytest.mark.full)
-    for case in CASES
+    for case in [*CASES, *LEGACY]
     for isolation in LEVELS
     for default in [str(case) in SHORT and (isolation == "read_committed") == (str(case) == TRANSACTIONS)]
 ]
@@ -70,7 +70,7 @@ def read_with_confluent(server: kafkafmt.Server, ends: dict[tuple[str, int], int
         error = message.error()
         if error is None:
             time = message.timestamp()[1]
-            found.append((topic, partition, int(message.offset() or 0), message.key(), message.value(), time))  # type: ignore[arg-type]
+            found.append((topic, partition, int(message.offset() or 0), message.key(), message.value(), time))
         else:
             assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
             left.discard((topic, partition))
