@@ -12,6 +12,7 @@
   `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change batches.
 - `Partitioner` assigns records to partitions by their keys.
 - The wire protocol: `kafkafmt.protocol`.
+- Kafka clients: `serve` serves logs to them.
 - Spark: `spark.read.format("kafkafmt")`.
 
 Damaged data raises a `KafkaFormatError`.
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from .log.auditing.verify import verify
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
+    from .server import Server, ServerAddressError, ServerLimits, serve
     from .spark.export import ExportReport, OutputExistsError, ResumeError, export
 
 _LOADED_ON_DEMAND = {
@@ -121,6 +123,8 @@ _OF_EXPORT = ("ExportReport", "OutputExistsError", "ResumeError", "export")
 """Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
 imports pyspark only when `export` is called.
 """
+_OF_SERVER = ("Server", "ServerAddressError", "ServerLimits", "serve")
+"""Names in `kafkafmt.server`, which is imported when one of them is first used."""
 
 Record = core.Record
 
@@ -161,6 +165,9 @@ __all__ = [
     "ResumeError",
     "SalvageReport",
     "SalvagedPartition",
+    "Server",
+    "ServerAddressError",
+    "ServerLimits",
     "StrayPartitionWarning",
     "StructureError",
     "Summary",
@@ -194,6 +201,7 @@ __all__ = [
     "recompress",
     "salvage",
     "scan_polars",
+    "serve",
     "to_arrow",
     "validate_and_assign_offsets",
     "verify",
@@ -275,6 +283,12 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         value = getattr(import_module("kafkafmt.spark.export"), name)
+        globals()[name] = value
+        return value
+    if name in _OF_SERVER:
+        from importlib import import_module
+
+        value = getattr(import_module("kafkafmt.server"), name)
         globals()[name] = value
         return value
     if name == "scan_polars":

@@ -32,6 +32,7 @@ COMMANDS = {
     "salvage": "Copy all intact batches into a new log directory.",
     "dump": "Print log files in the output format of kafka-dump-log.",
     "export": "Export records to Parquet files, with Spark.",
+    "serve": "Serve logs to Kafka clients, without a broker.",
     "decode": "Decode captured frames of Kafka's wire protocol.",
     "metadata": "Show or compare the state of KRaft clusters.",
     "doctor": "Show what is installed, and what is missing for which command.",

@@ -21,6 +21,14 @@ def parse_offsets(text: str) -> OffsetRange:
     return OffsetRange(start, end)
 
 
+def parse_bound(text: str) -> OffsetBound:
+    """Parse an offset, `-N` (N before the log end), `@MS` or `@ISO-TIME`, or raise ValueError."""
+    bound, rest = _bound(text)
+    if bound is None or rest:
+        raise ValueError(f"{text!r} is not a valid bound; a bound is an offset, -N or @TIME")
+    return bound
+
+
 def _bound(text: str) -> tuple[OffsetBound | None, str]:
     """Parse the bound at the start of a text, and return the bound and the remaining text.
 

@@ -62,6 +62,16 @@ class Log:
         self._partitions = [Partition(d, max_batch_bytes, mapped, self.messages.append) for d in found.partitions]
 
     @property
+    def paths(self) -> list[str]:
+        """The paths that were opened."""
+        return list(self._paths)
+
+    @property
+    def replicas(self) -> str | None:
+        """The argument `replicas` of `kafkafmt.open`."""
+        return self._replicas
+
+    @property
     def partitions(self) -> list[Partition]:
         """Live partitions, and those whose directory was opened by path, ordered by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]

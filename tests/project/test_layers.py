@@ -40,6 +40,7 @@ LAYERS = {
     "arrow": 6,
     "view": 7,
     "polars_source": 7.2,
+    "server": 7.3,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
     "installation": 8.5,

@@ -245,6 +245,10 @@ class FileView:
                 raise OSError(errno.EIO, "the file was truncated while it was read", str(self.path))
             start += sent
 
+    def fileno(self) -> int:
+        """Return the file descriptor, or -1 if the file is not local or is closed."""
+        return self._fd
+
     def close(self) -> None:
         """Close the file. The mapped content in `data` stays readable. Closing twice does nothing."""
         if self._remote is not None:

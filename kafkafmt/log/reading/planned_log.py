@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -189,6 +189,17 @@ class PlannedLog:
         offset between two batches has no record. All segments may have to be read.
         """
         return self.directory.cleaned or not all(RunColumns.of(self.plan(s).extents).dense.all() for s in self.segments)
+
+    def keep_plans(self, other: PlannedLog, names: Container[str]) -> None:
+        """Use the plans that another object for the same partition has made, for segments with these file names.
+
+        The segments must not have changed since they were planned.
+        """
+        for name, plan in other._plans.items():
+            if name in names:
+                self._plans[name] = plan
+                if name in other.stamps:
+                    self.stamps[name] = other.stamps[name]
 
     @property
     def planned(self) -> int:

@@ -1,0 +1,183 @@
+"""Implement `kafkafmt serve`, from which Kafka clients read log directories."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..log.reading.choice import PartitionNotFoundError
+from ..log.reading.record_selection import OffsetBound
+from ..server.groups import GroupsFileError
+from ..server.service import Server, ServerAddressError
+from ..server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
+from ..server.users import UsersFileError
+from ..text import counted, encode_json
+from .choosing import not_there, tell_nothing_to_read
+from .offset_range import parse_bound
+from .options import (
+    LocalPath,
+    ParamType,
+    isolation_option,
+    paths_argument,
+    reading_options,
+    selection_options,
+)
+from .output import EXIT_UNREADABLE, show, tell
+
+LARGEST_PORT = 65535
+
+
+class Address(ParamType[tuple[str, int]]):
+    """A parameter type for an address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Return host and port."""
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = str(value).rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            self.fail(f"{value!r}: write an IPv6 address in brackets, as in [::1]:9092", param, ctx)
+        if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > LARGEST_PORT:
+            self.fail(f"{value!r} is not an address such as 127.0.0.1:9092", param, ctx)
+        return host or DEFAULT_HOST, int(port)
+
+
+class Bound(ParamType[OffsetBound]):
+    """A parameter type for an offset or a time."""
+
+    name = "OFFSET|@TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetBound:
+        """Return the bound."""
+        if isinstance(value, OffsetBound):
+            return value
+        try:
+            return parse_bound(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(
+    epilog="\b\nExample: kafkafmt serve /mnt/disk/kafka-data --listen 127.0.0.1:9092\n"
+    "         kcat -b 127.0.0.1:9092 -C -t orders -o beginning -e"
+)
+@paths_argument
+@click.option(
+    "--listen",
+    type=Address(),
+    default=f"{DEFAULT_HOST}:{DEFAULT_PORT}",
+    show_default=True,
+    help="Address to listen on. Port 0 chooses a free port. An address that other hosts can reach requires TLS or "
+    "--insecure.",
+)
+@click.option("--advertise", type=Address(), help="Address that clients use, if it differs from --listen.")
+@selection_options
+@isolation_option
+@click.option(
+    "--at",
+    type=Bound(),
+    help="Serve each partition as it was before this offset, or before the first record with this time.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["skip", "fail"]),
+    default="skip",
+    show_default=True,
+    help="skip leaves damaged spans out. fail answers CORRUPT_MESSAGE at the first damaged span.",
+)
+@click.option("--tls-cert", type=LocalPath(), help="File with the certificate chain (PEM). Clients must then use TLS.")
+@click.option("--tls-key", type=LocalPath(), help="File with the private key (PEM).")
+@click.option("--insecure", is_flag=True, help="Allow clients on other hosts without TLS.")
+@click.option("--users", type=LocalPath(), help="File with the users who can authenticate with SASL.")
+@click.option("--groups", "groups_file", type=LocalPath(), help="File in which committed offsets are kept.")
+@reading_options
+def serve(
+    paths: tuple[str, ...],
+    listen: tuple[str, int],
+    advertise: tuple[str, int] | None,
+    topics: tuple[str, ...],
+    numbers: list[int],
+    internal: bool,
+    isolation: str,
+    at: OffsetBound | None,
+    on_error: str,
+    tls_cert: str | None,
+    tls_key: str | None,
+    insecure: bool,
+    users: str | None,
+    groups_file: str | None,
+    replicas: str | None,
+    max_batch_bytes: int,
+    output_format: str,
+) -> int:
+    """Serve log directories to Kafka clients, without a broker.
+
+    Every Kafka client and tool can read the topics: kcat, kafka-console-consumer, Spark,
+    MirrorMaker 2 and others. Nothing is written to PATH: requests that would write are refused.
+    Logs that grow are followed.
+
+    The command ends with exit code 0 on SIGINT (Ctrl-C) or SIGTERM.
+    """
+    settings = ServerSettings(
+        paths=paths,
+        topics=topics,
+        partitions=tuple(numbers),
+        internal=internal,
+        replicas=replicas,
+        isolation=isolation,
+        at=at,
+        on_error=on_error,
+        max_batch_bytes=max_batch_bytes,
+        host=listen[0],
+        port=listen[1],
+        advertise=advertise,
+        tls_cert=None if tls_cert is None else Path(tls_cert),
+        tls_key=None if tls_key is None else Path(tls_key),
+        insecure=insecure,
+        users=None if users is None else Path(users),
+        groups_file=None if groups_file is None else Path(groups_file),
+        on_message=tell,
+    )
+    try:
+        server = Server(settings)
+    except PartitionNotFoundError as error:
+        raise not_there(error) from None
+    except ServerAddressError:
+        raise click.UsageError(
+            f"{listen[0]} is not a loopback address, so other hosts could read the logs; specify --tls-cert and "
+            "--tls-key, or --insecure"
+        ) from None
+    except UsersFileError as error:
+        raise click.UsageError(str(error)) from None
+    if not server.partition_count:
+        tell_nothing_to_read()
+        return EXIT_UNREADABLE
+    try:
+        asyncio.run(_serve(server, output_format))
+    except GroupsFileError as error:
+        raise click.UsageError(str(error)) from None
+    return 0
+
+
+async def _serve(server: Server, output_format: str) -> None:
+    """Serve until a signal arrives."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with server:
+        if output_format == "json":
+            click.echo(encode_json({"ready": True, "host": server.host, "port": server.port}))
+        else:
+            partitions, topics = counted(server.partition_count, "partition"), counted(len(server.topics), "topic")
+            show(f"serving {partitions} of {topics} on {server.address}")
+        await stop.wait()
+    tell("stopped")

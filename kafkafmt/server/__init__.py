@@ -1,0 +1,7 @@
+"""Serve log directories to Kafka clients, without a broker and without writing anything."""
+
+from .api import serve
+from .service import Server, ServerAddressError
+from .settings import ServerLimits
+
+__all__ = ["Server", "ServerAddressError", "ServerLimits", "serve"]

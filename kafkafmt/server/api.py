@@ -1,0 +1,149 @@
+"""Define `kafkafmt.serve`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from .. import arguments
+from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS, READ_UNCOMMITTED
+from ..log.reading.record_selection import Time, offset_bound
+from ..view import Log
+from .service import Server
+from .settings import DEFAULT_HOST, ServerLimits, ServerSettings
+
+LARGEST_PORT = 65535
+
+
+def serve(
+    log: Log | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    host: str = DEFAULT_HOST,
+    port: int = 0,
+    *,
+    topics: str | Iterable[str] = (),
+    partitions: Iterable[int] = (),
+    internal: bool = False,
+    replicas: str | None = None,
+    isolation: str = READ_UNCOMMITTED,
+    at: int | None = None,
+    at_time: Time | None = None,
+    on_error: str = "skip",
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    advertise: tuple[str, int] | None = None,
+    tls_cert: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
+    insecure: bool = False,
+    users: str | os.PathLike[str] | None = None,
+    groups_file: str | os.PathLike[str] | None = None,
+    limits: ServerLimits | None = None,
+    on_message: Callable[[str], None] | None = None,
+) -> Server:
+    """Create a server from which Kafka clients read log directories, without a broker.
+
+    Nothing is written to the log directories, and requests that would write are refused. Logs that
+    grow are followed.
+
+    Parameters
+    ----------
+    log : Log, str, os.PathLike, or a sequence of paths
+        What to serve: an open log, or the paths of log directories, partition directories or `.log`
+        files.
+    host : str, default "127.0.0.1"
+        Address to listen on. Clients on other hosts can connect only if it is not a loopback
+        address.
+    port : int, default 0
+        Port to listen on. 0 chooses a free port, which `Server.port` contains.
+    topics : str or iterable of str, optional
+        Glob patterns of the topics to serve. By default, all topics except Kafka's internal topics.
+    partitions : iterable of int, optional
+        Numbers of the partitions to serve. By default, all partitions.
+    internal : bool, default False
+        Also serve Kafka's internal topics (``__…``).
+    replicas : "longest", optional
+        If two paths contain the same partition, serve the copy with the higher end offset. By
+        default, such a partition is an error.
+    isolation : {"read_uncommitted", "read_committed"}
+        "read_committed" hides aborted and open transactions from all clients. By default, clients
+        choose.
+    at : int, optional
+        Serve each partition as it was before this offset. A batch that contains this offset is not
+        served. A negative value counts back from the end.
+    at_time : int or timezone-aware datetime, optional
+        Serve each partition as it was before the first record with this timestamp or a later one.
+        An int is a number of milliseconds since 1970-01-01 UTC.
+    on_error : {"skip", "fail"}, default "skip"
+        "skip" leaves damaged spans out, so that offsets are missing as in a compacted topic. "fail"
+        answers CORRUPT_MESSAGE at the first damaged span.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    advertise : tuple of (str, int), optional
+        Host and port that clients use. By default, the address of the listener.
+    tls_cert, tls_key : str or os.PathLike, optional
+        Files with the certificate chain and the private key, in PEM format. With them, clients must
+        use TLS.
+    insecure : bool, default False
+        Allow a host that is not a loopback address without TLS.
+    users : str or os.PathLike, optional
+        File with the users who can authenticate with SASL. By default, clients need not
+        authenticate.
+    groups_file : str or os.PathLike, optional
+        File in which committed offsets are kept when the server ends. By default, they are lost.
+    limits : ServerLimits, optional
+        Limits that protect the server against its clients.
+    on_message : callable, optional
+        Called with each log line, in any thread. `Server.messages` contains the latest log lines in
+        any case.
+
+    Returns
+    -------
+    Server
+        A server that is not started yet. ``with serve(…) as server`` runs it in a thread, ``async
+        with`` runs it in the current event loop, and ``await serve(…).run()`` runs it until it is
+        cancelled.
+
+    Raises
+    ------
+    OSError
+        A path cannot be read. `NoLogError`, a subclass, if a path contains no Kafka log.
+    PartitionNotFoundError
+        No partition matches `topics` and `partitions`.
+    TypeError, ValueError
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, if two paths contain the same
+        partition and `replicas` is not given.
+
+    Notes
+    -----
+    A batch is sent unchanged after its CRC was checked once. Batches of record formats 0 and 1 are
+    converted to format 2 for clients whose Fetch version is 4 or higher.
+    """
+    if isinstance(log, Log):
+        paths: tuple[str | os.PathLike[str], ...] = tuple(log.paths)
+        replicas = log.replicas if replicas is None else replicas
+    else:
+        paths = (log,) if isinstance(log, str | os.PathLike) else tuple(log)
+    port = arguments.integer("port", port, 0)
+    if port > LARGEST_PORT:
+        raise ValueError(f"port is {port}; it must be at most {LARGEST_PORT}")
+    settings = ServerSettings(
+        paths=paths,
+        topics=(topics,) if isinstance(topics, str) else tuple(topics),
+        partitions=tuple(arguments.integer("partitions", number, 0) for number in partitions),
+        internal=bool(internal),
+        replicas=replicas,
+        isolation=arguments.one_of("isolation", isolation, ISOLATION_LEVELS),
+        at=offset_bound("at", at, at_time),
+        on_error=arguments.one_of("on_error", on_error, ("skip", "fail")),
+        max_batch_bytes=arguments.integer("max_batch_bytes", max_batch_bytes, 1),
+        host=host,
+        port=port,
+        advertise=advertise,
+        tls_cert=None if tls_cert is None else Path(tls_cert),
+        tls_key=None if tls_key is None else Path(tls_key),
+        insecure=bool(insecure),
+        users=None if users is None else Path(users),
+        groups_file=None if groups_file is None else Path(groups_file),
+        limits=limits or ServerLimits(),
+        on_message=on_message or (lambda _: None),
+    )
+    return Server(settings)

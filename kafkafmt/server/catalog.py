@@ -1,0 +1,260 @@
+"""List the topics and partitions that a server serves, and notice new and deleted ones."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import ParamSpec, TypeVar
+from uuid import UUID
+
+from ..errors import StructureError
+from ..log import NoLogError, PartitionDir, discover
+from ..log.format import files
+from ..log.format.checkpoints import (
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    read_meta_properties,
+    read_partition_metadata,
+    uuid_bytes,
+)
+from ..log.reading.choice import choose_partitions
+from ..log.reading.selection import select_partitions
+from ..messages.as_json import uuid_text
+from ..paths import UrlPath
+from .resources import Resources
+from .served_partition import ServedPartition
+from .settings import ServerSettings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+THREADS = 8
+"""Number of threads that read files. A damaged segment can occupy a thread for seconds."""
+MOST_MISSING = 10_000
+"""Largest number of empty partitions that are added to a topic."""
+MOST_NAMED = 5
+RESCAN = 3.0
+"""Least number of seconds between two searches for new partitions."""
+
+
+@dataclass
+class Cluster:
+    """What clients learn about the cluster, which consists of one broker.
+
+    Attributes
+    ----------
+    cluster_id : str
+        From ``meta.properties``, or derived from the paths.
+    node_id : int
+        The broker's id, from ``meta.properties``, or 0.
+    host, port : str and int
+        The advertised address. The server sets it when it listens.
+    """
+
+    cluster_id: str
+    node_id: int
+    host: str = ""
+    port: int = 0
+
+
+class Topic:
+    """A topic and its partitions.
+
+    Attributes
+    ----------
+    name : str
+        Name of the topic.
+    partitions : dict of ServedPartition
+        The partitions that are served, by number, in ascending order.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.partitions: dict[int, ServedPartition] = {}
+
+    @property
+    def internal(self) -> bool:
+        """Whether the topic is one of Kafka's internal topics, as a broker reports it."""
+        return self.name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+    @cached_property
+    def topic_id(self) -> UUID:
+        """The topic id in ``partition.metadata``, or an id derived from the name if the file is missing."""
+        for served in self.partitions.values():
+            try:
+                text = files.read_text(served.directory.path / PARTITION_METADATA)
+                if text:
+                    found = UUID(bytes=uuid_bytes(read_partition_metadata(text)["topic_id"]))
+                    if found.int:
+                        return found
+            except (StructureError, OSError):
+                continue
+        return UUID(bytes=hashlib.sha256(f"kafkafmt topic {self.name}".encode()).digest()[:16], version=4)
+
+
+class Catalog:
+    """The topics and partitions of the served directories.
+
+    The methods that access files are blocking. Handlers call them through `run`.
+
+    Parameters
+    ----------
+    settings : ServerSettings
+        The paths, and which partitions to serve.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        The broker that clients see.
+    messages : list of str
+        Messages about files that are not read.
+
+    Raises
+    ------
+    OSError, ValueError, PartitionNotFoundError
+        As raised by `discover` and `choose_partitions`.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.resources: Resources = Resources(settings.limits.max_open_files)
+        self._pool = ThreadPoolExecutor(THREADS, "kafkafmt-serve")
+        found = discover(settings.paths, settings.replicas)
+        self.messages: list[str] = found.messages
+        self._topics: dict[str, Topic] = {}
+        self._by_id: dict[UUID, str] = {}
+        self._scanned = time.monotonic()
+        self._set(
+            choose_partitions(
+                found, settings.topics, settings.partitions, settings.internal, on_message=self.messages.append
+            )
+        )
+        self.cluster: Cluster = self._identify()
+
+    async def run(self, function: Callable[P, R], *args: P.args, **keywords: P.kwargs) -> R:
+        """Call a blocking function in a thread, and return its result."""
+        call = partial(function, *args, **keywords)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    @property
+    def topics(self) -> list[Topic]:
+        """All topics, ordered by name. No file is accessed."""
+        return [self._topics[name] for name in sorted(self._topics)]
+
+    @property
+    def partitions(self) -> list[ServedPartition]:
+        """All partitions that exist, ordered by topic and number. No file is accessed."""
+        return [served for topic in self.topics for served in topic.partitions.values() if not served.missing]
+
+    def topic(self, name: str | None) -> Topic | None:
+        """Return the topic with this name, or None. No file is accessed."""
+        return self._topics.get(name or "")
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+        """Return the topic with this id, or None. The first call reads the ids of all topics."""
+        name = self._by_id.get(topic_id)
+        if name is None or name not in self._topics:
+            self._by_id = {topic.topic_id: topic.name for topic in self._topics.values()}
+            name = self._by_id.get(topic_id)
+        return self.topic(name)
+
+    def partition(self, topic: str | None, number: int) -> ServedPartition | None:
+        """Return one partition, or None. No file is accessed."""
+        found = self._topics.get(topic or "")
+        return None if found is None else found.partitions.get(number)
+
+    def refresh(self) -> None:
+        """Search for new and deleted partitions, if the last search was at least RESCAN seconds ago.
+
+        A directory that cannot be listed at this moment keeps its partitions.
+        """
+        now = time.monotonic()
+        if now - self._scanned < RESCAN:
+            return
+        self._scanned = now
+        try:
+            found = discover(self.settings.paths, self.settings.replicas)
+        except (NoLogError, FileNotFoundError):
+            self._set([])
+            return
+        except (OSError, ValueError) as error:
+            self.settings.on_message(f"the directories cannot be listed: {error}")
+            return
+        s = self.settings
+        self._set(select_partitions(found.partitions, s.topics, s.partitions, s.internal))
+
+    def close(self) -> None:
+        """End the threads, and close all files."""
+        self._pool.shutdown(cancel_futures=True)
+        for served in self.partitions:
+            served.close()
+        self.resources.close()
+
+    def _set(self, directories: list[PartitionDir]) -> None:
+        """Make `directories` the served partitions. Known partitions keep their state."""
+        before, topics = self._topics, dict[str, Topic]()
+        for directory in directories:
+            if directory.error is not None:
+                self.settings.on_message(f"{directory.path}: not served, because it cannot be read: {directory.error}")
+                continue
+            topic = topics.setdefault(directory.topic, Topic(directory.topic))
+            old = before[directory.topic].partitions.get(directory.partition) if directory.topic in before else None
+            if old is not None and (old.directory.path, old.directory.inode) == (directory.path, directory.inode):
+                topic.partitions[directory.partition] = old
+            else:
+                topic.partitions[directory.partition] = ServedPartition(directory, self.settings, self.resources)
+        for topic in topics.values():
+            self._add_missing(topic, before.get(topic.name))
+            topic.partitions = dict(sorted(topic.partitions.items()))
+        kept = {id(served) for topic in topics.values() for served in topic.partitions.values()}
+        self._topics = topics
+        for topic in before.values():
+            for served in topic.partitions.values():
+                if id(served) not in kept:
+                    served.close()
+
+    def _add_missing(self, topic: Topic, before: Topic | None) -> None:
+        """Add an empty partition for each number that no directory has.
+
+        Many clients, such as librdkafka, require that the numbers of a topic's partitions begin at
+        0 and have no gaps.
+        """
+        highest = max(topic.partitions)
+        if highest - len(topic.partitions) >= MOST_MISSING:
+            return
+        missing = [number for number in range(highest) if number not in topic.partitions]
+        known = {} if before is None else before.partitions
+        folder = topic.partitions[highest].directory.path.parent
+        for number in missing:
+            old = known.get(number)
+            if old is None or not old.missing:
+                directory = PartitionDir(topic.name, number, folder / f"{topic.name}-{number}", "live", [])
+                old = ServedPartition(directory, self.settings, self.resources, missing=True)
+            topic.partitions[number] = old
+        if missing and before is None:
+            numbers = ", ".join(map(str, missing[:MOST_NAMED])) + (", …" if len(missing) > MOST_NAMED else "")
+            what = f"partition {numbers} is" if len(missing) == 1 else f"partitions {numbers} are"
+            self.settings.on_message(f"{topic.name}: {what} not in the directories, and served as empty")
+
+    def _identify(self) -> Cluster:
+        """Return the cluster id and the broker id in ``meta.properties``, or ids derived from the paths."""
+        for served in self.partitions:
+            if isinstance(served.directory.path, UrlPath):
+                break
+            try:
+                text = files.read_text(served.directory.path.parent / META_PROPERTIES)
+                values = read_meta_properties(text) if text else {}
+            except (StructureError, OSError):
+                values = {}
+            if values:
+                node = values.get("node.id", values.get("broker.id", "0"))
+                if values.get("cluster.id"):
+                    return Cluster(values["cluster.id"], max(int(node), 0))
+            break
+        paths = "\n".join(sorted(os.fspath(path) for path in self.settings.paths))
+        return Cluster(uuid_text(UUID(bytes=hashlib.sha256(paths.encode()).digest()[:16], version=4)), 0)

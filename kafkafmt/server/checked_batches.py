@@ -1,0 +1,202 @@
+"""Remember where the valid batches of a segment are, so that they are checked only once.
+
+A batch is sent only after its CRC was checked. `CheckedBatches` contains the positions and offsets
+of batches that were checked together. The arrays of all partitions share one limited cache.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..constants import MAGIC_V2
+from ..paths import Location
+from ..types import BatchTable, IntArray, last_offsets
+
+CACHE_BYTES = 24 << 20
+"""Largest total size of the remembered positions and offsets, in bytes."""
+
+
+class Span(NamedTuple):
+    """Consecutive bytes of a segment that are sent together.
+
+    Attributes
+    ----------
+    path : Path or UrlPath
+        The segment.
+    inode : int
+        Inode of the segment when its batches were checked; 0 if it is not local.
+    position, size : int
+        The bytes, which are complete batches.
+    legacy : bool
+        Whether the batches may have record format 0 or 1.
+    """
+
+    path: Location
+    inode: int
+    position: int
+    size: int
+    legacy: bool
+
+
+class CheckedBatches:
+    """Valid batches of one segment, in offset order.
+
+    Attributes
+    ----------
+    start, end : int
+        Every batch that can be delivered and has offsets in [start, end) is one of these batches.
+        Offsets in this range that no batch has cannot be delivered.
+    """
+
+    __slots__ = ("_ends", "_firsts", "_positions", "_sizes", "end", "inode", "lasts", "legacy", "path", "start")
+
+    def __init__(self, path: Location, inode: int, start: int, end: int, position: int, table: BatchTable) -> None:
+        self.path = path
+        self.inode = inode
+        self.start: int = start
+        self.end: int = end
+        self.legacy: bool = bool(len(table)) and int(table["magic"].min()) < MAGIC_V2
+        self._positions: IntArray = table["position"] + position
+        self._sizes: IntArray = table["size"].astype(np.int64)
+        self._ends: IntArray = np.cumsum(self._sizes)
+        self._firsts: IntArray = table["base_offset"].copy()
+        self.lasts: IntArray = last_offsets(table)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the arrays in memory, in bytes."""
+        return 400 + 5 * self.lasts.nbytes
+
+    def select(self, offset: int, end: int, room: int, at_least_one: bool) -> tuple[list[Span], int, int, bool]:
+        """Select batches, starting with the first one that contains `offset` or a later offset.
+
+        Parameters
+        ----------
+        offset : int
+            The offset to start at, in [self.start, self.end).
+        end : int
+            Batches that begin at or after this offset are not selected.
+        room : int
+            Largest number of bytes.
+        at_least_one : bool
+            Whether to select the first batch even if it is larger than `room`.
+
+        Returns
+        -------
+        tuple of (list of Span, int, int, bool)
+            The selected bytes, their number, the offset at which to continue, and whether a limit
+            was reached.
+        """
+        first = int(np.searchsorted(self.lasts, offset))
+        before = int(self._ends[first - 1]) if first else 0
+        possible = int(np.searchsorted(self._firsts, end))
+        stop = int(np.searchsorted(self._ends, before + room, "right"))
+        if stop <= first < possible and at_least_one:
+            stop = first + 1
+        stop = min(stop, possible)
+        if stop <= first:
+            if first < possible:
+                return [], 0, offset, True
+            return [], 0, self.end if possible == len(self.lasts) else end, possible < len(self.lasts)
+        full = stop < len(self.lasts)
+        following = int(self.lasts[stop - 1]) + 1 if full else self.end
+        return self._spans(first, stop), int(self._ends[stop - 1]) - before, following, full
+
+    def _spans(self, first: int, stop: int) -> list[Span]:
+        """Return the bytes of batches `first` to `stop` (exclusive), with adjacent batches merged."""
+        starts, sizes = self._positions[first:stop], self._sizes[first:stop]
+        breaks: npt.NDArray[np.int64] = np.flatnonzero(starts[1:] != starts[:-1] + sizes[:-1]) + 1
+        begins = [0, *breaks.tolist()]
+        ends = [*breaks.tolist(), len(starts)]
+        return [
+            Span(
+                self.path,
+                self.inode,
+                int(starts[i]),
+                int(starts[j - 1] + sizes[j - 1] - starts[i]),
+                self.legacy,
+            )
+            for i, j in zip(begins, ends, strict=True)
+        ]
+
+
+class BatchLists:
+    """The `CheckedBatches` of one partition, by their offsets. They do not overlap."""
+
+    def __init__(self) -> None:
+        self._sorted: tuple[list[int], list[CheckedBatches]] = [], []  # replaced as a whole, for other threads
+
+    def __iter__(self) -> Iterator[CheckedBatches]:
+        return iter(self._sorted[1])
+
+    def find(self, offset: int) -> CheckedBatches | None:
+        """Return the batches that cover an offset, or None."""
+        starts, items = self._sorted
+        at = bisect_right(starts, offset) - 1
+        return items[at] if at >= 0 and items[at].end > offset else None
+
+    def limit(self, offset: int) -> int | None:
+        """Return the start of the next known batches after an offset, or None."""
+        starts, _ = self._sorted
+        at = bisect_right(starts, offset)
+        return starts[at] if at < len(starts) else None
+
+    def add(self, added: CheckedBatches) -> None:
+        """Add batches. Known batches that overlap them are removed."""
+        kept = [item for item in self if item.end <= added.start or item.start >= added.end]
+        kept.append(added)
+        self._set(kept)
+
+    def remove(self, removed: CheckedBatches) -> None:
+        """Remove batches, if they are known."""
+        self._set([item for item in self if item is not removed])
+
+    def clear(self) -> None:
+        """Remove all batches."""
+        self._set([])
+
+    def _set(self, items: list[CheckedBatches]) -> None:
+        items.sort(key=lambda item: item.start)
+        self._sorted = [item.start for item in items], items
+
+
+class BatchCache:
+    """Limits the memory of the `CheckedBatches` of all partitions. Threads may share the object."""
+
+    def __init__(self, capacity: int = CACHE_BYTES) -> None:
+        self._capacity = capacity
+        self._used = 0
+        self._entries: OrderedDict[int, tuple[CheckedBatches, BatchLists]] = OrderedDict()
+        self._lock = Lock()
+
+    def add(self, added: CheckedBatches, lists: BatchLists) -> None:
+        """Add batches to the lists of their partition, and remove the least recently used ones if there are too many."""
+        with self._lock:
+            lists.add(added)
+            self._entries[id(added)] = added, lists
+            self._used += added.nbytes
+            while self._used > self._capacity and len(self._entries) > 1:
+                _, (oldest, owner) = self._entries.popitem(last=False)
+                self._used -= oldest.nbytes
+                owner.remove(oldest)
+
+    def used(self, batches: CheckedBatches) -> None:
+        """Note that batches were used."""
+        with self._lock:
+            if id(batches) in self._entries:
+                self._entries.move_to_end(id(batches))
+
+    def drop(self, lists: BatchLists) -> None:
+        """Remove all batches of a partition."""
+        with self._lock:
+            for item in lists:
+                if self._entries.pop(id(item), None) is not None:
+                    self._used -= item.nbytes
+            lists.clear()

@@ -1,0 +1,238 @@
+"""Read the requests of one client, and write the responses."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import groupby
+from typing import Any
+
+from .. import protocol
+from ..errors import KafkaFormatError
+from ..protocol import UnknownBody
+from ..protocol.apis import API_VERSIONS
+from ..protocol.frames import SIZE_BYTES
+from ..text import plain
+from .catalog import Catalog
+from .checked_batches import Span
+from .fetch import FileResponse
+from .file_records import FileRecords, is_placeholder
+from .handlers import CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
+from .served_partition import ServedPartition
+from .settings import ServerLimits
+
+CHUNK = 1 << 20
+"""Largest number of bytes of a segment that are sent at once. A client must read them before a timeout."""
+SMALL_SPAN = 16 << 10
+"""Up to this size, reading and writing takes less time than sendfile."""
+FREE_FRAME = 16 << 10
+"""Requests up to this size do not count towards the memory of large requests."""
+PARTIAL_TIMEOUT = 30.0
+"""Seconds in which a request must arrive completely."""
+
+
+class ClosedError(Exception):
+    """Raised to close a connection. The message is the reason, and is empty if the client has closed it."""
+
+
+class FrameMemory:
+    """Limits the memory of all large requests that are being received.
+
+    Parameters
+    ----------
+    capacity : int
+        Largest total size of the requests, in bytes.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._free = capacity
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def reserved(self, size: int) -> AsyncIterator[None]:
+        """Wait until `size` bytes are available, and reserve them."""
+        if size <= FREE_FRAME:
+            yield
+            return
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._free >= size)
+            self._free -= size
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._free += size
+                self._changed.notify_all()
+
+
+class ClientConnection:
+    """One connection. It answers one request after another.
+
+    The next request is read only after the response to the previous request was written. Therefore,
+    a client that does not read its responses cannot make the server buffer more of them.
+
+    Attributes
+    ----------
+    principal : str or None
+        Name of the authenticated user.
+    attributes : dict
+        State that handlers keep for the connection. The key "closed" is set when it is closed.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        catalog: Catalog,
+        handlers: HandlerSet,
+        memory: FrameMemory,
+        needs_login: frozenset[int] | None,
+    ) -> None:
+        self.principal: str | None = None
+        self.attributes: dict[str, Any] = {}
+        self._reader, self._writer = reader, writer
+        self._catalog = catalog
+        self._handlers = handlers
+        self._memory = memory
+        self._open_apis = needs_login
+        self._limits: ServerLimits = catalog.settings.limits
+        name = writer.get_extra_info("peername") or ("", 0)
+        self._peer: tuple[str, int] = (str(name[0]), int(name[1]))
+        self._tls = isinstance(writer.get_extra_info("ssl_object"), ssl.SSLObject)
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Host and port of the client."""
+        return self._peer
+
+    @property
+    def listener_secure(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self._tls
+
+    async def run(self) -> None:
+        """Answer requests until the client closes the connection, or a limit is exceeded."""
+        why = ""
+        try:
+            while True:
+                await self._answer_next()
+        except ClosedError as error:
+            why = str(error)
+        except (ConnectionError, ssl.SSLError):
+            pass
+        finally:
+            self.attributes["closed"] = True
+            if why:
+                host, port = self._peer
+                self._catalog.settings.on_message(f"{host}:{port}: connection closed: {why}")
+            self._writer.transport.abort()
+
+    async def _answer_next(self) -> None:
+        try:
+            size_field = await asyncio.wait_for(self._reader.readexactly(SIZE_BYTES), self._limits.idle_timeout)
+        except asyncio.IncompleteReadError as error:
+            raise ClosedError("the client closed it inside a request" if error.partial else "") from None
+        except TimeoutError:
+            raise ClosedError(f"no request for {self._limits.idle_timeout:g} seconds") from None
+        size = int.from_bytes(size_field, "big", signed=True)
+        if not 0 < size <= self._limits.max_frame_bytes:
+            limit = self._limits.max_frame_bytes
+            raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}")
+        async with self._memory.reserved(size):
+            try:
+                body = await asyncio.wait_for(self._reader.readexactly(size), PARTIAL_TIMEOUT)
+            except asyncio.IncompleteReadError:
+                raise ClosedError("the client closed it inside a request") from None
+            except TimeoutError:
+                raise ClosedError(f"a request of {size} bytes was incomplete for {PARTIAL_TIMEOUT:g} seconds") from None
+            await self._answer(size_field + body)
+
+    async def _answer(self, frame: bytes) -> None:
+        try:
+            request = protocol.read_request(frame)
+        except (KafkaFormatError, UnicodeDecodeError) as error:
+            raise ClosedError(f"a request cannot be read: {error}") from None
+        key, version = request.header.api_key, request.header.api_version
+        body: Any = request.body
+        unreadable = isinstance(body, UnknownBody)
+        handler = self._handlers.find(key, version)
+        if handler is None or (unreadable and key != API_VERSIONS):
+            raise ClosedError(f"the API with key {key} is not answered in version {version}")
+        if self._open_apis is not None and self.principal is None and key not in self._open_apis:
+            raise ClosedError(f"the API with key {key} was requested before authentication")
+        client_id = request.header.client_id
+        context = RequestContext(key, version, client_id, self)
+        records = FileRecords()
+        try:
+            response = await handler(body, context)
+            if response is None:
+                return
+            if isinstance(response, FileResponse):
+                response, records = response.body, response.records
+            # a client that asks for an unsupported version of ApiVersions reads version 0 (KIP-511)
+            made = protocol.make_response(response, 0 if unreadable else version, request.header.correlation_id)
+            buffers = protocol.write_response(made)
+        except (ConnectionError, ClosedError):
+            raise
+        except Exception as error:
+            raise ClosedError(
+                f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}"
+            ) from error
+        await self._write(buffers, records)
+        if CLOSE_AFTER_RESPONSE in self.attributes:
+            raise ClosedError(self.attributes[CLOSE_AFTER_RESPONSE])
+
+    async def _write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
+        """Write a response, and send segments in place of its placeholders."""
+        spans = iter(records)
+        for placeholder, group in groupby(buffers, is_placeholder):
+            if not placeholder:
+                self._writer.write(b"".join(group))
+                continue
+            for _ in group:
+                await self._send_span(*next(spans))
+        await self._drained()
+
+    async def _send_span(self, partition: ServedPartition, span: Span) -> None:
+        """Send bytes of a segment, if the segment has not changed since its batches were checked."""
+        files = self._catalog.resources.files
+        file = files.acquire(span.path, span.inode)
+        try:
+            if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
+                partition.forget(span)
+                raise ClosedError(f"{span.path} was changed while it was sent")
+            await self._send(file, span.position, span.size)
+        finally:
+            files.release(file)
+
+    async def _send(self, file: Any, position: int, size: int) -> None:
+        """Send bytes of a file. The kernel sends them without copying them to this process, if it can."""
+        loop = asyncio.get_running_loop()
+        direct = file.fileno() >= 0 and not self._tls and size > SMALL_SPAN
+        while size > 0:
+            count = min(size, CHUNK)
+            if direct:
+                sending = loop.sendfile(self._writer.transport, file, position, count, fallback=False)
+                sent = await self._timed(sending)
+            else:
+                if file.fileno() >= 0 and count <= SMALL_SPAN:
+                    data = file.read(position, count)
+                else:
+                    data = await self._catalog.run(file.read, position, count)
+                self._writer.write(data)
+                await self._drained()
+                sent = len(data)
+            if sent <= 0:
+                raise ClosedError(f"{file.view.path} was truncated while it was sent")
+            position, size = position + sent, size - sent
+
+    async def _drained(self) -> None:
+        await self._timed(self._writer.drain())
+
+    async def _timed(self, waiting: Any) -> Any:
+        try:
+            return await asyncio.wait_for(waiting, self._limits.write_timeout)
+        except TimeoutError:
+            raise ClosedError(f"the client read nothing for {self._limits.write_timeout:g} seconds") from None

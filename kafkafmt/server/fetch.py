@@ -1,0 +1,277 @@
+"""Answer Fetch requests with batches as they are stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from .. import protocol
+from ..constants import MAGIC_V0, MAGIC_V1, MAGIC_V2
+from ..errors import InvalidError, KafkaFormatError
+from ..protocol import ErrorCode
+from ..protocol.apis import FETCH
+from .catalog import Catalog
+from .checked_batches import Span
+from .file_records import FileRecords
+from .handlers import Handlers, RequestContext
+from .record_data import empty_batch, in_format
+from .served_partition import ServedPartition
+from .sessions import FetchedPartition, FetchSession, FetchSessions
+
+POLL = 0.1
+"""Least number of seconds between two checks for new batches while a client waits."""
+SLOW_POLL_FACTOR = 10
+"""A check is repeated only after this many times the time that it took."""
+READ_COMMITTED_LEVEL = 1
+NEWEST_VERSION = 18
+SESSION_VERSION = 7
+TOPIC_ID_VERSION = 13
+MAGIC_V2_VERSION = 4
+"""From this version on, clients read record format 2. From version 2 on, they read format 1."""
+MAGIC_V1_VERSION = 2
+UNKNOWN_OFFSET = -1
+
+
+@dataclass
+class FileResponse:
+    """A response that contains placeholders for bytes of segments.
+
+    Attributes
+    ----------
+    body : Message
+        The response.
+    records : FileRecords
+        The bytes for which the placeholders stand.
+    """
+
+    body: Any
+    records: FileRecords
+
+
+@dataclass
+class Answer:
+    """What is answered for one partition."""
+
+    wanted: FetchedPartition
+    served: ServedPartition | None
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = UNKNOWN_OFFSET
+    last_stable_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    aborted: list[tuple[int, int]] | None = None
+    spans: list[Span] | None = None
+    data: bytes = b""
+    """Record data that is not sent from a file."""
+    size: int = 0
+
+    @property
+    def offsets(self) -> tuple[int, int, int]:
+        """The offsets in the response."""
+        return self.high_watermark, self.last_stable_offset, self.log_start_offset
+
+
+class FetchApi:
+    """Answers Fetch requests.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        The partitions.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._limits = catalog.settings.limits
+        self.sessions: FetchSessions = FetchSessions(self._limits.max_sessions)
+
+    def handlers(self) -> Handlers:
+        """Return the handler of Fetch."""
+        return {FETCH: (0, NEWEST_VERSION, self.fetch)}
+
+    async def fetch(self, request: Any, context: RequestContext) -> Any:
+        """Return a `FileResponse`, after waiting for data if the request demands it."""
+        version = context.api_version
+        by_id = version >= TOPIC_ID_VERSION
+        if version >= SESSION_VERSION:
+            found = self.sessions.find(request, by_id)
+        else:
+            found = FetchSession()
+            found.update(request)
+        if isinstance(found, ErrorCode):
+            return FileResponse(protocol.FetchResponse(error_code=found), FileRecords())
+        collect = partial(self._collect, found, request, version)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
+        while True:
+            changes = [(s, s.changes) for wanted in found if (s := self._served(wanted)) is not None]
+            answers = collect(True)
+            if answers is None:
+                answers = await self._catalog.run(collect, False)
+            assert answers is not None
+            enough = sum(answer.size for answer in answers) >= request.min_bytes
+            if enough or not answers or any(answer.error for answer in answers) or loop.time() >= deadline:
+                return self._response(found, answers, version)
+            if not await self._changed(changes, deadline, context):
+                return self._response(found, answers, version)
+
+    async def _changed(
+        self, changes: list[tuple[ServedPartition, int]], deadline: float, context: RequestContext
+    ) -> bool:
+        """Wait until a partition changes, and return True. At the deadline, or if the client has gone, return False."""
+        loop = asyncio.get_running_loop()
+        pause = POLL
+        while (left := deadline - loop.time()) > 0 and not context.connection.attributes.get("closed"):
+            await asyncio.sleep(min(pause, left))
+            started = loop.time()
+            if await self._catalog.run(_any_changed, changes):
+                return True
+            pause = max(POLL, SLOW_POLL_FACTOR * (loop.time() - started))
+        return False
+
+    def _served(self, wanted: FetchedPartition) -> ServedPartition | None:
+        name = wanted.topic
+        if isinstance(name, str):
+            return self._catalog.partition(name, wanted.request.partition)
+        topic = self._catalog.topic_by_id(name)
+        return None if topic is None else topic.partitions.get(wanted.request.partition)
+
+    def _collect(self, session: FetchSession, request: Any, version: int, known_only: bool) -> list[Answer] | None:
+        """Return the answer for each partition of a session.
+
+        If `known_only` is True, return None if a file would have to be read.
+        """
+        answers: list[Answer] = []
+        left = max(min(request.max_bytes, self._limits.max_fetch_bytes), 0)
+        filled = False
+        for wanted in session:
+            answer = self._answer(wanted, request.isolation_level, version, left, not filled, known_only)
+            if answer is None:
+                return None
+            left = max(left - answer.size, 0)
+            filled = filled or answer.size > 0
+            answers.append(answer)
+        return answers
+
+    def _answer(
+        self, wanted: FetchedPartition, isolation: int, version: int, left: int, first: bool, known_only: bool
+    ) -> Answer | None:
+        """Return the answer for one partition. If `first` is True, one batch is sent even if it is larger than `left`."""
+        served = self._served(wanted)
+        answer = Answer(wanted, served)
+        if served is None:
+            by_id = not isinstance(wanted.topic, str)
+            answer.error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return answer
+        committed = isolation == READ_COMMITTED_LEVEL
+        offset = wanted.request.fetch_offset
+        try:
+            known = served.known_offsets()
+            if known is None or (committed and known[1] is None):
+                if known_only:
+                    return None
+                known = served.high_watermark(), served.last_stable_offset() if committed else None
+            answer.high_watermark, stable = known
+            answer.last_stable_offset = UNKNOWN_OFFSET if stable is None else stable
+            answer.log_start_offset = served.log_start_offset
+            answer.error = wrong_epoch(served, wanted.request.current_leader_epoch)
+            if not answer.error and not answer.log_start_offset <= offset <= answer.high_watermark:
+                answer.error = ErrorCode.OFFSET_OUT_OF_RANGE
+            end = answer.last_stable_offset if committed else answer.high_watermark
+            if answer.error or offset >= end or not (left or first):
+                return answer
+            room = min(max(wanted.request.partition_max_bytes, 0), left)
+            fetched = served.fetch(offset, end, room, first, known_only)
+            if fetched is None:
+                return None
+            if fetched.damaged:
+                answer.error = ErrorCode.CORRUPT_MESSAGE
+                return answer
+            answer.spans, answer.size = fetched.spans, fetched.size
+            magic = MAGIC_V2 if version >= MAGIC_V2_VERSION else MAGIC_V1 if version >= MAGIC_V1_VERSION else MAGIC_V0
+            if fetched.spans and (magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)):
+                if known_only:
+                    return None
+                settings = self._catalog.settings
+                skip = served.report_batch if settings.on_error == "skip" else None
+                answer.data = in_format(self._catalog.resources, fetched.spans, magic, settings.max_batch_bytes, skip)
+                answer.spans, answer.size = None, len(answer.data)
+            if not answer.size and fetched.next_offset > offset and magic == MAGIC_V2:
+                answer.data = empty_batch(offset, fetched.next_offset, max(served.leader_epoch(), 0))
+                answer.size = len(answer.data)
+            if committed and answer.size:
+                answer.aborted = served.aborted(offset, fetched.next_offset)
+        except InvalidError:
+            answer.error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        except KafkaFormatError as error:
+            self._catalog.settings.on_message(f"{served.topic}-{served.number}: offset {offset} is damaged: {error}")
+            answer.error = ErrorCode.CORRUPT_MESSAGE
+        except OSError as error:
+            self._catalog.settings.on_message(
+                f"{served.topic}-{served.number}: offset {offset} cannot be read: {error}"
+            )
+            answer.error = ErrorCode.KAFKA_STORAGE_ERROR
+        return answer
+
+    def _response(self, session: FetchSession, answers: list[Answer], version: int) -> FileResponse:
+        """Return the response with the given answers. In a session, unchanged partitions are omitted."""
+        records = FileRecords()
+        topics: dict[Any, list[Answer]] = {}
+        for answer in answers:
+            wanted = answer.wanted
+            if session.incremental and not answer.error and not answer.size and answer.offsets == wanted.sent:
+                continue
+            wanted.sent = None if answer.error else answer.offsets
+            if answer.size:
+                session.served(wanted)
+            topics.setdefault(wanted.topic, []).append(answer)
+        by_id = version >= TOPIC_ID_VERSION
+        make = protocol.FetchResponse.FetchableTopicResponse
+        return FileResponse(
+            protocol.FetchResponse(
+                session_id=session.session_id,
+                responses=[
+                    make(
+                        topic="" if by_id else name,
+                        topic_id=name if by_id else make().topic_id,
+                        partitions=[_partition_data(answer, records) for answer in found],
+                    )
+                    for name, found in topics.items()
+                ],
+            ),
+            records,
+        )
+
+
+def _partition_data(answer: Answer, records: FileRecords) -> Any:
+    make = protocol.FetchResponse.PartitionData
+    aborted = None
+    if answer.aborted is not None:
+        aborted = [
+            protocol.FetchResponse.AbortedTransaction(producer_id=p, first_offset=first) for p, first in answer.aborted
+        ]
+    data: Any = answer.data
+    if answer.spans and answer.served is not None:
+        data = records.add(answer.served, answer.spans)
+    return make(
+        partition_index=answer.wanted.request.partition,
+        error_code=answer.error,
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.last_stable_offset,
+        log_start_offset=answer.log_start_offset,
+        aborted_transactions=aborted,
+        records=data,
+    )
+
+
+def wrong_epoch(served: ServedPartition, current_leader_epoch: int) -> ErrorCode:
+    """Compare the leader epoch in a request with the one that Metadata has reported, and return the error or NONE."""
+    if current_leader_epoch < 0 or (known := served.leader_epoch()) < 0 or current_leader_epoch == known:
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _any_changed(changes: Iterable[tuple[ServedPartition, int]]) -> bool:
+    return any(served.check() != before for served, before in changes)

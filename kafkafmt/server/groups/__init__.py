@@ -1,0 +1,7 @@
+"""Coordinate consumer groups: membership, rebalances and committed offsets."""
+
+from .apis import GroupApis
+from .limits import GroupLimits
+from .offsets_file import GroupsFileError
+
+__all__ = ["GroupApis", "GroupLimits", "GroupsFileError"]

@@ -1,0 +1,412 @@
+"""Answer the APIs of group membership: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from sys import getsizeof
+from typing import Any, Protocol, TypeVar
+
+from ...errors import KafkaFormatError
+from ...log.reading.groups import CommittedOffset, Group, GroupState
+from ...protocol import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ErrorCode,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from ..catalog import Catalog
+from ..handlers import Handler, Handlers, RequestContext
+from .coordinator import Coordinator
+from .limits import GroupLimits
+from .members import MEMBER_BYTES, JoinRequest, JoinResult, SyncResult, protocols_size
+from .offset_apis import OffsetApis
+from .offsets import CommittedOffsets
+from .offsets_file import GroupsFile
+from .refusals import REFUSALS
+from .state import ClassicGroup, State
+
+T = TypeVar("T")
+
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
+"""Types of keys in FindCoordinator requests."""
+NO_OPERATIONS = -(2**31)
+"""Value of `authorized_operations` if the client does not ask for it."""
+GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
+"""READ, DELETE and DESCRIBE, as Kafka's ``AclOperation`` numbers them."""
+CLASSIC = "classic"
+LOAD_WAIT = 2.0
+
+
+class SeedGroups(Protocol):
+    """Groups in log directories, such as the result of `Log.groups`."""
+
+    offsets: list[CommittedOffset]
+    groups: list[Group]
+
+
+class GroupApis:
+    """The handlers of all APIs of consumer groups.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        The topics that are served, and the address of the coordinator.
+    seed_groups : callable, optional
+        Returns the groups and the committed offsets in the log directories. It is called in a
+        thread. By default, there are none. The members of these groups are not connected to this
+        server, so the groups start empty.
+    groups_file : Path, optional
+        Keeps committed offsets across restarts. By default, they are kept in memory only.
+    limits : GroupLimits, optional
+
+    Raises
+    ------
+    GroupsFileError
+        The groups file has another content, or another server uses it.
+    OSError
+        The groups file cannot be read or written.
+
+    Notes
+    -----
+    Kafka's counterpart is ``GroupCoordinatorService``.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        seed_groups: Callable[[], SeedGroups] | None = None,
+        groups_file: Path | None = None,
+        limits: GroupLimits | None = None,
+    ) -> None:
+        self._catalog = catalog
+        file = None if groups_file is None else GroupsFile(groups_file)
+        try:
+            offsets = CommittedOffsets(file)
+        except BaseException:
+            if file is not None:
+                file.close()
+            raise
+        self.coordinator = Coordinator(offsets, limits or GroupLimits(), time.monotonic)
+        self._offset_apis = OffsetApis(catalog, self.coordinator)
+        self._timer: asyncio.TimerHandle | None = None
+        self._read_seed_groups = seed_groups
+        self._loading: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to read the groups of the log directories. The event loop must be running.
+
+        Until they are read, requests wait for LOAD_WAIT seconds, and then get the error
+        COORDINATOR_LOAD_IN_PROGRESS, after which clients retry.
+        """
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    def handlers(self) -> Handlers:
+        """Return the lowest version, the highest version and the handler of each API, by API key."""
+        own: dict[int, tuple[int, int, Handler]] = {
+            10: (0, 6, self._find_coordinator),
+            11: (0, 9, self._join_group),
+            12: (0, 4, self._heartbeat),
+            13: (0, 5, self._leave_group),
+            14: (0, 5, self._sync_group),
+            15: (0, 6, self._describe_groups),
+            16: (0, 5, self._list_groups),
+            42: (0, 3, self._delete_groups),
+        }
+        own |= self._offset_apis.handlers()
+        return {key: (low, high, self._when_loaded(key, handler)) for key, (low, high, handler) in own.items()}
+
+    def close(self) -> None:
+        """Stop the timer, and close the groups file."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._loading is not None:
+            self._loading.cancel()
+        self.coordinator.offsets.close()
+
+    # Loading
+
+    async def _load(self) -> None:
+        seed: SeedGroups = GroupState([], [])
+        on_message = self._catalog.settings.on_message
+        if self._read_seed_groups is not None:
+            try:
+                seed = await self._catalog.run(self._read_seed_groups)
+            except (KafkaFormatError, OSError) as error:
+                on_message(f"the committed offsets of the log directories cannot be read: {error}")
+        try:
+            self.coordinator.offsets.start(seed.offsets, seed.groups)
+        except OSError as error:
+            on_message(f"the groups file cannot be written: {error}")
+        self.coordinator.add_known_groups()
+
+    def _when_loaded(self, api_key: int, handler: Handler) -> Handler:
+        """Return a handler that waits until the groups are loaded."""
+        refuse = REFUSALS.get(api_key)
+        if refuse is None:
+            return handler
+
+        async def answer(request: Any, context: RequestContext) -> Any:
+            self.start()
+            assert self._loading is not None
+            if not self._loading.done():
+                await asyncio.wait([self._loading], timeout=LOAD_WAIT)
+            if not self._loading.done():
+                return refuse(request, context.api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return await handler(request, context)
+
+        return answer
+
+    # Handlers
+
+    async def _find_coordinator(
+        self, request: FindCoordinatorRequest, context: RequestContext
+    ) -> FindCoordinatorResponse:
+        cluster = self._catalog.cluster
+        known = request.key_type in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR)
+        error = ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST
+        message = None if known else f"key type {request.key_type} is not supported"
+        node_id, host, port = (cluster.node_id, cluster.host, cluster.port) if known else (-1, "", -1)
+        if context.api_version < 4:
+            return FindCoordinatorResponse(
+                error_code=error, error_message=message, node_id=node_id, host=host, port=port
+            )
+        make = FindCoordinatorResponse.Coordinator
+        return FindCoordinatorResponse(
+            coordinators=[
+                make(key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=message)
+                for key in request.coordinator_keys
+            ]
+        )
+
+    async def _join_group(self, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+        version = context.api_version
+        rebalance_ms = request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms
+        join = JoinRequest(
+            request.member_id,
+            request.group_instance_id,
+            context.client_id or "",
+            f"/{context.connection.peer[0]}",
+            request.session_timeout_ms / 1000,
+            max(rebalance_ms, 0) / 1000,
+            request.protocol_type,
+            tuple((p.name, bytes(p.metadata)) for p in request.protocols),
+            version >= 4,
+            version >= 9,
+        )
+        group, error = self._group_to_join(request.group_id, join)
+        if group is None:
+            return _join_response(JoinResult(error, request.member_id), version)
+        future: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
+        group.join(join, lambda result: _resolve(future, result))
+        self._changed(group)
+        return _join_response(await future, version)
+
+    async def _sync_group(self, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+        group = self.coordinator.find(request.group_id)
+        error = _group_id_error(request.group_id)
+        if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+            error = error or ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        size = sum(len(a.assignment) for a in request.assignments)
+        if group is None:
+            error = error or ErrorCode.UNKNOWN_MEMBER_ID
+        elif not self.coordinator.has_memory(size):
+            error = error or ErrorCode.POLICY_VIOLATION
+        if error or group is None:
+            return SyncGroupResponse(error_code=error)
+        future: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
+        group.sync(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            request.protocol_type,
+            request.protocol_name,
+            {a.member_id: bytes(a.assignment) for a in request.assignments},
+            lambda result: _resolve(future, result),
+        )
+        self._changed(group)
+        result = await future
+        return SyncGroupResponse(
+            error_code=result.error,
+            protocol_type=result.protocol_type,
+            protocol_name=result.protocol_name,
+            assignment=result.assignment,
+        )
+
+    async def _heartbeat(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+        group = self.coordinator.find(request.group_id)
+        error = _group_id_error(request.group_id)
+        if not error and group is None:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if not error and group is not None:
+            error = group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
+        return HeartbeatResponse(error_code=error)
+
+    async def _leave_group(self, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+        group = self.coordinator.find(request.group_id)
+        error = _group_id_error(request.group_id)
+        if error or (group is not None and group.state == State.DEAD):
+            return LeaveGroupResponse(error_code=error or ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if context.api_version < 3:
+            left = ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.leave(request.member_id, None)
+            response = LeaveGroupResponse(error_code=left)
+        else:
+            make = LeaveGroupResponse.MemberResponse
+            response = LeaveGroupResponse(
+                members=[
+                    make(
+                        member_id=m.member_id,
+                        group_instance_id=m.group_instance_id,
+                        error_code=ErrorCode.UNKNOWN_MEMBER_ID
+                        if group is None
+                        else group.leave(m.member_id, m.group_instance_id),
+                    )
+                    for m in request.members
+                ]
+            )
+        if group is not None:
+            self._changed(group)
+        return response
+
+    async def _describe_groups(self, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+        operations = GROUP_OPERATIONS if request.include_authorized_operations else NO_OPERATIONS
+        return DescribeGroupsResponse(
+            groups=[self._describe(name, operations, context.api_version) for name in request.groups]
+        )
+
+    async def _list_groups(self, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+        states = {state.lower() for state in request.states_filter}
+        types = {kind.lower() for kind in request.types_filter}
+        return ListGroupsResponse(
+            groups=[
+                ListGroupsResponse.ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state,
+                    group_type=CLASSIC,
+                )
+                for group in self.coordinator.groups.values()
+                if (not states or group.state.lower() in states) and (not types or CLASSIC in types)
+            ]
+        )
+
+    async def _delete_groups(self, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+        results = []
+        for group_id in request.groups_names:
+            try:
+                error = self.coordinator.delete(group_id)
+            except OSError as problem:
+                self._catalog.settings.on_message(f"the groups file cannot be written: {problem}")
+                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            results.append(DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=error))
+        return DeleteGroupsResponse(results=results)
+
+    # Groups
+
+    def _group_to_join(self, group_id: str, join: JoinRequest) -> tuple[ClassicGroup | None, ErrorCode]:
+        """Return the group of a JoinGroup request, or None and the reason why it is refused."""
+        limits, find = self.coordinator.limits, self.coordinator.find
+        error = _group_id_error(group_id)
+        if not error and not limits.min_session_timeout <= join.session_timeout <= limits.max_session_timeout:
+            error = ErrorCode.INVALID_SESSION_TIMEOUT
+        if not error and join.member_id and find(group_id) is None:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        size = 2 * MEMBER_BYTES + getsizeof(group_id) + getsizeof(join.client_id) + protocols_size(join.protocols)
+        if not error and not self.coordinator.has_memory(size):
+            error = ErrorCode.POLICY_VIOLATION
+        if error:
+            return None, error
+        group = self.coordinator.find_or_create(group_id)
+        return group, ErrorCode.NONE if group is not None else ErrorCode.POLICY_VIOLATION
+
+    def _describe(self, group_id: str, operations: int, version: int) -> Any:
+        make = DescribeGroupsResponse.DescribedGroup
+        group = self.coordinator.find(group_id)
+        if group is None:
+            missing = make(group_id=group_id, group_state=State.DEAD, authorized_operations=operations)
+            if version >= 6:
+                missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+                missing.error_message = f"Group {group_id} not found."
+            return missing
+        stable = group.state == State.STABLE
+        return make(
+            group_id=group_id,
+            group_state=group.state,
+            protocol_type=group.protocol_type or "",
+            protocol_data=(group.protocol_name or "") if stable else "",
+            members=[
+                DescribeGroupsResponse.DescribedGroupMember(
+                    member_id=m.member_id,
+                    group_instance_id=m.instance_id,
+                    client_id=m.client_id,
+                    client_host=m.client_host,
+                    member_metadata=m.metadata(group.protocol_name) if stable else b"",
+                    member_assignment=m.assignment if stable else b"",
+                )
+                for m in group.members
+            ],
+            authorized_operations=operations,
+        )
+
+    def _changed(self, group: ClassicGroup) -> None:
+        self.coordinator.changed(group)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Let the event loop call `_expire` at the next deadline."""
+        deadline = self.coordinator.next_deadline()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline is not None:
+            wait = max(deadline - time.monotonic(), 0.0)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._expire)
+
+    def _expire(self) -> None:
+        self.coordinator.expire()
+        self._set_timer()
+
+
+def _group_id_error(group_id: str) -> ErrorCode:
+    return ErrorCode.NONE if group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def _resolve(future: asyncio.Future[T], result: T) -> None:
+    """Set the result of a future, unless its connection has been closed."""
+    if not future.done():
+        future.set_result(result)
+
+
+def _join_response(result: JoinResult, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name if version >= 7 else result.protocol_name or "",
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponse.JoinGroupResponseMember(
+                member_id=m.member_id, group_instance_id=m.instance_id, metadata=m.metadata
+            )
+            for m in result.members
+        ],
+    )

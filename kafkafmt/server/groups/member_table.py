@@ -1,0 +1,83 @@
+"""Keep the members of a classic group by member id and by instance id."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ...protocol import ErrorCode
+from .members import Member
+
+
+class MemberTable:
+    """The members of a group, in the order in which they joined."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Member] = {}
+        self._static: dict[str, str] = {}
+        """The member id of each instance id."""
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members.values())
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._members
+
+    def __getitem__(self, member_id: str) -> Member:
+        return self._members[member_id]
+
+    def first(self) -> str | None:
+        """Return the id of the member that has been in the group for the longest time."""
+        return next(iter(self._members), None)
+
+    def id_of_instance(self, instance_id: str | None) -> str | None:
+        """Return the member id of a static member, or None if the group has no such member."""
+        return None if instance_id is None else self._static.get(instance_id)
+
+    def add(self, member: Member) -> None:
+        """Add a member."""
+        self._members[member.member_id] = member
+        if member.instance_id is not None:
+            self._static[member.instance_id] = member.member_id
+
+    def remove(self, member: Member) -> None:
+        """Remove a member."""
+        del self._members[member.member_id]
+        if member.instance_id is not None:
+            del self._static[member.instance_id]
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """Give a static member a new id. Its place in the order remains."""
+        assert member.instance_id is not None
+        old, member.member_id = member.member_id, member_id
+        self._members = {(member_id if known == old else known): value for known, value in self._members.items()}
+        self._static[member.instance_id] = member_id
+
+    def id_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Return UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID if the ids are not those of a member."""
+        if instance_id is None:
+            return ErrorCode.NONE if member_id in self._members else ErrorCode.UNKNOWN_MEMBER_ID
+        known = self._static.get(instance_id)
+        if known is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if known == member_id else ErrorCode.FENCED_INSTANCE_ID
+
+    def rebalance_timeout(self) -> float:
+        """Return the longest rebalance timeout of a member, in seconds."""
+        return max((member.rebalance_timeout for member in self), default=0.0)
+
+    def common_protocols(self) -> set[str]:
+        """Return the protocols that all members support."""
+        names = [{name for name, _ in member.protocols} for member in self]
+        return set.intersection(*names) if names else set()
+
+    def select_protocol(self) -> str:
+        """Return the protocol that most members prefer among those that all members support."""
+        candidates = self.common_protocols()
+        votes: Counter[str] = Counter()
+        for member in self:
+            votes.update(next(([name] for name, _ in member.protocols if name in candidates), ()))
+        return votes.most_common(1)[0][0]

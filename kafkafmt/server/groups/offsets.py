@@ -1,0 +1,186 @@
+"""Keep the committed offsets of all groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from sys import getsizeof
+from typing import NamedTuple
+
+from ...log.reading.groups import CommittedOffset, Group
+from .offsets_file import Entry, GroupsFile
+
+COMMIT_BYTES = 400
+"""Approximate memory of a commit without its metadata."""
+CLASSIC_PROTOCOL = "consumer"
+
+
+class Commit(NamedTuple):
+    """An offset that a group has committed for a partition.
+
+    Attributes
+    ----------
+    offset : int
+        The next offset that the group reads.
+    leader_epoch : int
+        Leader epoch of the last record that was read; -1 if it is unknown.
+    metadata : str
+        Text that the client added.
+    timestamp : int
+        Time of the commit, in ms since 1970-01-01 UTC.
+    """
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    timestamp: int = -1
+
+
+PartitionKey = tuple[str, int]
+"""Topic name and partition number."""
+
+
+class GroupFacts(NamedTuple):
+    """What is kept of a group if it has no members."""
+
+    protocol_type: str | None = None
+    generation: int = 0
+
+
+class CommittedOffsets:
+    """The committed offsets of all groups, in memory and optionally in a file.
+
+    Parameters
+    ----------
+    file : GroupsFile, optional
+        Keeps changes across restarts. By default, changes are lost when the server ends.
+
+    Attributes
+    ----------
+    facts : dict of str to GroupFacts
+        Facts about each group that had members.
+    size : int
+        Approximate memory of the commits that differ from those of the log directories, in bytes.
+
+    Raises
+    ------
+    GroupsFileError
+        The file contains something else.
+    OSError
+        The file cannot be read.
+    """
+
+    def __init__(self, file: GroupsFile | None = None) -> None:
+        self.facts: dict[str, GroupFacts] = {}
+        self.size = 0
+        self._groups: dict[str, dict[PartitionKey, Commit]] = {}
+        self._seed: dict[str, dict[PartitionKey, Commit]] = {}
+        self._seed_facts: dict[str, GroupFacts] = {}
+        self._file = file
+        self._entries = [] if file is None else file.load()
+
+    def start(self, offsets: Iterable[CommittedOffset] = (), groups: Iterable[Group] = ()) -> None:
+        """Begin with the offsets and groups of the log directories, changed as the file says.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        for group in groups:
+            if group.type != "share":
+                facts = GroupFacts(group.protocol_type or CLASSIC_PROTOCOL, max(group.epoch, 0))
+                self.facts[group.group] = facts
+        for c in offsets:
+            commit = Commit(c.offset, -1 if c.leader_epoch is None else c.leader_epoch, c.metadata, c.commit_timestamp)
+            self._groups.setdefault(c.group, {})[c.topic, c.partition] = commit
+        self._seed = {group: dict(commits) for group, commits in self._groups.items()}
+        self._seed_facts = dict(self.facts)
+        for entry in self._entries:
+            self._apply(entry)
+        self._entries.clear()
+        if self._file is not None:
+            self._file.rewrite(self._changes())
+
+    def group_ids(self) -> set[str]:
+        """Return the names of all groups that have offsets or that are known from earlier members."""
+        return self._groups.keys() | self.facts.keys()
+
+    def of_group(self, group_id: str) -> Mapping[PartitionKey, Commit]:
+        """Return the committed offsets of a group, by topic and partition."""
+        return self._groups.get(group_id, {})
+
+    def commit(self, group_id: str, facts: GroupFacts, commits: Mapping[PartitionKey, Commit]) -> None:
+        """Store offsets. If there is a file, they are in the file when this method returns.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written. The offsets are not stored.
+        """
+        entries = [_entry(group_id, key, commit) for key, commit in commits.items()]
+        if self.facts.get(group_id) != facts:
+            entries.insert(0, Entry(group_id, protocol_type=facts.protocol_type or "", generation=facts.generation))
+        self._store(entries)
+
+    def delete_offsets(self, group_id: str, partitions: Iterable[PartitionKey]) -> None:
+        """Delete offsets of a group. An OSError is raised if the file cannot be written."""
+        self._store([Entry(group_id, topic, partition) for topic, partition in partitions])
+
+    def delete_group(self, group_id: str) -> None:
+        """Delete a group with all its offsets. An OSError is raised if the file cannot be written."""
+        if group_id in self._groups or group_id in self.facts:
+            self._store([Entry(group_id)])
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _store(self, entries: list[Entry]) -> None:
+        if self._file is not None:
+            self._file.append(entries)
+        for entry in entries:
+            self._apply(entry)
+        if self._file is not None and self._file.needs_rewrite(len(self._groups), self.size // COMMIT_BYTES):
+            with suppress(OSError):  # the changes are already in the file
+                self._file.rewrite(self._changes())
+
+    def _apply(self, entry: Entry) -> None:
+        group_id, topic, partition = entry.group, entry.topic, entry.partition
+        if entry.protocol_type is not None:
+            self.facts[group_id] = GroupFacts(entry.protocol_type or None, entry.generation)
+        elif topic is None:
+            self.size -= sum(self._cost(group_id, key, c) for key, c in self.of_group(group_id).items())
+            self._groups.pop(group_id, None)
+            self.facts.pop(group_id, None)
+        else:
+            key = topic, partition
+            commits = self._groups.setdefault(group_id, {})
+            self.size -= self._cost(group_id, key, commits.pop(key, None))
+            if entry.offset is not None:
+                commits[key] = Commit(entry.offset, entry.leader_epoch, entry.metadata, entry.timestamp)
+                self.size += self._cost(group_id, key, commits[key])
+            if not commits:
+                del self._groups[group_id]
+
+    def _cost(self, group_id: str, key: PartitionKey, commit: Commit | None) -> int:
+        if commit is None or self._seed.get(group_id, {}).get(key) is commit:
+            return 0
+        return COMMIT_BYTES + getsizeof(commit.metadata)
+
+    def _changes(self) -> Iterator[Entry]:
+        """Yield the entries that change the state of the log directories to the current state."""
+        for group_id in (self._seed.keys() | self._seed_facts.keys()) - self.group_ids():
+            yield Entry(group_id)
+        for group_id, facts in self.facts.items():
+            if facts != self._seed_facts.get(group_id):
+                yield Entry(group_id, protocol_type=facts.protocol_type or "", generation=facts.generation)
+        for group_id in self.group_ids():
+            now, seed = self.of_group(group_id), self._seed.get(group_id, {})
+            yield from (Entry(group_id, *key) for key in seed.keys() - now.keys())
+            yield from (_entry(group_id, key, commit) for key, commit in now.items() if seed.get(key) != commit)
+
+
+def _entry(group_id: str, key: PartitionKey, commit: Commit) -> Entry:
+    return Entry(group_id, *key, commit.offset, commit.leader_epoch, commit.metadata, commit.timestamp)

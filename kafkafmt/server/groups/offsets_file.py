@@ -1,0 +1,192 @@
+"""Read and write the groups file, which keeps committed offsets across restarts of the server.
+
+The file contains one JSON object per line. The first line is ``{"kafkafmt_groups": 1}``. Each
+other line is a change of the state that the log directories contain. Later lines replace earlier
+ones:
+
+- ``{"group": "g", "topic": "t", "partition": 0, "offset": 5, "leader_epoch": -1, "metadata": "",
+  "timestamp": 1700000000000}``: a commit;
+- ``{"group": "g", "topic": "t", "partition": 0}``: the commit is deleted;
+- ``{"group": "g", "protocol_type": "consumer", "generation": 3}``: facts about the group;
+- ``{"group": "g"}``: the group is deleted.
+
+Changes are appended. An incomplete last line is ignored. At the start of the server, and when the
+file contains many outdated lines, a shorter file replaces the file by an atomic rename.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable
+from io import FileIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HEADER = {"kafkafmt_groups": 1}
+SPARE_LINES = 10_000
+"""Number of outdated lines that the file may contain in addition to the number of current lines."""
+MAX_BYTES = 256 << 20
+"""Largest file that is read."""
+FIELDS = {
+    "group": str, "topic": str, "partition": int, "offset": int, "leader_epoch": int, "metadata": str,
+    "timestamp": int, "protocol_type": str, "generation": int,
+}  # fmt: skip
+KINDS = (
+    {"group"},
+    {"group", "protocol_type", "generation"},
+    {"group", "topic", "partition"},
+    {"group", "topic", "partition", "offset", "leader_epoch", "metadata", "timestamp"},
+)
+"""The fields of each kind of line."""
+
+
+class GroupsFileError(ValueError):
+    """Raised if the groups file cannot be used."""
+
+
+class Entry(NamedTuple):
+    """One change, as in a line of the file. Fields that the kind of line does not have are None or a default."""
+
+    group: str
+    topic: str | None = None
+    partition: int = 0
+    offset: int | None = None
+    leader_epoch: int = -1
+    metadata: str = ""
+    timestamp: int = -1
+    protocol_type: str | None = None
+    generation: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of the line."""
+        if self.protocol_type is not None:
+            kind = KINDS[1]
+        elif self.topic is None:
+            kind = KINDS[0]
+        else:
+            kind = KINDS[2] if self.offset is None else KINDS[3]
+        return {name: value for name, value in self._asdict().items() if name in kind}
+
+
+class GroupsFile:
+    """The groups file. It is locked while it is open, so that only one server uses it.
+
+    Parameters
+    ----------
+    path : Path
+        The file. It is created if it does not exist.
+
+    Raises
+    ------
+    GroupsFileError
+        Another process uses the file.
+    OSError
+        The file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = 0
+        self._handle = _open_locked(path)
+
+    def load(self) -> list[Entry]:
+        """Return the changes in the file.
+
+        Raises
+        ------
+        GroupsFileError
+            A line is damaged, or the file is not a groups file.
+        OSError
+            The file cannot be read.
+        """
+        size = os.fstat(self._handle.fileno()).st_size
+        if size > MAX_BYTES:
+            raise GroupsFileError(f"{self.path} has {size} bytes, which is too large for a groups file")
+        lines = self.path.read_bytes().split(b"\n")[:-1]
+        if size and (not lines or _parse(lines[0]) != HEADER):
+            raise GroupsFileError(
+                f"{self.path} is not a groups file: the first line is not {json.dumps(HEADER)}; pass another path"
+            )
+        return [self._entry(number, line) for number, line in enumerate(lines[1:], 2)]
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Append changes. If this fails, the file has its previous content."""
+        data, count = _lines(entries)
+        size = os.fstat(self._handle.fileno()).st_size
+        try:
+            _write(self._handle, data)
+        except OSError:
+            self._handle.truncate(size)
+            raise
+        self._lines += count
+
+    def needs_rewrite(self, groups: int, commits: int) -> bool:
+        """Return whether most lines of the file are outdated."""
+        return self._lines > 2 * (groups + commits) + SPARE_LINES
+
+    def rewrite(self, entries: Iterable[Entry]) -> None:
+        """Replace the content of the file atomically. If this fails, the file has its previous content."""
+        data, count = _lines(entries)
+        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        temporary.unlink(missing_ok=True)
+        handle = FileIO(temporary, "ab")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _write(handle, json.dumps(HEADER).encode() + b"\n" + data)
+            os.fsync(handle.fileno())
+            os.replace(temporary, self.path)
+        except OSError:
+            handle.close()
+            temporary.unlink(missing_ok=True)
+            self._lines = 0  # the next attempt is made after many further lines
+            raise
+        self._handle.close()
+        self._handle, self._lines = handle, count
+
+    def close(self) -> None:
+        """Close the file, and release its lock."""
+        self._handle.close()
+
+    def _entry(self, number: int, line: bytes) -> Entry:
+        found = _parse(line)
+        if not isinstance(found, dict) or set(found) not in KINDS:
+            raise GroupsFileError(f"{self.path}: line {number} is not a commit or a group: {line[:200]!r}")
+        for name, value in found.items():
+            if type(value) is not FIELDS[name] or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+                raise GroupsFileError(f"{self.path}: line {number}: {name} cannot be {value!r}")
+        return Entry(**found)
+
+
+def _open_locked(path: Path) -> FileIO:
+    while True:
+        handle = FileIO(path, "ab")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+                return handle
+        except BlockingIOError:
+            handle.close()
+            raise GroupsFileError(f"{path} is used by another server; pass another groups file") from None
+        except FileNotFoundError:
+            pass
+        handle.close()  # another server has replaced the file meanwhile
+
+
+def _write(handle: FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[handle.write(view) :]
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _lines(entries: Iterable[Entry]) -> tuple[bytes, int]:
+    lines = [json.dumps(entry.to_dict(), separators=(",", ":")) + "\n" for entry in entries]
+    return "".join(lines).encode(), len(lines)

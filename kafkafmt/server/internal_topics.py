@@ -1,0 +1,137 @@
+"""Read Kafka's internal topics in the served directories.
+
+Clients see the content of these topics through the APIs of the coordinators, whether or not the
+topics themselves are served.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..constants import READ_COMMITTED
+from ..errors import KafkaFormatError
+from ..internal_topics.decode import UnknownTypeError, read_coordinator_record
+from ..log import Damage, NoLogError, PartitionLog, discover
+from ..log.reading.groups import GROUPS_TOPIC, GroupState, read_group_state
+from ..log.reading.read_limits import ReadLimits
+from ..log.reading.record_selection import Selection
+from ..paths import input_path
+from .settings import ServerSettings
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+TRANSACTION_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+"""Names of the numbers in ``TransactionStatus``, as in Kafka's ``TransactionState``."""
+
+
+class Transaction(NamedTuple):
+    """The latest state of a transactional id.
+
+    Attributes
+    ----------
+    transactional_id : str
+    producer_id, producer_epoch : int
+    state : str
+        One of `TRANSACTION_STATES`.
+    timeout : int
+        Transaction timeout, in ms.
+    start : int
+        Start of the transaction in ms since 1970-01-01 UTC, or -1.
+    partitions : tuple of (str, tuple of int)
+        The topics and partitions of the transaction.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout: int
+    start: int
+    partitions: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def read_groups(settings: ServerSettings) -> GroupState:
+    """Return the consumer groups and committed offsets of the served directories.
+
+    Damaged parts of ``__consumer_offsets`` are skipped with a message.
+    """
+    logs = _internal_logs(settings, GROUPS_TOPIC)
+    state = read_group_state(logs, partial(_report, settings))
+    if state.unreadable:
+        settings.on_message(f"{state.unreadable} records of {GROUPS_TOPIC} cannot be decoded and are ignored")
+    return state
+
+
+def read_transactions(settings: ServerSettings) -> dict[str, Transaction]:
+    """Return the latest state of each transactional id in the served directories."""
+    found: dict[str, Transaction] = {}
+    for log in _internal_logs(settings, TRANSACTIONS_TOPIC):
+        for key, value in _records(log, settings):
+            try:
+                record = read_coordinator_record(TRANSACTIONS_TOPIC, key, value)
+            except (UnknownTypeError, KafkaFormatError):
+                continue
+            name = record.key.transactional_id
+            found.pop(name, None)
+            if record.value is not None:
+                found[name] = _transaction(name, record.value)
+    return dict(sorted(found.items()))
+
+
+def _transaction(name: str, value: Any) -> Transaction:
+    status = value.transaction_status
+    state = TRANSACTION_STATES[status] if 0 <= status < len(TRANSACTION_STATES) else f"Unknown{status}"
+    partitions = tuple((p.topic, tuple(p.partition_ids)) for p in value.transaction_partitions or ())
+    return Transaction(
+        name,
+        value.producer_id,
+        value.producer_epoch,
+        state,
+        value.transaction_timeout_ms,
+        value.transaction_start_timestamp_ms,
+        partitions,
+    )
+
+
+def _records(log: PartitionLog, settings: ServerSettings) -> Iterator[tuple[bytes, bytes | None]]:
+    interval = Selection(isolation=READ_COMMITTED).resolve(log)
+    for record in log.records(interval, past_open=True, on_damage=partial(_report, settings, log)):
+        yield record.key or b"", record.value
+
+
+def _internal_logs(settings: ServerSettings, topic: str) -> list[PartitionLog]:
+    """Return the partitions of an internal topic.
+
+    Only the directories of this topic are listed, because there may be thousands of others.
+    """
+    name = re.compile(re.escape(topic) + r"-\d+")
+    paths: list[Any] = []
+    for given in settings.paths:
+        path = input_path(given)
+        if isinstance(path, Path) and path.is_dir() and not name.fullmatch(path.name):
+            paths += [path / entry for entry in sorted(os.listdir(path)) if name.fullmatch(entry)]
+        else:
+            paths.append(given)
+    try:
+        found = discover(paths, "longest").partitions if paths else []
+    except NoLogError:
+        return []
+    limits = ReadLimits(settings.max_batch_bytes)
+    return [PartitionLog(d, limits) for d in found if d.topic == topic and d.readable]
+
+
+def _report(settings: ServerSettings, log: PartitionLog, damage: Damage) -> None:
+    settings.on_message(f"{log.directory.path}: {damage.file}: damage is skipped: {damage.message}")

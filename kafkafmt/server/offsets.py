@@ -1,0 +1,126 @@
+"""Answer ListOffsets and OffsetForLeaderEpoch requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import protocol
+from ..errors import KafkaFormatError
+from ..log.format.leader_epochs import end_offset_for
+from ..protocol import ErrorCode
+from .catalog import Catalog
+from .fetch import READ_COMMITTED_LEVEL, wrong_epoch
+from .handlers import Handlers, RequestContext
+from .served_partition import ServedPartition
+
+LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 2, 23
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+"""Special values of the timestamp in a ListOffsets request (Kafka: ``ListOffsetsRequest``)."""
+UNKNOWN = -1
+LEADER_EPOCH_VERSION = 4
+
+Found = tuple[int, int, int]
+"""Timestamp, offset and leader epoch; each is -1 if it is not known."""
+
+
+class OffsetApis:
+    """Answers ListOffsets and OffsetForLeaderEpoch requests.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        The partitions.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of both APIs."""
+        return {
+            LIST_OFFSETS: (0, 11, self.list_offsets),
+            OFFSET_FOR_LEADER_EPOCH: (0, 4, self.offset_for_leader_epoch),
+        }
+
+    async def list_offsets(self, request: Any, context: RequestContext) -> Any:
+        """Return the offset for each partition and timestamp in the request."""
+        return await self._catalog.run(self._list_offsets, request, context.api_version)
+
+    def _list_offsets(self, request: Any, version: int) -> Any:
+        make = protocol.ListOffsetsResponse.ListOffsetsTopicResponse
+        committed = request.isolation_level == READ_COMMITTED_LEVEL
+        topics = []
+        for topic in request.topics:
+            partitions = [self._listed(topic.name, wanted, committed, version) for wanted in topic.partitions]
+            topics.append(make(name=topic.name, partitions=partitions))
+        return protocol.ListOffsetsResponse(topics=topics)
+
+    def _listed(self, topic: str, wanted: Any, committed: bool, version: int) -> Any:
+        answer = protocol.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+        served = self._catalog.partition(topic, wanted.partition_index)
+        if served is None:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return answer
+        answer.error_code = wrong_epoch(served, wanted.current_leader_epoch)
+        if answer.error_code:
+            return answer
+        try:
+            timestamp, offset, epoch = _find(served, wanted.timestamp, committed)
+        except (KafkaFormatError, OSError) as error:
+            self._catalog.settings.on_message(f"{topic}-{served.number}: offsets cannot be looked up: {error}")
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return answer
+        if version == 0:
+            answer.old_style_offsets = [offset][: max(wanted.max_num_offsets, 0)] if offset >= 0 else []
+        else:
+            answer.timestamp, answer.offset = timestamp, offset
+            if version >= LEADER_EPOCH_VERSION:
+                answer.leader_epoch = epoch
+        return answer
+
+    async def offset_for_leader_epoch(self, request: Any, _: RequestContext) -> Any:
+        """Return the end offset of the requested leader epoch of each partition."""
+        return await self._catalog.run(self._end_offsets, request)
+
+    def _end_offsets(self, request: Any) -> Any:
+        make = protocol.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+        topics = []
+        for topic in request.topics:
+            partitions = [self._end_offset(topic.topic, wanted) for wanted in topic.partitions]
+            topics.append(make(topic=topic.topic, partitions=partitions))
+        return protocol.OffsetForLeaderEpochResponse(topics=topics)
+
+    def _end_offset(self, topic: str, wanted: Any) -> Any:
+        answer = protocol.OffsetForLeaderEpochResponse.EpochEndOffset(partition=wanted.partition)
+        served = self._catalog.partition(topic, wanted.partition)
+        if served is None:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return answer
+        answer.error_code = wrong_epoch(served, wanted.current_leader_epoch)
+        if answer.error_code:
+            return answer
+        try:
+            found = end_offset_for(served.leader_epochs(), wanted.leader_epoch, served.high_watermark())
+        except (KafkaFormatError, OSError) as error:
+            self._catalog.settings.on_message(f"{topic}-{served.number}: leader epochs cannot be read: {error}")
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return answer
+        if found is not None:
+            answer.leader_epoch, answer.end_offset = found
+        return answer
+
+
+def _find(served: ServedPartition, timestamp: int, committed: bool) -> Found:
+    """Return what a broker answers for a timestamp in ms, or for a special value."""
+    if timestamp == LATEST:
+        end = served.last_stable_offset() if committed else served.high_watermark()
+        return UNKNOWN, end, served.leader_epoch()
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = served.log_start_offset
+        return UNKNOWN, start, served.epoch_of(start)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    found = served.find_max_timestamp() if timestamp == MAX_TIMESTAMP else served.find_timestamp(timestamp)
+    if found is None or (committed and found.offset >= served.last_stable_offset()):
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    return found.timestamp, found.offset, served.epoch_of(found.offset)

@@ -1,0 +1,111 @@
+"""Keep a limited number of segments open between requests."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from threading import Lock
+
+from ..log.format.files import FileView
+from ..paths import Location, UrlPath
+
+
+class OpenSegment:
+    """A segment that is open for sending.
+
+    Attributes
+    ----------
+    view : FileView
+        The open file.
+    inode : int
+        Inode of the file, or 0 if the file is not local.
+    """
+
+    def __init__(self, path: Location) -> None:
+        self.view = FileView(path)
+        handle = self.view.fileno()
+        self.inode: int = os.fstat(handle).st_ino if handle >= 0 and not isinstance(path, UrlPath) else 0
+        self.users = 0
+
+    def fileno(self) -> int:
+        """Return the file descriptor, or -1 if the file is not local."""
+        return self.view.fileno()
+
+    def size(self) -> int:
+        """Return the present size of the file, in bytes."""
+        handle = self.view.fileno()
+        return os.fstat(handle).st_size if handle >= 0 else self.view.size
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return bytes of the file, or fewer at its end. The file may have grown since it was opened."""
+        handle = self.view.fileno()
+        return os.pread(handle, size, position) if handle >= 0 else self.view.read(position, size)
+
+
+def inode_of(path: Location) -> int:
+    """Return the inode of a file, or 0 if the file is not local or does not exist."""
+    if isinstance(path, UrlPath):
+        return 0
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
+class OpenFiles:
+    """Open segments, of which the least recently used ones are closed. Threads may share the object.
+
+    Parameters
+    ----------
+    capacity : int
+        Largest number of files that are kept open while nobody uses them.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._files: OrderedDict[Location, OpenSegment] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def acquire(self, path: Location, inode: int) -> OpenSegment:
+        """Return an open file for a path. The caller must pass the result to `release`.
+
+        If the file that is open has another inode than `inode`, the path is opened again.
+        """
+        with self._lock:
+            found = self._files.get(path)
+            if found is not None and inode and found.inode != inode:
+                del self._files[path]
+                self._close_unused(found)
+                found = None
+            if found is None:
+                found = self._files[path] = OpenSegment(path)
+            self._files.move_to_end(path)
+            found.users += 1
+            while len(self._files) > self._capacity:
+                oldest = next(iter(self._files))
+                if oldest == path:
+                    break
+                self._close_unused(self._files.pop(oldest))
+            return found
+
+    def release(self, file: OpenSegment) -> None:
+        """End a use of an open file."""
+        with self._lock:
+            file.users -= 1
+            if self._files.get(file.view.path) is not file:
+                self._close_unused(file)
+
+    def close(self) -> None:
+        """Close all files that nobody uses. The others are closed when they are released."""
+        with self._lock:
+            files, self._files = list(self._files.values()), OrderedDict()
+            for file in files:
+                self._close_unused(file)
+
+    @staticmethod
+    def _close_unused(file: OpenSegment) -> None:
+        if not file.users:
+            file.view.close()

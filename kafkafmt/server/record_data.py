@@ -1,0 +1,101 @@
+"""Build the record data that is not sent from a file: converted batches, and batches without records."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+from .._backend import core
+from ..constants import BATCH_HEADER_SIZE, ENTRY_OVERHEAD, MAGIC_V2, NO_PRODUCER_ID, NO_TIMESTAMP
+from ..errors import InvalidError, KafkaFormatError
+from ..records import convert, iter_batches
+from .checked_batches import Span
+from .resources import Resources
+
+OnDamage = Callable[[Span, int, KafkaFormatError], None]
+_HEAD = struct.Struct(">qiibI")
+_REST = struct.Struct(">hiqqqhii")
+
+
+def in_format(
+    resources: Resources, spans: list[Span], magic: int, max_batch_bytes: int, on_damage: OnDamage | None
+) -> bytes:
+    """Read batches, and return them in record format `magic`.
+
+    Batches that already have this format are not changed. A compressed message remains one batch
+    with the same codec.
+
+    Parameters
+    ----------
+    resources : Resources
+        The open files.
+    spans : list of Span
+        The batches.
+    magic : {0, 1, 2}
+        The target format.
+    max_batch_bytes : int
+        Largest size of one batch, in bytes after decompression.
+    on_damage : callable or None
+        Called with the span, the position and the error of each batch that cannot be decoded. These
+        batches are left out. If None, such a batch raises its error.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read, or has changed.
+    KafkaFormatError
+        A batch cannot be converted. If the format does not support the codec, the error is an
+        `InvalidError`.
+    """
+    parts: list[bytes] = []
+    for span in spans:
+        data = read_span(resources, span)
+        try:
+            parts.append(bytes(convert(data, magic, max_batch_bytes=max_batch_bytes).records))
+        except InvalidError:
+            raise
+        except KafkaFormatError:
+            if on_damage is None:
+                raise
+            parts += _each_in_format(data, span, magic, max_batch_bytes, on_damage)
+    return b"".join(parts)
+
+
+def _each_in_format(data: bytes, span: Span, magic: int, max_batch_bytes: int, on_damage: OnDamage) -> Iterator[bytes]:
+    """Yield each batch of a span in another format, without the batches that cannot be decoded."""
+    for batch in iter_batches(data):
+        try:
+            part = data[batch.position : batch.position + batch.size]
+            yield bytes(convert(part, magic, max_batch_bytes=max_batch_bytes).records)
+        except KafkaFormatError as error:
+            on_damage(span, span.position + batch.position, error)
+
+
+def read_span(resources: Resources, span: Span) -> bytes:
+    """Return the bytes of a span.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read, or has changed.
+    """
+    file = resources.files.acquire(span.path, span.inode)
+    try:
+        data = file.read(span.position, span.size)
+    finally:
+        resources.files.release(file)
+    if len(data) != span.size or (span.inode and file.inode != span.inode):
+        raise OSError(f"{span.path}: the file has changed since its batches were checked")
+    return data
+
+
+def empty_batch(start: int, end: int, leader_epoch: int) -> bytes:
+    """Return a batch of format 2 without records that covers the offsets [start, end).
+
+    A client that reads it continues at `end`. The log cleaner writes such batches if it removes all
+    records of a batch.
+    """
+    delta = min(end - start, 2**31) - 1
+    rest = _REST.pack(0, delta, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER_ID, -1, -1, 0)
+    length = BATCH_HEADER_SIZE - ENTRY_OVERHEAD
+    return _HEAD.pack(start, length, leader_epoch, MAGIC_V2, core.crc32c(rest, 0)) + rest

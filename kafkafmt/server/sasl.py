@@ -1,0 +1,145 @@
+"""Authenticate clients by SaslHandshake and SaslAuthenticate, with PLAIN or SCRAM.
+
+Kafka's counterpart is ``SaslServerAuthenticator``. Differences: clients of SaslHandshake version 0,
+which send tokens without Kafka's header (before Kafka 1.0), are not served. Sessions do not expire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from ..protocol import (
+    ErrorCode,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from ..text import plain
+from .handlers import CLOSE_AFTER_RESPONSE, Handlers, RequestContext
+from .scram import ScramError, ScramServer
+from .users import MECHANISMS, PLAIN, Users
+
+SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
+OPEN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+"""The APIs that a client may use before it is authenticated."""
+EXCHANGE = "sasl"
+"""Key of the unfinished exchange in the attributes of a connection."""
+MAX_PLAIN_BYTES = 4096
+FAILURE_DELAY = 0.1
+"""Seconds before the response to a wrong password, as Kafka's
+``connection.failed.authentication.delay.ms``.
+"""
+SHOWN_NAME = 100
+"""Largest number of characters of a user name in a message."""
+
+
+class LoginError(Exception):
+    """Raised if authentication fails. The message contains no secret."""
+
+
+@dataclass
+class Exchange:
+    """The state of one authentication."""
+
+    mechanism: str
+    user: str = ""
+    """The name that the client sent. It may be another user's name until the exchange is finished."""
+    scram: ScramServer | None = None
+
+
+def requires_authentication(api_key: int) -> bool:
+    """Return whether a client must be authenticated before it uses an API."""
+    return api_key not in OPEN_APIS
+
+
+class SaslApis:
+    """The handlers of SaslHandshake and SaslAuthenticate.
+
+    After an error, the connection is closed when the response has been sent.
+
+    Parameters
+    ----------
+    users : Users
+        The users who may connect.
+    """
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+
+    def handlers(self) -> Handlers:
+        """Return the lowest version, the highest version and the handler of each API, by API key."""
+        return {SASL_HANDSHAKE: (1, 1, self._handshake), SASL_AUTHENTICATE: (0, 2, self._authenticate)}
+
+    async def _handshake(self, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+        connection, error = context.connection, ErrorCode.NONE
+        if connection.principal is not None or EXCHANGE in connection.attributes:
+            error = ErrorCode.ILLEGAL_SASL_STATE
+        elif request.mechanism not in MECHANISMS:
+            error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            reason = f"the client requested the SASL mechanism {_shown(request.mechanism)}"
+            connection.attributes[CLOSE_AFTER_RESPONSE] = f"{reason}; supported: {', '.join(MECHANISMS)}"
+        else:
+            connection.attributes[EXCHANGE] = Exchange(request.mechanism)
+        return SaslHandshakeResponse(error_code=error, mechanisms=list(MECHANISMS))
+
+    async def _authenticate(
+        self, request: SaslAuthenticateRequest, context: RequestContext
+    ) -> SaslAuthenticateResponse:
+        connection = context.connection
+        exchange: Exchange | None = connection.attributes.get(EXCHANGE)
+        if exchange is None:
+            connection.attributes[CLOSE_AFTER_RESPONSE] = "SaslAuthenticate was sent without SaslHandshake"
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="SaslHandshake must be sent first"
+            )
+        try:
+            user, token = await self._next_step(exchange, bytes(request.auth_bytes))
+        except (LoginError, ScramError) as error:
+            connection.attributes.pop(EXCHANGE)
+            name = f" of user {_shown(exchange.user)}" if exchange.user else ""
+            reason = f"authentication{name} with {exchange.mechanism} failed: {error}"
+            connection.attributes[CLOSE_AFTER_RESPONSE] = reason
+            await asyncio.sleep(FAILURE_DELAY)
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
+                error_message=f"Authentication failed with SASL mechanism {exchange.mechanism}",
+            )
+        if user is not None:
+            connection.principal = user
+            connection.attributes.pop(EXCHANGE)
+        return SaslAuthenticateResponse(auth_bytes=token)
+
+    async def _next_step(self, exchange: Exchange, token: bytes) -> tuple[str | None, bytes]:
+        """Return the user name, or None if the exchange is not finished, and the token for the client."""
+        if exchange.mechanism == PLAIN:
+            await self._check_plain(exchange, token)
+            return exchange.user, b""
+        if exchange.scram is None:
+            exchange.scram = ScramServer(exchange.mechanism, self._users)
+            challenge = await asyncio.to_thread(exchange.scram.first, token)
+            exchange.user = exchange.scram.user
+            return None, challenge
+        final = exchange.scram.final(token)
+        return exchange.user, final
+
+    async def _check_plain(self, exchange: Exchange, token: bytes) -> None:
+        """Check a message of PLAIN (RFC 4616). Raise LoginError if it is not valid."""
+        if len(token) > MAX_PLAIN_BYTES:
+            raise LoginError(f"the message of the client has {len(token)} bytes; at most {MAX_PLAIN_BYTES} are read")
+        try:
+            parts = token.decode().split("\0")
+        except UnicodeDecodeError:
+            parts = []
+        if len(parts) != 3 or not parts[1] or not parts[2]:
+            raise LoginError("the message of the client is not a message of PLAIN")
+        authzid, exchange.user, password = parts
+        if authzid not in ("", exchange.user):
+            raise LoginError("the client requested an authorization id that differs from the user name")
+        if not await asyncio.to_thread(self._users.check_password, exchange.user, password):
+            raise LoginError("the user or the password is wrong")
+
+
+def _shown(name: str) -> str:
+    return repr(plain(name[:SHOWN_NAME]))

@@ -1,0 +1,269 @@
+"""Listen on a port, and serve log directories until the server is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import threading
+from collections import deque
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+
+from .catalog import Catalog
+from .cluster_apis import ClusterApis
+from .connection import ClientConnection, FrameMemory
+from .describe import DescribeApis
+from .fetch import FetchApi
+from .groups import GroupApis
+from .handlers import HandlerSet
+from .internal_topics import read_groups
+from .offsets import OffsetApis
+from .refusals import Refusals
+from .sasl import SaslApis
+from .settings import ServerSettings
+from .users import Users
+
+FRAME_MEMORY = 64 << 20
+"""Largest total size of all large requests that are being received, in bytes."""
+READ_BUFFER = 16 << 10
+WRITE_BUFFER = 256 << 10
+"""Sizes of the buffers of each connection, in bytes."""
+BACKLOG = 1024
+MOST_MESSAGES = 1000
+SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS = 17, 36, 18
+
+
+class ServerAddressError(ValueError):
+    """Raised if the server is not allowed to listen on an address without encryption."""
+
+
+class Server:
+    """Serves log directories to Kafka clients.
+
+    A server can be used in three ways:
+
+    - ``with kafkafmt.serve(path) as server``: it runs in a thread.
+    - ``async with kafkafmt.serve(path) as server``: it runs in the current event loop.
+    - ``await server.run()``: it runs until the task is cancelled.
+
+    Parameters
+    ----------
+    settings : ServerSettings
+        The options of the server.
+
+    Attributes
+    ----------
+    host, port : str and int
+        The address of the listener. `port` is the chosen port after the server was started.
+    messages : deque of str
+        The latest log lines, for example about damaged spans and refused requests.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        _check_address(settings)
+        self.messages: deque[str] = deque(maxlen=MOST_MESSAGES)
+        given = settings.on_message
+
+        def report(message: str) -> None:
+            self.messages.append(message)
+            given(message)
+
+        self.settings = settings = replace(settings, on_message=report)
+        self.host: str = settings.host
+        self.port: int = settings.port
+        self._tls = _tls_context(settings)
+        self._users = None if settings.users is None else Users.read(settings.users)
+        self._groups: GroupApis | None = None
+        self.catalog = Catalog(settings)
+        for message in self.catalog.messages:
+            settings.on_message(message)
+        self._listener: asyncio.Server | None = None
+        self._connections: dict[asyncio.Task[None], ClientConnection] = {}
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._error: BaseException | None = None
+
+    @property
+    def address(self) -> str:
+        """The address of the listener as ``host:port``, for the option ``bootstrap.servers`` of clients."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def topics(self) -> list[str]:
+        """Names of the topics that are served."""
+        return [topic.name for topic in self.catalog.topics]
+
+    @property
+    def partition_count(self) -> int:
+        """Number of partitions that are served."""
+        return len(self.catalog.partitions)
+
+    @property
+    def connection_count(self) -> int:
+        """Number of open connections."""
+        return len(self._connections)
+
+    async def start(self) -> None:
+        """Start to listen.
+
+        Raises
+        ------
+        OSError
+            The address is in use or does not exist.
+        """
+        settings, catalog = self.settings, self.catalog
+        cluster = ClusterApis(catalog)
+        self._groups = GroupApis(catalog, partial(read_groups, settings), settings.groups_file)
+        parts = [
+            cluster.handlers(),
+            FetchApi(catalog).handlers(),
+            OffsetApis(catalog).handlers(),
+            Refusals(settings).handlers(),
+            self._groups.handlers(),
+            DescribeApis(catalog, settings).handlers(),
+        ]
+        if self._users is not None:
+            parts.append(SaslApis(self._users).handlers())
+        self._handlers = HandlerSet(*parts)
+        cluster.announce(self._handlers)
+        self._memory = FrameMemory(FRAME_MEMORY)
+        self._needs_login = (
+            frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}) if self.settings.users else None
+        )
+        self._listener = await asyncio.start_server(
+            self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=BACKLOG, ssl=self._tls
+        )
+        self.host, self.port = self._listener.sockets[0].getsockname()[:2]
+        advertised = self.settings.advertise or (_reachable(self.host), self.port)
+        self.catalog.cluster.host, self.catalog.cluster.port = advertised
+        self._groups.start()
+
+    async def close(self) -> None:
+        """Close the listener and all connections."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        tasks = list(self._connections)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._groups is not None:
+            self._groups.close()
+        self.catalog.close()
+
+    async def run(self) -> None:
+        """Start the server, and serve until the task is cancelled."""
+        await self.start()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self.close()
+
+    async def __aenter__(self) -> Server:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Server:
+        self._thread = threading.Thread(target=self._run_thread, name="kafkafmt-serve", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._error is not None:
+            self._thread.join()
+            raise self._error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._loop is not None
+        assert self._stop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def __repr__(self) -> str:
+        return f"<kafkafmt.Server: {self.partition_count} partitions of {len(self.topics)} topics on {self.address}>"
+
+    def _run_thread(self) -> None:
+        async def serve() -> None:
+            self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+            try:
+                await self.start()
+            except BaseException as error:
+                self._error = error
+                await self.close()
+                return
+            finally:
+                self._started.set()
+            await self._stop.wait()
+            await self.close()
+
+        asyncio.run(serve())
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= self.settings.limits.max_connections:
+            writer.transport.abort()
+            return
+        writer.transport.set_write_buffer_limits(WRITE_BUFFER)
+        raw = writer.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection = ClientConnection(reader, writer, self.catalog, self._handlers, self._memory, self._needs_login)
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = connection
+        try:
+            await connection.run()
+        except asyncio.CancelledError:
+            pass
+        finally:
+            del self._connections[task]
+
+
+def _check_address(settings: ServerSettings) -> None:
+    """Raise ServerAddressError if clients on other hosts could read the logs without encryption."""
+    if settings.insecure or settings.tls_cert is not None or _is_loopback(settings.host):
+        return
+    raise ServerAddressError(
+        f"host {settings.host!r} is not a loopback address, so other hosts could read the logs; pass tls_cert and "
+        "tls_key, or insecure=True"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _reachable(host: str) -> str:
+    """Return the host that clients connect to if the server listens on `host`."""
+    try:
+        return socket.gethostname() if ipaddress.ip_address(host).is_unspecified else host
+    except ValueError:
+        return host
+
+
+def _tls_context(settings: ServerSettings) -> ssl.SSLContext | None:
+    if settings.tls_cert is None and settings.tls_key is None:
+        return None
+    if settings.tls_cert is None:
+        raise ValueError("tls_key is given without tls_cert")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    return context

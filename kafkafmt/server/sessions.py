@@ -1,0 +1,146 @@
+"""Keep fetch sessions, so that clients need not repeat the partitions that they read (KIP-227)."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from ..protocol import ErrorCode
+
+FINAL_EPOCH = -1
+"""Epoch of a request that is not part of a session, or that ends one."""
+INITIAL_EPOCH = 0
+"""Epoch of a request that asks for a new session."""
+MOST_PARTITIONS = 100_000
+"""Largest number of partitions in one session."""
+
+Key = tuple[str | UUID, int]
+"""Name or id of a topic, and number of a partition."""
+
+
+@dataclass
+class FetchedPartition:
+    """A partition that a client reads.
+
+    Attributes
+    ----------
+    topic : str or uuid.UUID
+        Name or id of the topic, as the client named it.
+    request : FetchRequest.FetchTopic.FetchPartition
+        The latest request for the partition.
+    sent : tuple of int or None
+        High watermark, last stable offset and log start offset of the latest response.
+    """
+
+    topic: str | UUID
+    request: Any
+    sent: tuple[int, int, int] | None = None
+
+    @property
+    def key(self) -> Key:
+        """Topic and number of the partition."""
+        return self.topic, self.request.partition
+
+
+@dataclass
+class FetchSession:
+    """The partitions that a client reads in one session, in the order in which they are served next.
+
+    Attributes
+    ----------
+    session_id : int
+        The id of the session; 0 if the client uses none.
+    epoch : int
+        The epoch of the next request.
+    incremental : bool
+        Whether a response contains only partitions that have changed.
+    """
+
+    session_id: int = 0
+    epoch: int = 0
+    incremental: bool = False
+    by_id: bool = False
+    partitions: OrderedDict[Key, FetchedPartition] = field(default_factory=OrderedDict)
+
+    def __iter__(self) -> Iterator[FetchedPartition]:
+        return iter(list(self.partitions.values()))
+
+    def served(self, partition: FetchedPartition) -> None:
+        """Serve a partition after all others in the next response, because it has just delivered records."""
+        if partition.key in self.partitions:
+            self.partitions.move_to_end(partition.key)
+
+    def update(self, request: Any) -> None:
+        """Add, change and remove partitions as the request demands."""
+        for topic in request.topics:
+            name = topic.topic_id if self.by_id else topic.topic
+            for wanted in topic.partitions:
+                known = self.partitions.get((name, wanted.partition))
+                if known is None:
+                    self.partitions[name, wanted.partition] = FetchedPartition(name, wanted)
+                else:
+                    known.request = wanted
+        for topic in request.forgotten_topics_data:
+            name = topic.topic_id if self.by_id else topic.topic
+            for number in topic.partitions:
+                self.partitions.pop((name, number), None)
+
+
+class FetchSessions:
+    """All fetch sessions of a server, of which the least recently used ones are dropped.
+
+    Parameters
+    ----------
+    capacity : int
+        Largest number of sessions.
+
+    Notes
+    -----
+    Kafka's counterpart is ``FetchSessionCache``.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, request: Any, by_id: bool) -> FetchSession | ErrorCode:
+        """Return the session to which a request belongs, with the partitions to read, or the error to answer.
+
+        `by_id` is True if the request names topics by their ids.
+        """
+        session_id, epoch = request.session_id, request.session_epoch
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            session = FetchSession(by_id=by_id)
+            session.update(request)
+            wanted = epoch == INITIAL_EPOCH and 0 < len(session.partitions) <= MOST_PARTITIONS
+            return self._created(session) if wanted else session
+        found = self._sessions.get(session_id)
+        if found is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if found.by_id != by_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        if epoch != found.epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        self._sessions.move_to_end(session_id)
+        found.epoch = found.epoch + 1 if found.epoch < 2**31 - 1 else 1
+        found.incremental = True
+        found.update(request)
+        return found
+
+    def _created(self, session: FetchSession) -> FetchSession:
+        """Give a session an id, and keep it."""
+        while not session.session_id or session.session_id in self._sessions:
+            session.session_id = random.randint(1, 2**31 - 1)
+        session.epoch = 1
+        self._sessions[session.session_id] = session
+        while len(self._sessions) > self._capacity:
+            self._sessions.popitem(last=False)
+        return session

@@ -1,0 +1,110 @@
+"""Define `ServerSettings`, which contains all options of a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..constants import DEFAULT_MAX_BATCH_BYTES, READ_UNCOMMITTED
+from ..log.reading.record_selection import OffsetBound
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """Limits that protect a server against its clients.
+
+    Attributes
+    ----------
+    max_frame_bytes : int, default 1048576 (1 MiB)
+        Largest request that is accepted, in bytes. A client that sends a larger request is
+        disconnected.
+    max_produce_bytes : int, default 104857600 (100 MiB)
+        Largest Produce request whose records are read and dropped, in bytes.
+    max_connections : int, default 4096
+        Largest number of open connections. Further connections are closed at once.
+    max_fetch_bytes : int, default 57671680 (55 MiB)
+        Largest number of bytes of records in one fetch response. One batch that is larger is sent
+        alone.
+    max_sessions : int, default 4096
+        Largest number of fetch sessions (KIP-227) in memory.
+    idle_timeout : float, default 600.0
+        Seconds without a request after which a connection is closed.
+    write_timeout : float, default 60.0
+        Seconds without progress of a write after which a connection is closed.
+    max_open_files : int, default 256
+        Largest number of segments that are kept open between requests.
+    """
+
+    max_frame_bytes: int = 1 << 20
+    max_produce_bytes: int = 100 << 20
+    max_connections: int = 4096
+    max_fetch_bytes: int = 55 << 20
+    max_sessions: int = 4096
+    idle_timeout: float = 600.0
+    write_timeout: float = 60.0
+    max_open_files: int = 256
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """The options of a server.
+
+    Attributes
+    ----------
+    paths : tuple of str or os.PathLike
+        The log directories, partition directories and `.log` files to serve.
+    topics, partitions : tuple of str and of int
+        Topic globs and partition numbers to serve. If empty, all of them.
+    internal : bool, default False
+        Whether to serve Kafka's internal topics (``__…``).
+    replicas : "longest" or None
+        Which copy to serve if two paths contain the same partition.
+    isolation : {"read_uncommitted", "read_committed"}
+        "read_committed" also hides aborted and open transactions from clients that read
+        uncommitted.
+    at : OffsetBound or None
+        Serve each log as it was before this offset or time. By default, the whole log is served.
+    on_error : {"skip", "fail"}
+        "skip" leaves damaged spans out. "fail" answers CORRUPT_MESSAGE at the first damaged span.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression.
+    host, port : str and int
+        Address to listen on. Port 0 chooses a free port.
+    advertise : tuple of (str, int) or None
+        Host and port to which clients connect. By default, the address of the listener.
+    tls_cert, tls_key : Path or None
+        Certificate chain and private key, in PEM format. With them, clients must use TLS.
+    insecure : bool, default False
+        Whether to allow a host that is not a loopback address without TLS.
+    users, groups_file : Path or None
+        Files with users for SASL, and with committed offsets.
+    limits : ServerLimits
+        Limits that protect the server.
+    on_message : callable
+        Called with each log line.
+    """
+
+    paths: tuple[str | os.PathLike[str], ...]
+    topics: tuple[str, ...] = ()
+    partitions: tuple[int, ...] = ()
+    internal: bool = False
+    replicas: str | None = None
+    isolation: str = READ_UNCOMMITTED
+    at: OffsetBound | None = None
+    on_error: str = "skip"
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    advertise: tuple[str, int] | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure: bool = False
+    users: Path | None = None
+    groups_file: Path | None = None
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    on_message: Callable[[str], None] = lambda _: None

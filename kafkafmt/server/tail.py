@@ -1,0 +1,166 @@
+"""Find the end of a log, and the batches that a broker appends to it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
+from ..errors import KafkaFormatError
+from ..log import PartitionLog
+from ..log.format.files import FileView, aligned_buffer
+from ..log.reading.index_lookup import batch_at
+from ..log.reading.index_ranges import last_border
+from ..log.reading.partition_dir import SegmentFile
+from ..log.reading.segment_walker import FIRST_READ, Walker
+from ..paths import UrlPath
+from ..types import BatchTable, Buffer, last_offset, last_offsets
+
+Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
+"""Called with valid batches: their segment, the file position of the buffer, the buffer, and the table."""
+
+
+STEP = 1 << 20
+
+
+class DamagedTailError(Exception):
+    """Raised if bytes after the known end of the log are damaged, so that their segment must be planned."""
+
+
+class Tail:
+    """The end of a log that may grow.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The log as it was listed. Its last segment is read to find the end.
+    plan : bool, default False
+        Plan the last segment completely, because its end is damaged.
+
+    Attributes
+    ----------
+    segment : SegmentFile or None
+        The last segment.
+    position : int
+        The position after the last batch that was found, in bytes. A broker may be writing the
+        bytes after it.
+    end : int
+        The offset after the last batch that was found, or the base offset of the last segment if
+        that is higher.
+    """
+
+    def __init__(self, log: PartitionLog, plan: bool = False) -> None:
+        self.segment: SegmentFile | None = log.segments[-1] if log.segments else None
+        self.position: int = 0
+        self.end: int = 0
+        self._unread: tuple[int, int] | None = None
+        if self.segment is None:
+            return
+        self.end = self.segment.base_offset or 0
+        if plan or not self._walk_to_end(self.segment, log.max_batch_bytes):
+            found = log.plan(self.segment)
+            self.end = max(found.next_offset or 0, self.segment.base_offset or 0)
+            ends = [e.end for e in found.extents] + [d.position + d.length for d in found.damaged]
+            self.position = max(ends, default=0)
+
+    def _walk_to_end(self, segment: SegmentFile, max_batch_bytes: int) -> bool:
+        """Find the last batch by the offset index and the batches after its last entry.
+
+        Return False if the index or a batch is damaged, so that the segment must be planned.
+        """
+        border = last_border(segment)
+        with FileView(segment.path) as view:
+            if border is not None:
+                batch = batch_at(view, border.position)
+                if batch is None or not self.end <= int(batch["base_offset"]) <= last_offset(batch) <= border.upto:
+                    return False
+                self.position = border.position
+            error: KafkaFormatError | None = None
+            walker = Walker(view, self.end, max_batch_bytes, first_read=FIRST_READ)
+            for start, _, table, error in walker.tables(self.position, view.size):  # noqa: B007 (the last one, below)
+                if self._rising(table) < len(table):
+                    return False
+                if len(table):
+                    self._found(start, table)
+            return error is None or _only_zeros(view, self.position)
+
+    def _found(self, start: int, table: BatchTable) -> None:
+        """Set the end after the last batch of a table. `start` is the file position of its buffer."""
+        self.end = int(last_offsets(table[-1:])[0]) + 1
+        self.position = start + int(table["position"][-1]) + int(table["size"][-1])
+
+    def size(self) -> int:
+        """Return the present size of the last segment, or -1 if the file is missing."""
+        if self.segment is None:
+            return 0
+        if isinstance(self.segment.path, UrlPath):
+            return self.segment.size
+        try:
+            return os.stat(self.segment.path).st_size
+        except FileNotFoundError:
+            return -1
+
+    def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
+        """Pass the batches that were appended to `segment` to the function `take`.
+
+        `segment` is the last segment, or one that was created after it. An incomplete batch at the
+        end is read when it is complete.
+
+        Raises
+        ------
+        DamagedTailError
+            The next bytes are damaged.
+        OSError
+            The file cannot be read.
+        """
+        if self.segment is None or segment.name != self.segment.name:
+            self.segment, self.position, self._unread = segment, 0, None
+            self.end = max(self.end, segment.base_offset or 0)
+        error: KafkaFormatError | None = None
+        with FileView(segment.path) as view:
+            walker = Walker(view, self.end, max_batch_bytes, first_read=FIRST_READ)
+            for start, buffer, table, error in walker.tables(self.position, view.size):  # noqa: B007 (the last one, below)
+                rising = self._rising(table)
+                rows = table[:rising]
+                if len(rows):
+                    take(segment, start, buffer, rows)
+                    self._found(start, rows)
+                if rising < len(table):
+                    raise DamagedTailError
+            if error is not None and self._is_damage(view, segment):
+                raise DamagedTailError
+
+    def _rising(self, table: BatchTable) -> int:
+        """Return the number of batches, from the first one on, whose offsets follow those before them."""
+        first, last = table["base_offset"], last_offsets(table)
+        before = np.concatenate(([self.end - 1], last[:-1])) if len(table) else last
+        wrong = (last == MAX_OFFSET) | (table["last_offset_delta"] < 0)
+        wrong |= np.where(table["count"] < 0, last, first) <= before
+        return int(np.argmax(wrong)) if wrong.any() else len(table)
+
+    def _is_damage(self, view: FileView, segment: SegmentFile) -> bool:
+        """Return whether the bytes after the last batch are damaged, and not a batch that is being written."""
+        here = self.position, view.size
+        if not view.read(self.position, BATCH_HEADER_SIZE).strip(b"\0"):
+            return not segment.last and view.size > self.position
+        before, self._unread = self._unread, here
+        return not segment.last or (before is not None and before[0] == self.position and before[1] < view.size)
+
+
+def _only_zeros(view: FileView, position: int) -> bool:
+    """Return whether a file contains only zeros from `position` on. Holes are not read."""
+    buffer = aligned_buffer(STEP)
+    while position < view.size:
+        if view.fileno() >= 0:
+            try:
+                position = os.lseek(view.fileno(), position, os.SEEK_DATA)
+            except OSError as error:
+                return error.errno == errno.ENXIO  # there is no data after `position`
+        got = view.read_into(buffer[: min(STEP, view.size - position)], position)
+        if not got or buffer[:got].any():
+            return not got
+        position += got
+    return True

@@ -1,0 +1,81 @@
+"""Determine the last stable offset and the aborted transactions of a log that may grow."""
+
+from __future__ import annotations
+
+from ..constants import NO_END
+from ..log import PartitionLog
+from ..log.reading.transactions import Transactions, TransactionWalk, settle_hidden
+from ..types import BatchTable, Buffer
+
+
+class TransactionState:
+    """The transactions of one partition.
+
+    The outcomes of transactions before the first open transaction are read segment by segment, when
+    they are needed. From there on, every batch is added in order.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The log as it was listed.
+    end : int
+        The offset up to which the log is read.
+    whole : bool, default False
+        Read the log from its start, and ignore everything from `end` on. By default, the log must
+        end at `end`.
+    """
+
+    def __init__(self, log: PartitionLog, end: int, whole: bool = False) -> None:
+        self._log = log
+        self._decided = 0 if whole else min(log.open_transactions.last_stable_offset, end)
+        """All transactions before this offset are decided, and `_log` contains their outcomes."""
+        self._walk = TransactionWalk(log)
+        self._known: dict[int, Transactions] = {}
+        for part in log.parts(self._decided, end, self._walk.damage) if self._decided < end else ():
+            table = part.table[(part.table["base_offset"] >= self._decided) & (part.table["base_offset"] < end)]
+            self._walk.add(part.buffer, table, part.plan.segment.name)
+        settle_hidden(self._walk)
+
+    def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
+        """Add batches that were appended to the log."""
+        self._walk.add(buffer, table, file)
+
+    def last_stable_offset(self, end: int) -> int:
+        """Return the first offset of the oldest open transaction, or `end` if none is open."""
+        return min([end, *self._walk.found.open.values()])
+
+    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the producer id and the first offset of each aborted transaction in [start, end).
+
+        The result is ordered by first offset.
+        """
+        ends: dict[tuple[int, int], int] = {}
+        for transactions in self._outcomes(start, end):
+            for producer, spans in transactions.aborted.items():
+                for first, last in spans:
+                    if first < end and last >= start:  # a transaction can be found in several parts of the log
+                        ends[producer, last] = min(first, ends.get((producer, last), first))
+        found = [(producer, first) for (producer, _), first in ends.items()]
+        return sorted(found, key=lambda item: (item[1], item[0]))
+
+    def committed(self, table: BatchTable) -> BatchTable:
+        """Return the batches of a table that do not belong to aborted or open transactions."""
+        if not len(table):
+            return table
+        start, end = int(table["base_offset"][0]), int(table["base_offset"][-1]) + 1
+        for transactions in self._outcomes(start, end):
+            table = transactions.committed(table)
+        return table
+
+    def _outcomes(self, start: int, end: int) -> list[Transactions]:
+        """Return the transactions that may have records in [start, end)."""
+        found = [self._walk.found]
+        stop = min(end, self._decided)
+        if start < stop:
+            for segment in self._log.segments_in(start, stop):
+                first = segment.base_offset or 0
+                if first not in self._known:
+                    last = min(segment.next_base if segment.next_base is not None else NO_END, self._decided)
+                    self._known[first] = self._log.transactions_in(first, last)
+                found.append(self._known[first])
+        return found

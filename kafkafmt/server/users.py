@@ -1,0 +1,197 @@
+"""Read the users file, which contains the names and credentials of clients for SASL.
+
+Each line contains a user's name, a colon, and a credential:
+
+- ``alice:{PLAIN}open sesame``: a password. It is valid for all mechanisms.
+- ``bob:{SCRAM-SHA-256}salt=…,stored_key=…,server_key=…,iterations=4096``: a salted password, with
+  base64 values as in Kafka's ``ScramCredentialUtils``. It is valid for this mechanism and for PLAIN.
+- ``bob:{SCRAM-SHA-512}…``: a salted password for the other mechanism.
+
+A user may have one line of each kind. Empty lines and lines that start with ``#`` are ignored. Error
+messages contain line numbers and user names, but no credentials.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PLAIN = "PLAIN"
+SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MECHANISMS = (PLAIN, *SCRAM_HASHES)
+MIN_ITERATIONS, MAX_ITERATIONS = 4096, 1_000_000
+"""The smallest number is that of RFC 7677 and Kafka. The largest one protects the server's CPU."""
+MIN_SALT_BYTES = 8
+MAX_PASSWORD_BYTES = 1024
+MAX_FILE_BYTES = 16 << 20
+
+
+class UsersFileError(ValueError):
+    """Raised if a users file cannot be used."""
+
+
+@dataclass(frozen=True, repr=False)
+class ScramCredential:
+    """A salted password, from which the password cannot be derived.
+
+    Attributes
+    ----------
+    mechanism : {"SCRAM-SHA-256", "SCRAM-SHA-512"}
+    salt, stored_key, server_key : bytes
+        As defined in RFC 5802.
+    iterations : int
+        Number of iterations of PBKDF2.
+    """
+
+    mechanism: str
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    @classmethod
+    def from_password(
+        cls, mechanism: str, password: str, salt: bytes | None = None, iterations: int = MIN_ITERATIONS
+    ) -> ScramCredential:
+        """Return the credential of a password. By default, the salt is random."""
+        salt = os.urandom(16) if salt is None else salt
+        name = SCRAM_HASHES[mechanism]
+        salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
+        client_key = hmac.digest(salted, b"Client Key", name)
+        stored_key = hashlib.new(name, client_key).digest()
+        return cls(mechanism, salt, stored_key, hmac.digest(salted, b"Server Key", name), iterations)
+
+    def matches(self, password: str) -> bool:
+        """Return whether the credential belongs to a password. The comparison takes constant time."""
+        derived = self.from_password(self.mechanism, password, self.salt, self.iterations)
+        return hmac.compare_digest(derived.stored_key, self.stored_key)
+
+    def line(self, user: str) -> str:
+        """Return the line of the users file for a user with this credential."""
+        salt, stored_key, server_key = (
+            base64.b64encode(value).decode() for value in (self.salt, self.stored_key, self.server_key)
+        )
+        values = f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={self.iterations}"
+        return f"{user}:{{{self.mechanism}}}{values}"
+
+
+@dataclass(frozen=True, repr=False)
+class Users:
+    """The users who may connect.
+
+    Attributes
+    ----------
+    passwords : dict of str to str
+        Passwords by user name.
+    credentials : dict of (str, str) to ScramCredential
+        Salted passwords by user name and mechanism.
+    """
+
+    passwords: dict[str, str] = field(default_factory=dict)
+    credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict)
+    _secret: bytes = field(default_factory=lambda: os.urandom(32))
+
+    @classmethod
+    def read(cls, path: Path) -> Users:
+        """Read a users file.
+
+        Raises
+        ------
+        UsersFileError
+            A line is not valid, or the file contains no user.
+        OSError
+            The file cannot be read.
+        """
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise UsersFileError(f"{path} is larger than {MAX_FILE_BYTES} bytes, so it is not a users file")
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise UsersFileError(f"{path} is not UTF-8 text, so it is not a users file") from None
+        users = cls()
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip() and not line.startswith("#"):
+                users._add(f"{path}: line {number}", line)
+        if not users.passwords and not users.credentials:
+            raise UsersFileError(f"{path} contains no user; add a line such as 'alice:{{PLAIN}}password'")
+        return users
+
+    def credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        """Return the credential of a user for a mechanism of SCRAM, or None if there is none."""
+        found = self.credentials.get((user, mechanism))
+        if found is None and user in self.passwords:
+            salt = self._salt(mechanism, user)
+            found = ScramCredential.from_password(mechanism, self.passwords[user], salt)
+            self.credentials[user, mechanism] = found
+        return found
+
+    def decoy(self, mechanism: str, user: str) -> ScramCredential:
+        """Return a credential that no password matches, for a user who has none.
+
+        An attacker cannot distinguish unknown users from known ones by the server's first message.
+        """
+        size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
+        return ScramCredential(mechanism, self._salt(mechanism, user), os.urandom(size), b"", MIN_ITERATIONS)
+
+    def check_password(self, user: str, password: str) -> bool:
+        """Return whether a password is that of the user. This takes some milliseconds of CPU time."""
+        if len(password.encode()) > MAX_PASSWORD_BYTES:
+            return False
+        known = self.passwords.get(user)
+        if known is not None:
+            return hmac.compare_digest(password.encode(), known.encode())
+        salted = [c for (name, _), c in self.credentials.items() if name == user]
+        credential = salted[0] if salted else self.decoy("SCRAM-SHA-256", user)
+        return credential.matches(password)
+
+    def _salt(self, mechanism: str, user: str) -> bytes:
+        """Return a salt that is the same for each attempt, but different in each server."""
+        return hmac.digest(self._secret, f"{mechanism}:{user}".encode(), "sha256")[:16]
+
+    def _add(self, where: str, line: str) -> None:
+        user, _, rest = line.partition(":")
+        kind, brace, value = rest.removeprefix("{").partition("}")
+        if not user or not rest.startswith("{") or not brace:
+            raise UsersFileError(f"{where} is not 'NAME:{{MECHANISM}}CREDENTIAL'")
+        if kind not in MECHANISMS:
+            raise UsersFileError(f"{where}: the mechanism of user {user!r} is none of {', '.join(MECHANISMS)}")
+        if user in self.passwords if kind == PLAIN else (user, kind) in self.credentials:
+            raise UsersFileError(f"{where}: user {user!r} already has a credential for {kind}")
+        if kind == PLAIN:
+            if not value or len(value.encode()) > MAX_PASSWORD_BYTES:
+                raise UsersFileError(
+                    f"{where}: the password of user {user!r} is empty or longer than {MAX_PASSWORD_BYTES} bytes"
+                )
+            self.passwords[user] = value
+        else:
+            credential = _parse_scram(kind, value)
+            if credential is None:
+                raise UsersFileError(
+                    f"{where}: the credential of user {user!r} is not valid; it must be "
+                    f"'salt=BASE64,stored_key=BASE64,server_key=BASE64,iterations=NUMBER', with "
+                    f"{MIN_ITERATIONS} to {MAX_ITERATIONS} iterations"
+                )
+            self.credentials[user, kind] = credential
+
+
+def _parse_scram(mechanism: str, text: str) -> ScramCredential | None:
+    fields = dict(part.partition("=")[::2] for part in text.strip().split(","))
+    if set(fields) != {"salt", "stored_key", "server_key", "iterations"}:
+        return None
+    try:
+        salt, stored_key, server_key = (
+            base64.b64decode(fields[name], validate=True) for name in ("salt", "stored_key", "server_key")
+        )
+        iterations = int(fields["iterations"])
+    except ValueError:
+        return None
+    size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
+    if len(stored_key) != size or len(server_key) != size or len(salt) < MIN_SALT_BYTES:
+        return None
+    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        return None
+    return ScramCredential(mechanism, salt, stored_key, server_key, iterations)

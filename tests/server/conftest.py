@@ -1,0 +1,22 @@
+"""Start servers for tests, and count their threads and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import kafkafmt
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., kafkafmt.Server]]:
+    """Return a function that starts a server in a thread, which is closed after the test."""
+    with ExitStack() as stack:
+
+        def start(log: Any, **options: Any) -> kafkafmt.Server:
+            return stack.enter_context(kafkafmt.serve(log, **options))
+
+        yield start

@@ -1,0 +1,72 @@
+"""Read the golden logs through the server, and compare every record with a direct reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from golden_cases import CASES, LEGACY, Case
+from serving import Client
+
+import kafkafmt
+
+Start = Callable[..., kafkafmt.Server]
+COMMITTED = 1
+BROKER_GIVES_UP = ("compacted", "delete-records")
+"""Cases in which a broker answers nothing or a deleted record, because the record with a segment's
+largest timestamp is gone.
+"""
+
+
+def fields(record: Any) -> tuple[Any, ...]:
+    return record.offset, record.timestamp, record.key, record.value, list(record.headers)
+
+
+@pytest.mark.parametrize("case", [*CASES, *LEGACY], ids=str)
+def test_every_record_is_served(case: Case, started: Start) -> None:
+    log = kafkafmt.open([str(root) for root in case.roots])
+    server = started(log, internal=True)
+    with Client(server.port) as client:
+        for partition in log.partitions:
+            expected = [fields(r) for r in partition.records(on_error="skip")]
+            got = client.read_all(partition.topic, partition.partition, partition_max_bytes=2000)
+            assert [fields(r) for r in got] == expected
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.transactional], ids=str)
+def test_read_committed_omits_aborted_records(case: Case, started: Start) -> None:
+    log = kafkafmt.open([str(root) for root in case.roots])
+    server = started(log, internal=True)
+    with Client(server.port) as client:
+        for partition in log.partitions:
+            expected = [fields(r) for r in partition.records(on_error="skip", isolation="read_committed")]
+            got = client.read_all(partition.topic, partition.partition, COMMITTED, partition_max_bytes=2000)
+            assert [fields(r) for r in got] == expected
+            committed = started(log, internal=True, isolation="read_committed")
+            with Client(committed.port) as other:
+                got = other.read_all(partition.topic, partition.partition, partition_max_bytes=2000)
+                assert [fields(r) for r in got] == expected
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c.torn], ids=str)
+def test_offsets_are_those_of_the_broker(case: Case, started: Start) -> None:
+    server = started([str(root) for root in case.roots], internal=True)
+    served = {(t.name, n) for t in server.catalog.topics for n in t.partitions}
+    with Client(server.port) as client:
+        for (topic, number), answers in case.offsets().items():
+            if (topic, number) not in served or answers["localLogStart"] != answers["logStartOffset"]:
+                continue
+            assert client.offset(topic, number, -2).offset == answers["logStartOffset"]
+            assert client.offset(topic, number, -1).offset == answers["highWatermark"]
+            assert client.offset(topic, number, -1, isolation_level=COMMITTED).offset == answers["lastStableOffset"]
+            times = [(a["asked"], a) for a in answers.get("offsetsForTimes", ())]
+            for asked, answer in [*times, (-3, answers["maxTimestamp"])]:
+                found = answer["offset"]
+                if case.name in BROKER_GIVES_UP and (found is None or found < answers["logStartOffset"]):
+                    continue
+                got = client.offset(topic, number, asked)
+                wanted = [
+                    -1 if answer[name] is None else answer[name] for name in ("offset", "timestamp", "leaderEpoch")
+                ]
+                assert [got.offset, got.timestamp, got.leader_epoch] == wanted, asked

@@ -1,0 +1,453 @@
+"""Test commits through the wire format in all versions, and the groups file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from handler_calls import Caller, internal_catalog, run
+
+from kafkafmt import protocol
+from kafkafmt.protocol import ErrorCode
+from kafkafmt.server.catalog import Catalog
+from kafkafmt.server.groups import GroupApis, GroupLimits, GroupsFileError
+from kafkafmt.server.groups.offsets_file import Entry, GroupsFile
+from kafkafmt.server.internal_topics import read_groups
+
+UNKNOWN_ID = UUID(int=99)
+SEEDED = "classic-static"
+"""The group in the golden directory. It has committed offset 20 of all three partitions of "source"."""
+
+
+def versions(key: int) -> range:
+    known = protocol.message_class(key, "request").API.versions
+    return range(known.first, known.last + 1)
+
+
+class Server:
+    """The group APIs over the golden directory, and a client of them."""
+
+    def __init__(self, groups_file: Path | None = None, limits: GroupLimits | None = None) -> None:
+        self.messages: list[str] = []
+        self.catalog: Catalog = internal_catalog(self.messages)
+        self.apis = GroupApis(self.catalog, partial(read_groups, self.catalog.settings), groups_file, limits)
+        self.call = Caller(self.apis.handlers())
+
+    def topic_id(self, topic: str) -> UUID:
+        found = self.catalog.topic(topic)
+        return UNKNOWN_ID if found is None else found.topic_id
+
+    async def commit(
+        self,
+        offsets: dict[tuple[str, int], int],
+        group: str = "g",
+        version: int = 9,
+        metadata: str = "m",
+        **fields: Any,
+    ) -> dict[tuple[str, int], ErrorCode]:
+        """Commit offsets. Return the error code of each partition."""
+        request = protocol.OffsetCommitRequest(group_id=group, **fields)
+        for topic, partition in offsets:
+            p = protocol.OffsetCommitRequest.OffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=offsets[topic, partition], committed_metadata=metadata
+            )
+            topic_id = self.topic_id(topic) if version >= 10 else UUID(int=0)
+            request.topics.append(
+                protocol.OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=[p])
+            )
+        response = await self.call(request, version)
+        assert [t.topic_id for t in response.topics] == [t.topic_id for t in request.topics]
+        return {
+            key: ErrorCode(topic.partitions[0].error_code) for key, topic in zip(offsets, response.topics, strict=True)
+        }
+
+    async def fetch(
+        self, wanted: dict[str, list[int]] | None, group: str = "g", version: int = 9
+    ) -> dict[tuple[str, int], tuple[int, str, ErrorCode]]:
+        """Fetch offsets. Return the offset, the metadata and the error code of each partition."""
+        if version >= 8:
+            kind = protocol.OffsetFetchRequest.OffsetFetchRequestTopics
+            by_id = version >= 10
+            topics: Any = wanted and [
+                kind(name=t, topic_id=self.topic_id(t) if by_id else UUID(int=0), partition_indexes=p)
+                for t, p in wanted.items()
+            ]
+            asked = protocol.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=topics)
+            response = await self.call(protocol.OffsetFetchRequest(groups=[asked]), version)
+            [found] = response.groups
+            names = {self.topic_id(name): name for name in ["missing", *(t.name for t in self.catalog.topics)]}
+            topics = [(names[t.topic_id] if by_id else t.name, t) for t in found.topics]
+        else:
+            old = protocol.OffsetFetchRequest.OffsetFetchRequestTopic
+            topics = wanted and [old(name=t, partition_indexes=p) for t, p in wanted.items()]
+            found = await self.call(protocol.OffsetFetchRequest(group_id=group, topics=topics), version)
+            topics = [(t.name, t) for t in found.topics]
+        assert found.error_code == ErrorCode.NONE
+        return {
+            (name, p.partition_index): (p.committed_offset, p.metadata or "", ErrorCode(p.error_code))
+            for name, topic in topics
+            for p in topic.partitions
+        }
+
+    def load(self) -> None:
+        """Wait until the groups are loaded."""
+        run(self.call(protocol.ListGroupsRequest()))
+
+    def close(self) -> None:
+        self.apis.close()
+        self.catalog.close()
+
+
+@contextmanager
+def serving(groups_file: Path | None = None, limits: GroupLimits | None = None) -> Iterator[Server]:
+    server = Server(groups_file, limits)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as made:
+        yield made
+
+
+@pytest.mark.parametrize("version", versions(8))
+def test_commit_is_returned_by_fetch(server: Server, version: int) -> None:
+    async def main() -> None:
+        offsets = {("source", 0): 7, ("sink", 0): 0, ("source", 9): 1, ("missing", 0): 1}
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert list((await server.commit(offsets, version=version)).values()) == [
+            ErrorCode.NONE,
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            unknown,
+        ]
+        assert await server.fetch(None) == {
+            ("sink", 0): (0, "m", ErrorCode.NONE),
+            ("source", 0): (7, "m", ErrorCode.NONE),
+        }
+
+    run(main())
+
+
+@pytest.mark.parametrize("version", versions(9))
+def test_fetch_returns_the_offsets_of_the_directory(server: Server, version: int) -> None:
+    async def main() -> None:
+        found = await server.fetch({"source": [0, 2, 5]}, SEEDED, version)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version == 0 else ErrorCode.NONE
+        assert found == {
+            ("source", 0): (20, "note of classic-static", ErrorCode.NONE),
+            ("source", 2): (20, "note of classic-static", ErrorCode.NONE),
+            ("source", 5): (-1, "", missing),
+        }
+        if version >= 2:
+            assert list(await server.fetch(None, SEEDED, version)) == [("source", i) for i in range(3)]
+        if version >= 10:
+            [code] = [e for _, _, e in (await server.fetch({"missing": [0]}, SEEDED, version)).values()]
+            assert code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    run(main())
+
+
+def test_fetch_of_several_groups_returns_each(server: Server) -> None:
+    async def main() -> None:
+        kind = protocol.OffsetFetchRequest.OffsetFetchRequestGroup
+        response = await server.call(
+            protocol.OffsetFetchRequest(groups=[kind(group_id=SEEDED, topics=None), kind(group_id="no", topics=None)]),
+            8,
+        )
+        assert [(g.group_id, len(g.topics), g.error_code) for g in response.groups] == [(SEEDED, 1, 0), ("no", 0, 0)]
+
+    run(main())
+
+
+def test_commit_with_a_generation_needs_a_group(server: Server) -> None:
+    async def main() -> None:
+        fields: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "m"}
+        codes = await server.commit({("source", 0): 7}, **fields)
+        assert codes == {("source", 0): ErrorCode.ILLEGAL_GENERATION}
+        assert "g" not in server.apis.coordinator.groups
+        codes = await server.commit({("source", 0): 7}, SEEDED, **fields)
+        assert codes == {("source", 0): ErrorCode.UNKNOWN_MEMBER_ID}
+
+    run(main())
+
+
+def test_commit_refuses_long_metadata(server: Server) -> None:
+    async def main() -> None:
+        codes = await server.commit({("source", 0): 7}, metadata="ä" * 2049)
+        assert codes == {("source", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+        codes = await server.commit({("source", 0): 7}, metadata="ä" * 2048)
+        assert codes == {("source", 0): ErrorCode.NONE}
+
+    run(main())
+
+
+def test_commits_beyond_the_memory_limit_are_refused() -> None:
+    with serving(limits=GroupLimits(bytes=50_000)) as server:
+
+        async def main() -> None:
+            codes = set()
+            for number in range(100):
+                codes.add((await server.commit({("source", 0): 7}, group=f"g{number}"))["source", 0])
+            assert codes == {ErrorCode.NONE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+            coordinator = server.apis.coordinator
+            assert coordinator._size + coordinator.offsets.size <= 50_000
+            for _ in range(100):
+                assert set((await server.commit({("source", 1): 7}, group=SEEDED)).values()) <= codes
+
+        run(main())
+
+
+def test_replaced_and_deleted_commits_release_their_memory(server: Server) -> None:
+    async def main() -> None:
+        offsets = server.apis.coordinator.offsets
+        assert offsets.size == 0
+        for number in range(5):
+            await server.commit({("source", 0): number}, SEEDED)
+        one = offsets.size
+        assert 0 < one < 1000
+        await server.call(protocol.DeleteGroupsRequest(groups_names=[SEEDED]))
+        assert offsets.size == 0
+
+    run(main())
+
+
+def delete_request(group: str, partitions: list[tuple[str, int]]) -> Any:
+    topic, partition = (
+        protocol.OffsetDeleteRequest.OffsetDeleteRequestTopic,
+        protocol.OffsetDeleteRequest.OffsetDeleteRequestPartition,
+    )
+    return protocol.OffsetDeleteRequest(
+        group_id=group, topics=[topic(name=t, partitions=[partition(partition_index=p)]) for t, p in partitions]
+    )
+
+
+def test_offset_delete_deletes_single_partitions(server: Server) -> None:
+    async def main() -> None:
+        response = await server.call(delete_request(SEEDED, [("source", 1), ("sink", 0), ("missing", 0)]))
+        codes = [t.partitions[0].error_code for t in response.topics]
+        assert codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert list(await server.fetch(None, SEEDED)) == [("source", 0), ("source", 2)]
+
+    run(main())
+
+
+@pytest.mark.parametrize(("group", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("no", ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_offset_delete_refuses_unknown_groups(server: Server, group: str, code: ErrorCode) -> None:
+    async def main() -> None:
+        assert (await server.call(delete_request(group, [("source", 1)]))).error_code == code
+
+    run(main())
+
+
+async def join(server: Server, protocol_type: str, metadata: bytes) -> None:
+    protocols = [protocol.JoinGroupRequest.JoinGroupRequestProtocol(name="p", metadata=metadata)]
+    request = protocol.JoinGroupRequest(
+        group_id="g", session_timeout_ms=6000, protocol_type=protocol_type, protocols=protocols
+    )
+    assert (await server.call(request, 3)).error_code == ErrorCode.NONE
+
+
+def test_offset_delete_refuses_topics_to_which_members_subscribe(server: Server) -> None:
+    async def main() -> None:
+        await server.commit({("source", 1): 3, ("sink", 0): 3})
+        await join(server, "consumer", b"\0\0" + b"\0\0\0\1" + b"\0\6source" + b"\xff\xff\xff\xff")
+        response = await server.call(delete_request("g", [("source", 1), ("sink", 0)]))
+        codes = [t.partitions[0].error_code for t in response.topics]
+        assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
+
+    run(main())
+
+
+def test_offset_delete_refuses_other_groups_with_members(server: Server) -> None:
+    async def main() -> None:
+        await join(server, "connect", b"")
+        assert (await server.call(delete_request("g", [("source", 1)]))).error_code == ErrorCode.NON_EMPTY_GROUP
+
+    run(main())
+
+
+# The groups file
+
+
+def test_groups_file_keeps_changes_across_restarts(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+
+        async def change() -> None:
+            await server.commit({("source", 0): 7}, metadata="größe \n")
+            await server.commit({("source", 0): 8, ("sink", 0): 1}, metadata="größe \n")
+            await server.commit({("source", 0): 21}, SEEDED)
+            await server.call(delete_request(SEEDED, [("source", 1)]))
+
+        run(change())
+        state = {g: dict(server.apis.coordinator.offsets.of_group(g)) for g in (SEEDED, "g")}
+    for _ in range(3):
+        with serving(path) as server:
+            server.load()
+            assert {g: dict(server.apis.coordinator.offsets.of_group(g)) for g in (SEEDED, "g")} == state
+    assert {k: c.offset for k, c in state[SEEDED].items()} == {("source", 0): 21, ("source", 2): 20}
+    assert {k: c.offset for k, c in state["g"].items()} == {("source", 0): 8, ("sink", 0): 1}
+    assert state["g"]["sink", 0].metadata == "größe \n"
+    assert os.listdir(tmp_path) == ["groups.json"]
+
+
+def test_groups_file_keeps_deletions_across_restarts(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+        run(server.call(protocol.DeleteGroupsRequest(groups_names=[SEEDED])))
+    for _ in range(2):
+        with serving(path) as server:
+            server.load()
+            assert SEEDED not in server.apis.coordinator.groups
+    with serving(path) as server:
+        run(server.commit({("source", 0): 1}, SEEDED))
+    with serving(path) as server:
+        server.load()
+        assert list(server.apis.coordinator.offsets.of_group(SEEDED)) == [("source", 0)]
+
+
+def test_groups_file_keeps_the_generation(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+
+        async def commit_as_member() -> None:
+            await join(server, "connect", b"")
+            group = server.apis.coordinator.groups["g"]
+            [member] = group.members
+            group.sync(member.member_id, None, 1, None, None, {}, lambda _: None)
+            fields: dict[str, Any] = {"generation_id_or_member_epoch": 1, "member_id": member.member_id}
+            assert await server.commit({("source", 0): 7}, **fields) == {("source", 0): ErrorCode.NONE}
+
+        run(commit_as_member())
+    with serving(path) as server:
+        server.load()
+        group = server.apis.coordinator.groups["g"]
+        assert (group.generation, group.protocol_type, group.state) == (1, "connect", "Empty")
+
+
+def test_commit_is_in_the_file_before_the_response(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+        run(server.commit({("source", 0): 7}))
+        assert json.loads(path.read_text().splitlines()[-1])["offset"] == 7
+
+
+def test_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+        run(server.commit({("source", 0): 7}))
+        run(server.commit({("source", 0): 8}))
+    data = path.read_bytes()
+    with open(path, "ab") as file:
+        file.write(data.splitlines()[-1].replace(b'"offset":8', b'"offset":9')[:-1])
+    with serving(path) as server:
+        server.load()
+        assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 8
+    assert path.read_bytes().endswith(b"}\n")
+
+
+def test_outdated_lines_are_removed_while_the_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkafmt.server.groups.offsets_file.SPARE_LINES", 20)
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+        for number in range(200):
+            run(server.commit({("source", 0): number}))
+        assert len(path.read_text().splitlines()) < 60
+    with serving(path) as server:
+        server.load()
+        assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 199
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"not json\n", "not a groups file"),
+        (b"\x89PNG", "not a groups file"),
+        (b'{"kafkafmt_groups": 2}\n', "not a groups file"),
+        (b"[" * 100_000 + b"\n", "not a groups file"),
+        (b'{"kafkafmt_groups": 1}\n{"grou', ""),
+        (b'{"kafkafmt_groups": 1}\n{"grou\n', "line 2 is not a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t"}\n', "line 2 is not a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n[]\n', "line 2 is not a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n{"group": 5}\n', "line 2: group cannot be 5"),
+        (
+            b'{"kafkafmt_groups": 1}\n{"group": "g"}\n{"group": "g", "topic": "t", "partition": true}\n',
+            "line 3: partition cannot be True",
+        ),
+        (
+            b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t", "partition": 99999999999999999999}\n',
+            "line 2: partition cannot be 99999999999999999999",
+        ),
+    ],
+)
+def test_damaged_groups_file_is_refused_and_left_unchanged(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "groups.json"
+    path.write_bytes(content)
+    catalog = internal_catalog()
+    if not message:
+        GroupApis(catalog, groups_file=path).close()
+    else:
+        with pytest.raises(GroupsFileError, match=message):
+            GroupApis(catalog, groups_file=path)
+        assert path.read_bytes() == content
+    catalog.close()
+
+
+def test_groups_file_is_used_by_one_server_only(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    with serving(path), pytest.raises(GroupsFileError, match="used by another server"):
+        GroupsFile(path)
+    GroupsFile(path).close()
+
+
+def test_commit_is_refused_if_the_file_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+        run(server.commit({("source", 0): 7}))
+        before = path.read_bytes()
+
+        def fail(handle: Any, data: bytes) -> None:
+            handle.write(data[:10])
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("kafkafmt.server.groups.offsets_file._write", fail)
+            codes = run(server.commit({("source", 0): 8}))
+            deleted = run(server.call(protocol.DeleteGroupsRequest(groups_names=["g"])))
+        assert codes == {("source", 0): ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert deleted.results[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert server.messages == ["the groups file cannot be written: [Errno 28] No space left on device"] * 2
+        assert path.read_bytes() == before
+        assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 7
+        run(server.commit({("source", 0): 9}))
+    with serving(path) as server:
+        server.load()
+        assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 9
+
+
+def test_entry_to_dict_has_only_the_fields_of_its_kind() -> None:
+    assert Entry("g").to_dict() == {"group": "g"}
+    assert Entry("g", "t", 1).to_dict() == {"group": "g", "topic": "t", "partition": 1}
+    assert Entry("g", protocol_type="", generation=2).to_dict() == {"group": "g", "protocol_type": "", "generation": 2}
+
+
+def test_limit_of_groups_applies_to_commits(server: Server) -> None:
+    server.apis.coordinator.limits = replace(server.apis.coordinator.limits, groups=2)
+
+    async def main() -> None:
+        assert await server.commit({("source", 0): 1}, "a") == {("source", 0): ErrorCode.NONE}
+        assert await server.commit({("source", 0): 1}, "b") == {("source", 0): ErrorCode.POLICY_VIOLATION}
+
+    run(main())

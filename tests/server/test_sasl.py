@@ -1,0 +1,329 @@
+"""Test SASL: the users file, SCRAM with the example of its RFC, and the two APIs in all versions."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handler_calls import Caller, run
+
+from kafkafmt import protocol
+from kafkafmt.protocol import ErrorCode
+from kafkafmt.server.handlers import CLOSE_AFTER_RESPONSE
+from kafkafmt.server.sasl import SaslApis, requires_authentication
+from kafkafmt.server.scram import ScramError, ScramServer
+from kafkafmt.server.users import ScramCredential, Users, UsersFileError
+
+SECRET = "open sesame:}{,="
+SALTED = ScramCredential.from_password("SCRAM-SHA-256", SECRET, b"salt" * 4)
+LONG_SALTED = ScramCredential.from_password("SCRAM-SHA-512", SECRET, b"salt" * 4, 8192)
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Users:
+    path = tmp_path / "users"
+    path.write_text(
+        f"# users\n\nalice:{{PLAIN}}{SECRET}\nmüller,=:{{PLAIN}}{SECRET}\n{SALTED.line('bob')}\n{LONG_SALTED.line('carol')}\n"
+    )
+    return Users.read(path)
+
+
+# SCRAM
+
+
+def test_scram_follows_the_example_of_rfc_7677() -> None:
+    salt, nonce = "W22ZaJ0SNY7soEsUEjb6gQ==", "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    proof = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    signature = "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    credential = ScramCredential.from_password("SCRAM-SHA-256", "pencil", base64.b64decode(salt))
+    server = ScramServer("SCRAM-SHA-256", Users(credentials={("user", "SCRAM-SHA-256"): credential}), nonce[20:])
+    assert server.first(f"n,,n=user,r={nonce[:20]}".encode()) == f"r={nonce},s={salt},i=4096".encode()
+    assert server.final(f"c=biws,r={nonce},p={proof}".encode()) == f"v={signature}".encode()
+
+
+class ScramClient:
+    """The client's side of SCRAM, written from RFC 5802."""
+
+    def __init__(self, mechanism: str, user: str, password: str, header: str = "n,,", extension: str = "") -> None:
+        self.hash = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
+        self.password = password
+        self.header = header
+        self.bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r=abcdef{extension}"
+
+    def first(self) -> bytes:
+        return (self.header + self.bare).encode()
+
+    def final(self, challenge: bytes) -> bytes:
+        fields = dict(part.split("=", 1) for part in challenge.decode().split(","))
+        salted = hashlib.pbkdf2_hmac(self.hash, self.password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
+        key = hmac.digest(salted, b"Client Key", self.hash)
+        without_proof = f"c={base64.b64encode(self.header.encode()).decode()},r={fields['r']}"
+        self.auth = f"{self.bare},{challenge.decode()},{without_proof}".encode()
+        signature = hmac.digest(hashlib.new(self.hash, key).digest(), self.auth, self.hash)
+        proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+        self.expected = b"v=" + base64.b64encode(
+            hmac.digest(hmac.digest(salted, b"Server Key", self.hash), self.auth, self.hash)
+        )
+        return f"{without_proof},p={proof}".encode()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "user"),
+    [
+        ("SCRAM-SHA-256", "alice"),
+        ("SCRAM-SHA-512", "alice"),
+        ("SCRAM-SHA-256", "müller,="),
+        ("SCRAM-SHA-256", "bob"),
+        ("SCRAM-SHA-512", "carol"),
+    ],
+)
+@pytest.mark.parametrize("header", ["n,,", "y,,", "authzid"])
+def test_scram_accepts_the_password(users: Users, mechanism: str, user: str, header: str) -> None:
+    escaped = user.replace("=", "=3D").replace(",", "=2C")
+    client = ScramClient(mechanism, user, SECRET, f"n,a={escaped}," if header == "authzid" else header)
+    server = ScramServer(mechanism, users)
+    assert server.final(client.final(server.first(client.first()))) == client.expected
+    assert server.user == user
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "user", "password"),
+    [
+        ("SCRAM-SHA-256", "alice", "wrong"),
+        ("SCRAM-SHA-256", "bob", ""),
+        ("SCRAM-SHA-512", "bob", SECRET),
+        ("SCRAM-SHA-256", "mallory", SECRET),
+    ],
+)
+def test_scram_refuses_wrong_users_and_passwords(users: Users, mechanism: str, user: str, password: str) -> None:
+    client, server = ScramClient(mechanism, user, password), ScramServer(mechanism, users)
+    challenge = server.first(client.first())
+    with pytest.raises(ScramError, match="the user or the password is wrong"):
+        server.final(client.final(challenge))
+
+
+def test_scram_does_not_reveal_which_users_exist(users: Users) -> None:
+    def salt(user: str) -> bytes:
+        return ScramServer("SCRAM-SHA-256", users).first(f"n,,n={user},r=x".encode()).split(b",")[1]
+
+    assert salt("mallory") == salt("mallory") != salt("trudy")
+    assert len(salt("mallory")) == len(salt("alice"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,n=user",
+        b"n,,n=,r=x",
+        b"n,,r=x,n=user",
+        b"p=tls-unique,,n=user,r=x",
+        b"n,,m=future,n=user,r=x",
+        b"n,,n=us=er,r=x",
+        b"n,,n=user,r=\x01",
+        b"n,a=other,n=user,r=x",
+        b"n,,n=\xff,r=x",
+        b"n,,n=user,r=" + b"x" * 5000,
+        b"n,,n=user,r=x,",
+    ],
+)
+def test_scram_refuses_malformed_first_messages(users: Users, message: bytes) -> None:
+    with pytest.raises(ScramError):
+        ScramServer("SCRAM-SHA-256", users).first(message)
+
+
+def test_scram_refuses_changed_final_messages(users: Users) -> None:
+    client, server = ScramClient("SCRAM-SHA-256", "bob", SECRET), ScramServer("SCRAM-SHA-256", users)
+    valid = client.final(server.first(client.first())).decode()
+    nonce = valid.split(",")[1]
+    for changed in (
+        "",
+        valid.replace("c=biws", "c=eSws"),
+        valid.replace(nonce, nonce + "x"),
+        valid.replace(",p=", ",p=AAAA"),
+        valid.replace(",p=", ",p=="),
+        valid.split(",p=")[0],
+        valid.replace(",p=", ",x=1,p="),
+    ):
+        with pytest.raises(ScramError):
+            server.final(changed.encode())
+    assert server.final(valid.encode()) == client.expected
+
+
+def test_scram_accepts_the_extensions_of_kafka_clients(users: Users) -> None:
+    client = ScramClient("SCRAM-SHA-256", "bob", SECRET, extension=",e=abc")
+    server = ScramServer("SCRAM-SHA-256", users)
+    assert server.final(client.final(server.first(client.first()))) == client.expected
+
+
+# The users file
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "contains no user"),
+        ("# nobody\n", "contains no user"),
+        ("alice\n", "line 1 is not"),
+        (f"\nalice:{SECRET}\n", "line 2 is not"),
+        (f"alice:{{PLAIN{SECRET.replace('}', '')}\n", "line 1 is not"),
+        (f":{{PLAIN}}{SECRET}\n", "line 1 is not"),
+        (f"alice:{{MD5}}{SECRET}\n", "line 1: the mechanism of user 'alice' is none of PLAIN, SCRAM-SHA-256"),
+        ("alice:{PLAIN}\n", "line 1: the password of user 'alice' is empty"),
+        (f"alice:{{PLAIN}}{SECRET}\nalice:{{PLAIN}}{SECRET}\n", "line 2: user 'alice' already has"),
+        (SALTED.line("bob") + "\n" + SALTED.line("bob"), "line 2: user 'bob' already has"),
+        (SALTED.line("bob").replace("256", "512"), "line 1: the credential of user 'bob' is not valid"),
+        (SALTED.line("bob").replace("4096", "4095"), "line 1: the credential of user 'bob' is not valid"),
+        (SALTED.line("bob").replace("4096", "10000000"), "line 1: the credential of user 'bob' is not valid"),
+        (SALTED.line("bob").replace("salt=", "salt=!"), "line 1: the credential of user 'bob' is not valid"),
+        (SALTED.line("bob").replace("salt=", "slat="), "line 1: the credential of user 'bob' is not valid"),
+        ("bob:{SCRAM-SHA-256}" + SECRET, "line 1: the credential of user 'bob' is not valid"),
+    ],
+)
+def test_wrong_users_file_is_refused_without_showing_secrets(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "users"
+    path.write_text(content)
+    with pytest.raises(UsersFileError, match=message) as caught:
+        Users.read(path)
+    assert "sesame" not in str(caught.value)
+
+
+def test_users_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_bytes(b"\x80\x81")
+    with pytest.raises(UsersFileError, match="not UTF-8"):
+        Users.read(path)
+
+
+def test_credentials_are_not_in_the_representation_of_users(users: Users) -> None:
+    assert SECRET not in repr(users)
+    assert repr(SALTED.stored_key) not in repr(SALTED)
+
+
+def test_users_may_have_one_credential_of_each_kind(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text("\n".join([SALTED.line("bob"), LONG_SALTED.line("bob"), "bob:{PLAIN}other"]))
+    users = Users.read(path)
+    assert users.credential("SCRAM-SHA-256", "bob") == SALTED
+    assert users.credential("SCRAM-SHA-512", "bob") == LONG_SALTED
+    assert users.check_password("bob", "other")
+
+
+# The APIs
+
+
+async def login(call: Caller, mechanism: str, user: str, password: str, version: int) -> Any:
+    """Authenticate. Return the last response."""
+    handshake = await call(protocol.SaslHandshakeRequest(mechanism=mechanism))
+    assert handshake.error_code == ErrorCode.NONE
+    if mechanism == "PLAIN":
+        token = f"\0{user}\0{password}".encode()
+        return await call(protocol.SaslAuthenticateRequest(auth_bytes=token), version)
+    client = ScramClient(mechanism, user, password)
+    challenge = await call(protocol.SaslAuthenticateRequest(auth_bytes=client.first()), version)
+    assert call.connection.principal is None
+    final = await call(protocol.SaslAuthenticateRequest(auth_bytes=client.final(challenge.auth_bytes)), version)
+    if final.error_code == ErrorCode.NONE:
+        assert final.auth_bytes == client.expected
+    return final
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_authentication_sets_the_principal(users: Users, mechanism: str, version: int) -> None:
+    call = Caller(SaslApis(users).handlers())
+    final = run(login(call, mechanism, "alice", SECRET, version))
+    assert (final.error_code, final.session_lifetime_ms) == (ErrorCode.NONE, 0)
+    assert call.connection.principal == "alice"
+    assert call.connection.attributes == {}
+
+
+@pytest.mark.parametrize("user", ["bob", "carol"])
+def test_plain_accepts_users_with_salted_passwords(users: Users, user: str) -> None:
+    call = Caller(SaslApis(users).handlers())
+    assert run(login(call, "PLAIN", user, SECRET, 2)).error_code == ErrorCode.NONE
+    assert call.connection.principal == user
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("bob", "wrong"), ("mal\nlory", SECRET)])
+def test_wrong_password_closes_the_connection(
+    users: Users, mechanism: str, version: int, user: str, password: str
+) -> None:
+    call = Caller(SaslApis(users).handlers())
+    final = run(login(call, mechanism, user, password, version))
+    assert final.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert final.error_message == f"Authentication failed with SASL mechanism {mechanism}"
+    assert call.connection.principal is None
+    reason = call.connection.attributes[CLOSE_AFTER_RESPONSE]
+    assert user.partition("\n")[0] in reason
+    assert "\n" not in reason
+    assert SECRET not in reason
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"\0alice",
+        b"\0alice\0",
+        b"\0\0" + SECRET.encode(),
+        b"\0alice\0" + b"x" * 5000,
+        b"\0alice\0\xff",
+        b"\0a\0b\0c",
+    ],
+)
+def test_malformed_plain_message_is_refused(users: Users, token: bytes) -> None:
+    async def main() -> None:
+        call = Caller(SaslApis(users).handlers())
+        await call(protocol.SaslHandshakeRequest(mechanism="PLAIN"))
+        final = await call(protocol.SaslAuthenticateRequest(auth_bytes=token))
+        assert final.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert CLOSE_AFTER_RESPONSE in call.connection.attributes
+
+    run(main())
+
+
+def test_other_authorization_id_is_refused(users: Users) -> None:
+    async def main() -> None:
+        call = Caller(SaslApis(users).handlers())
+        await call(protocol.SaslHandshakeRequest(mechanism="PLAIN"))
+        token = f"bob\0alice\0{SECRET}".encode()
+        final = await call(protocol.SaslAuthenticateRequest(auth_bytes=token))
+        assert final.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    run(main())
+
+
+def test_unknown_mechanism_is_refused_with_the_list_of_mechanisms(users: Users) -> None:
+    async def main() -> None:
+        call = Caller(SaslApis(users).handlers())
+        response = await call(protocol.SaslHandshakeRequest(mechanism="GSSAPI"))
+        assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert response.mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+        assert CLOSE_AFTER_RESPONSE in call.connection.attributes
+
+    run(main())
+
+
+def test_requests_out_of_order_are_refused(users: Users) -> None:
+    async def main() -> None:
+        call = Caller(SaslApis(users).handlers())
+        early = await call(protocol.SaslAuthenticateRequest(auth_bytes=b"x"))
+        assert early.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        call = Caller(SaslApis(users).handlers())
+        await login(call, "PLAIN", "alice", SECRET, 2)
+        again = await call(protocol.SaslHandshakeRequest(mechanism="PLAIN"))
+        assert again.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert call.connection.principal == "alice"
+
+    run(main())
+
+
+def test_requires_authentication_excludes_only_three_apis() -> None:
+    assert [key for key in range(100) if not requires_authentication(key)] == [17, 18, 36]
