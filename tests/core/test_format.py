@@ -26,7 +26,7 @@ ON_CORES: HypothesisSettings = {
     "suppress_health_check": [*QUICK["suppress_health_check"], HealthCheck.function_scoped_fixture],
 }
 """Settings for tests that take a core from a fixture."""
-EVERY_FIELD = [part for name in RECORD_FIELDS for part in (b"|", name)] + [b"\n"]
+EVERY_FIELD: list[bytes | str] = [part for name in RECORD_FIELDS for part in (b"|", name)] + [b"\n"]
 
 
 def check_cores(native: ModuleType, records: list[Row]) -> None:
@@ -61,8 +61,8 @@ def test_cores_format_every_character_alike(native: ModuleType) -> None:
     values = [text.encode("utf-8", "surrogatepass") for text in texts]
     source, columns = columns_of_rows([(0, 0, 0, None, value, []) for value in values])
     for style in ("json", "text", "tsv"):
-        arguments = (source, columns, ["value", b"\n"], style, "utf8")
-        assert native.format_records(*arguments) == _pure.format_records(*arguments)
+        written = [core.format_records(source, columns, ["value", b"\n"], style, "utf8") for core in (native, _pure)]
+        assert written[0] == written[1]
 
 
 def formatted(core: ModuleType, name: str, records: list[Row], encoding: str = "utf8") -> str:
@@ -194,7 +194,8 @@ def found(core: ModuleType, values: list[bytes | None], needle: bytes, whole: bo
     sizes = np.maximum(lengths, 0) + 1
     rows = np.full(len(values), -7)
     count = core.find_spans(source, np.cumsum(sizes) - sizes, lengths, len(values), needle, whole, rows)
-    return rows[:count].tolist()
+    found_rows: list[int] = rows[:count].tolist()
+    return found_rows
 
 
 @settings(max_examples=200, **ON_CORES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -70,7 +71,7 @@ ESCAPED = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
 """Characters that are escaped in addition to the control characters below U+0020."""
-CODEC = {
+CODEC: dict[str, Callable[[bytes], str]] = {
     "utf8": lambda b: b.decode(errors="backslashreplace"),
     "base64": lambda b: base64.b64encode(b).decode(),
     "hex": bytes.hex,
