@@ -13,6 +13,7 @@ from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.find import Conditions, HeaderEquals
 from ..log.reading.json_path import JsonEquals, json_path, values_of_text
 from ..records import Partitioner
+from ..text import counted
 from .options import Decorator, ParamType, options
 from .output import tell
 
@@ -172,6 +173,8 @@ def partitions_of_key(found: Discovery, chosen: list[PartitionDir], key: bytes |
                 "omit the option, or specify the log directories of all brokers"
             )
         number = Partitioner(count).partition(key)
-        tell(f"{topic}: of the {count} partitions that were found, only partition {number} is read")
+        tell(
+            f"{topic}: {counted(count, 'partition')} found; the key belongs to partition {number}, and only this is read"
+        )
         left += [d for d in chosen if d.topic == topic and d.partition == number]
     return left
