@@ -787,6 +787,106 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 def total_length(lengths: LengthArray, count: int) -> int:
     """Return the sum of the first `count` lengths of an int32 array. A null adds 0."""
 
+def find_spans(
+    buffer: Buffer,
+    positions: IntArray,
+    lengths: LengthArray,
+    count: int,
+    needle: Buffer,
+    whole: bool,
+    found: IntArray,
+) -> int:
+    """Find the spans that contain a byte string, or that are equal to it.
+
+    Parameters
+    ----------
+    positions, lengths : int64 array, int32 array
+        The spans. The first `count` are searched. A null never matches.
+    needle : bytes-like
+        The byte string. Every span that is not null contains the empty byte string.
+    whole : bool
+        If True, a span must be equal to `needle`. If False, it must contain `needle`.
+    found : int64 array of at least `count` items
+        Receives the indexes of the matching spans, in ascending order.
+
+    Returns
+    -------
+    int
+        Number of indexes in `found`.
+
+    Raises
+    ------
+    ValueError
+        A span is outside the buffer, or an array is too small.
+
+    Notes
+    -----
+    The function runs without the GIL.
+    """
+
+def format_records(
+    buffer: Buffer,
+    columns: RecordColumns,
+    template: Sequence[bytes | str],
+    style: str,
+    encoding: str,
+    separator: bytes = b"",
+    start: int = 0,
+    stop: int | None = None,
+) -> bytes:
+    r"""Format rows of decoded columns as UTF-8 text.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        The buffer that was decoded.
+    columns : RecordColumns
+        Its spans refer to `buffer`. A field whose column is missing is -1, null or without headers.
+    template : sequence of bytes and str
+        What to write for each record. A bytes object is written unchanged. A str is the name of a
+        field, from `constants.RECORD_FIELDS`:
+
+        - offset, timestamp (in milliseconds), timestampType: numbers
+        - time: the timestamp in ISO format; "-" if there is none
+        - key, value, headers
+        - keyLength, valueLength: sizes in bytes as numbers; -1 for null
+        - valueSize: the size of the value as a big-endian int32
+    style : str
+        How fields are written, from `constants.TEXT_STYLES`:
+
+        - "json": as `text.encode_json` writes them
+        - "text": with the escapes of `text.plain`. Null is ``null``. A text that could be confused
+          with a null or an empty field is quoted
+        - "csv": quoted if necessary. Null is an empty field, and an empty text is ``""``. Headers
+          are JSON
+        - "escaped_csv": as "csv", but with the escapes of `text.plain`
+        - "tsv": with the escapes of `text.plain` and doubled backslashes. Null is ``\N``. Headers
+          are JSON
+        - "raw": unchanged, also if bytes are not UTF-8. Null is empty
+        - "escaped_raw": as "raw", but with the escapes of `text.plain`
+
+        A timestamp that a record does not have is -1 in "json", a null in "csv" and "tsv", and
+        ``-`` in other styles.
+    encoding : str
+        How bytes are converted to text, from `constants.BYTE_ENCODINGS`. With "utf8", bytes that
+        are not UTF-8 are written as ``\xNN``.
+    separator : bytes, default b""
+        Written before each header in the style "text", and between headers in the styles "raw" and
+        "escaped_raw".
+    start, stop : int, optional
+        Rows to format; `stop` is exclusive. By default, all rows are formatted.
+
+    Raises
+    ------
+    ValueError
+        A name is unknown, a row or its headers are not in the columns, or a span is outside the
+        buffer.
+
+    Notes
+    -----
+    The function runs without the GIL.
+    """
+
 def gather(
     buffer: Buffer,
     positions: IntArray,

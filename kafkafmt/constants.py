@@ -250,6 +250,38 @@ WIRE_TYPES = (
     WIRE_RECORDS,
     WIRE_STRUCT,
 ) = range(len(WIRE_TYPES))
+
+RECORD_FIELDS = (
+    "offset",
+    "timestamp",
+    "timestampType",
+    "time",
+    "key",
+    "value",
+    "headers",
+    "keyLength",
+    "valueLength",
+    "valueSize",
+)
+"""Fields that a template of `format_records` can contain."""
+(
+    FIELD_OFFSET,
+    FIELD_TIMESTAMP,
+    FIELD_TIMESTAMP_TYPE,
+    FIELD_TIME,
+    FIELD_KEY,
+    FIELD_VALUE,
+    FIELD_HEADERS,
+    FIELD_KEY_LENGTH,
+    FIELD_VALUE_LENGTH,
+    FIELD_VALUE_SIZE,
+) = range(len(RECORD_FIELDS))
+TEXT_STYLES = ("json", "text", "csv", "escaped_csv", "tsv", "raw", "escaped_raw")
+"""Styles in which `format_records` writes fields."""
+STYLE_JSON, STYLE_TEXT, STYLE_CSV, STYLE_ESCAPED_CSV, STYLE_TSV, STYLE_RAW, STYLE_ESCAPED_RAW = range(len(TEXT_STYLES))
+BYTE_ENCODINGS = ("utf8", "base64", "hex")
+"""Encodings in which `format_records` writes keys, values and header values."""
+ENCODING_UTF8, ENCODING_BASE64, ENCODING_HEX = range(len(BYTE_ENCODINGS))
 MAX_OBJECTS = 1 << 23
 """Largest number of objects in a protocol message. Arrays, unknown tagged fields and array elements
 that are not numbers are counted. Each of these objects needs about 100 bytes of memory.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -280,6 +281,15 @@ class RecordColumns:
     def clear(self) -> None:
         """Remove the rows but keep the cursor, so that decoding can continue in the same arrays."""
         self.rows = self.headers = 0
+
+    def selected(self, rows: IntArray) -> RecordColumns:
+        """Return columns that contain only the given rows. The arrays of headers are shared."""
+        taken = copy(self)
+        for name in self.names:
+            for attribute, _ in _ARRAYS[name]:
+                setattr(taken, attribute, getattr(self, attribute)[rows])
+        taken.rows = taken.capacity = len(rows)
+        return taken
 
     def grow_data(self) -> None:
         """Enlarge the arrays of keys and values, which only `CopiedColumns` has."""

@@ -11,6 +11,8 @@ from .check import look_at_payload, number_buffer, validate_buffer
 from .crc import crc32, crc32c, crc32c_way
 from .damaged import scan_damaged
 from .find import find_batch, find_batches, scan_extents
+from .find_spans import find_spans
+from .format import format_records
 from .gather import gather, total_length
 from .legacy import message_offsets
 from .murmur import murmur2, murmur2_spans
@@ -35,6 +37,8 @@ __all__ = [
     "decode_records",
     "find_batch",
     "find_batches",
+    "find_spans",
+    "format_records",
     "gather",
     "heaviest_chain",
     "look_at_payload",

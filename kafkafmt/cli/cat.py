@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import stat
 import sys
@@ -13,40 +14,101 @@ from typing import Any
 
 import click
 
-from ..constants import TIMESTAMP_TYPE_NONE
+from .._backend import core
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
+from ..log.reading.byte_pattern import BytePattern
+from ..log.reading.find import Conditions, HeaderEquals, matching
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
+from ..log.reading.json_path import JsonEquals
 from ..log.reading.partition import OnDamage
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import OffsetRange, Selection
 from ..log.reading.selection import select_partitions
 from ..log.reading.transactions import Doubt, Transactions
-from ..text import encode_json, plain
+from ..records import Chunk
+from ..text import counted
+from ..types import COLUMNS, view_of
 from .choosing import Choice, choose_range, find
+from .find_options import conditions_of, find_options, partitions_of_key
 from .options import (
+    ParamType,
     bytes_option,
     isolation_option,
+    limit_batch_option,
     paths_argument,
     range_options,
-    reading_options,
+    replicas_option,
     selection_options,
 )
-from .output import BYTES, EXIT_DAMAGE, moment, tell
+from .output import EXIT_DAMAGE, tell, write_bytes
+from .record_lines import FORMATS, LineFormat, line_format, line_template
 
 EXPLAINED = 3
 """Largest number of partitions that the message about an empty result lists."""
-TYPES = {0: "", 1: " (append)"}
+CHUNK_ROWS = 4096
+"""Largest number of records that are formatted at once. Their text fits into a CPU cache."""
+OUTPUT_BYTES = 4 << 20
+"""Approximate limit for the text that is formatted at once, if records are large."""
 
 
-@click.command(epilog="\b\nExample: kafkafmt cat /var/lib/kafka/data -t orders -p 3 -o @2026-01-01: -n 10")
+class OutputFormat(ParamType[LineFormat]):
+    """A parameter type for the output format of records."""
+
+    name = "FORMAT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LineFormat:
+        """Return the output format."""
+        if isinstance(value, LineFormat):
+            return value
+        try:
+            return line_format(value, sys.stdout.isatty())
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class CatCommand(click.Command):
+    """The command `cat`, in which `-f` has two meanings.
+
+    `-f` alone means --follow. If a format that contains ``%`` follows, as in kcat, `-f` means
+    --format. A format is not an existing path.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Replace `-f` before a format with --format."""
+        args = list(args)
+        for i, argument in enumerate(args):
+            if argument == "--":
+                break
+            if argument == "-f" and i + 1 < len(args) and "%" in args[i + 1] and not os.path.exists(args[i + 1]):
+                args[i] = "--format"
+            elif re.match(r"-f[^-]*%", argument, re.DOTALL):
+                args[i] = f"--format={argument[2:]}"
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    cls=CatCommand,
+    epilog="\b\nExamples:\n"
+    "  kafkafmt cat /var/lib/kafka/data -t orders -p 3 -o @2026-01-01: -n 10\n"
+    "  kafkafmt cat /var/lib/kafka/data -t orders --key order-17 --format json\n"
+    "  kafkafmt cat /var/lib/kafka/data -t orders -f '%t %p %o %k %s\\n'",
+)
 @paths_argument
 @selection_options
 @range_options
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N records in total.")
+@click.option(
+    "-n",
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Print at most N records in total. With --key, --grep and similar options, N matching records.",
+)
+@find_options
 @click.option(
     "-f",
     "--follow",
+    "follow",
     is_flag=True,
     help="After the last record, wait for new records, and print them until the command is interrupted. To print only "
     "new records, add '-o -0:'.",
@@ -62,7 +124,18 @@ TYPES = {0: "", 1: " (append)"}
 )
 @click.option("--control", is_flag=True, help="Include control records, such as transaction markers.")
 @bytes_option
-@reading_options
+@replicas_option
+@limit_batch_option
+@click.option(
+    "--format",
+    "--output-format",
+    "output_format",
+    type=OutputFormat(),
+    default="text",
+    show_default=True,
+    help=f"Output format: {', '.join(FORMATS)}, or a format like those of kcat, such as '%t %p %o %k %s\\n'. JSON is for "
+    "programs: its keys do not change. A format that contains % can also be given with -f.",
+)
 def cat(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -72,6 +145,12 @@ def cat(
     group: str | None,
     below_log_start: bool,
     limit: int | None,
+    key: bytes | None,
+    key_regex: BytePattern | None,
+    value_regex: BytePattern | None,
+    headers: tuple[HeaderEquals, ...],
+    value_json: tuple[JsonEquals, ...],
+    only_partition_of_key: bool,
     follow: bool,
     isolation: str,
     on_error: str,
@@ -79,9 +158,12 @@ def cat(
     encoding: str,
     replicas: str | None,
     max_batch_bytes: int,
-    output_format: str,
+    output_format: LineFormat,
 ) -> int:
     """Print records, one per line, sorted by topic, partition and offset.
+
+    With --key, --key-regex, --grep, --header and --value-json, only matching records are printed. A
+    record must meet all of these conditions.
 
     \b
     Examples of -o:
@@ -89,6 +171,13 @@ def cat(
       -o -10:             the last 10 offsets
       -o @2026-01-01:     from the first record of 2026 (UTC)
       -o :@1767225600000  to this time, in milliseconds since 1970-01-01 UTC
+
+    \b
+    Fields of a format like those of kcat:
+      %t topic   %p partition      %o offset   %T timestamp in ms
+      %k key     %s value          %h headers  %% a percent sign
+      %K and %S  sizes of the key and of the value in bytes, -1 for null
+      %R         size of the value as a big-endian int32
     """
     if follow and offsets.end is not None:
         raise click.UsageError("--follow cannot be used with an end offset; -o must have the form FROM:")
@@ -98,8 +187,10 @@ def cat(
     choice = choose_range(found, topics, numbers, internal, group, selection)
     if choice.damaged and on_error == "fail":
         return EXIT_DAMAGE
-    show = (json_line if output_format == "json" else text_line)(BYTES[encoding])
-    printer = _Printer(show, limit, on_error, choice.damaged)
+    if only_partition_of_key:
+        choice = replace(choice, partitions=partitions_of_key(found, choice.partitions, key))
+    conditions = conditions_of(key, key_regex, value_regex, headers, value_json)
+    printer = _Printer(output_format, encoding, conditions, limit, on_error, choice.damaged)
     if group is not None:
         topics = tuple({d.topic for d in choice.partitions})
 
@@ -115,6 +206,7 @@ def cat(
     def rescan() -> list[PartitionDir]:
         return select_partitions(discover(paths, replicas).partitions, topics, numbers, internal)
 
+    write_bytes(output_format.first_line)
     try:
         if follow:
             _follow(Followers(choice.partitions, make, rescan, tell), printer)
@@ -138,9 +230,12 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
             transactions = log.transactions_in(interval.low, interval.high)
             doubts = transactions.within(interval.low, interval.high - 1).doubts
             printer.damaged = _report_undecided(directory, transactions, doubts) or printer.damaged
-        printer.write(log, log.records(interval, on_damage=printer.on_damage(log)))
+        printer.write(log, log.chunks(COLUMNS, interval, on_damage=printer.on_damage(log), capacity=CHUNK_ROWS))
     if choice.partitions and printer.shown == 0 and limit != 0 and not printer.damaged:
-        tell(why_nothing(choice.partitions, choice.selection))
+        if printer.read:
+            tell(f"none of the {counted(printer.read, 'record')} matches")
+        else:
+            tell(why_nothing(choice.partitions, choice.selection))
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:
@@ -151,7 +246,7 @@ def _follow(followers: Followers, printer: _Printer) -> None:
     wait = _waiter(sys.stdout.fileno())
     while True:
         for follower in followers.look():
-            if not printer.write(follower.log, follower.records(printer.on_damage(follower.log))):
+            if not printer.write(follower.log, follower.chunks(printer.on_damage(follower.log), CHUNK_ROWS)):
                 return
         sys.stdout.flush()
         wait(POLL)
@@ -178,23 +273,32 @@ def _waiter(handle: int) -> Callable[[float], None]:
 
 
 class _Printer:
-    """Prints records until a limit is reached.
+    """Prints the records that meet some conditions, until a limit is reached.
 
     Attributes
     ----------
-    shown : int
-        Number of printed records.
+    left : int or None
+        Number of records that may still be printed. None if there is no limit.
+    read, shown : int
+        Number of records that were read, and number of records that were printed.
     damaged : bool
         True if damage was skipped.
     """
 
     def __init__(
-        self, show: Callable[[PartitionLog, Any], str], limit: int | None, on_error: str, damaged: bool
+        self,
+        output_format: LineFormat,
+        encoding: str,
+        conditions: Conditions,
+        limit: int | None,
+        on_error: str,
+        damaged: bool,
     ) -> None:
-        self.left = sys.maxsize if limit is None else limit
-        self.shown = 0
+        self.left = limit
+        self.read = self.shown = 0
         self.damaged = damaged
-        self._show = show
+        self._format, self._encoding = output_format, encoding
+        self._conditions = conditions
         self._skips = on_error == "skip"
 
     def on_damage(self, log: PartitionLog) -> OnDamage | None:
@@ -204,15 +308,26 @@ class _Printer:
 
         return skip if self._skips else None
 
-    def write(self, log: PartitionLog, records: Iterator[Any]) -> bool:
-        """Print records, and return False if the limit was reached."""
-        for record in records if self.left else ():
-            sys.stdout.write(self._show(log, record))
-            self.left -= 1
-            self.shown += 1
-            if self.left == 0:
-                break
-        return self.left > 0
+    def write(self, log: PartitionLog, chunks: Iterator[Chunk]) -> bool:
+        """Print the matching records of chunks, and return False if the limit was reached."""
+        template = line_template(self._format, log.topic, log.partition)
+        style, separator = self._format.style, self._format.separator.encode()
+        for source, columns in matching(self._counted(chunks), self._conditions, self.left):
+            rows = max(1, columns.rows * OUTPUT_BYTES // max(view_of(source).nbytes, OUTPUT_BYTES))
+            for start in range(0, columns.rows, rows):
+                stop = min(start + rows, columns.rows)
+                write_bytes(
+                    core.format_records(source, columns, template, style, self._encoding, separator, start, stop)
+                )
+            self.shown += columns.rows
+            if self.left is not None:
+                self.left -= columns.rows
+        return self.left != 0
+
+    def _counted(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        for chunk in chunks:
+            self.read += chunk.columns.rows
+            yield chunk
 
 
 def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
@@ -243,48 +358,3 @@ def _report_undecided(directory: PartitionDir, transactions: Transactions, doubt
     for doubt in doubts:
         tell(f"{name}: {doubt.message}")
     return bool(doubts)
-
-
-def json_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record as a JSON line, with `text` for keys and values."""
-
-    def show(log: Any, r: Any) -> str:
-        return encode_json(json_row(log, r, text)) + "\n"
-
-    return show
-
-
-def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
-    """Return the dict that represents a record in JSON.
-
-    `log` can be any object with the attributes `topic` and `partition`.
-    """
-    return {
-        "topic": log.topic,
-        "partition": log.partition,
-        "offset": r.offset,
-        "timestamp": r.timestamp,
-        "timestampType": r.timestamp_type,
-        "key": None if r.key is None else text(r.key),
-        "value": None if r.value is None else text(r.value),
-        "headers": [[k, None if v is None else text(v)] for k, v in r.headers],
-    }
-
-
-def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record as a line of text, with `text` for keys and values."""
-
-    def field(value: bytes | None) -> str:
-        if value is None:
-            return "null"
-        shown = plain(text(value))
-        # With quotes, empty values are visible, and the text "null" differs from null.
-        quoted = shown.strip('"') in ("", "null")
-        return f'"{shown}"' if quoted else shown
-
-    def show(log: Any, r: Any) -> str:
-        headers = "".join(f"  {plain(k)}={field(v)}" for k, v in r.headers)
-        when = "-" if r.timestamp_type == TIMESTAMP_TYPE_NONE else moment(r.timestamp) + TYPES.get(r.timestamp_type, "")
-        return f"{plain(log.topic)}-{log.partition}  {r.offset}  {when}  {field(r.key)}  {field(r.value)}{headers}\n"
-
-    return show

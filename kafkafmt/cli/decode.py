@@ -19,9 +19,9 @@ from ..protocol.decode import DecodedFrame, decode_requests, decode_responses
 from ..protocol.frames import SIZE_BYTES
 from ..records import read_records
 from ..text import counted, encode_json, plain
-from .cat import json_row, text_line
 from .options import LocalPath, ParamType, bytes_option, format_option, limit_batch_option
 from .output import BYTES, EXIT_DAMAGE, tell
+from .record_lines import json_row, text_line
 
 
 class ApiName(ParamType[int]):

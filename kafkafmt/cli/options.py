@@ -44,22 +44,32 @@ def options(*decorators: Decorator) -> Decorator:
     return apply
 
 
-class Numbers(ParamType[list[int]]):
-    """A parameter type for a list of partition numbers, such as `0,2,5`."""
+MOST_PARTITIONS = 1 << 20
+"""Largest number of partitions in a list. Kafka's clusters have fewer partitions of a topic."""
 
-    name = "N[,N…]"
+
+class Numbers(ParamType[list[int]]):
+    """A parameter type for a list of partition numbers and ranges, such as `0,3-5`."""
+
+    name = "N[,N-M…]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
         """Return the partition numbers."""
         if isinstance(value, list):
             return value
-        words = [n.strip() for n in str(value).split(",")]
-        if not all(n.isascii() and n.isdigit() for n in words):
-            self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
-        try:
-            return [int(n) for n in words]
-        except ValueError:  # int() rejects numbers with too many digits
-            self.fail(f"{value!r} is not a list of partition numbers such as 0,2,5", param, ctx)
+        wrong = f"{value!r} is not a list of partition numbers such as 0,3-5"
+        numbers: list[int] = []
+        for word in str(value).split(","):
+            found = re.fullmatch(r"\s*(\d{1,18})(?:\s*-\s*(\d{1,18}))?\s*", word, re.ASCII)
+            if not found:
+                self.fail(wrong, param, ctx)
+            first, last = int(found[1]), int(found[2] or found[1])
+            if first > last:
+                self.fail(f"{wrong}; the range {word.strip()} ends before it starts", param, ctx)
+            if len(numbers) + last - first >= MOST_PARTITIONS:
+                self.fail(f"{value!r} contains more than {MOST_PARTITIONS:,} partition numbers", param, ctx)
+            numbers += range(first, last + 1)
+        return numbers
 
 
 class ByteSize(ParamType[int]):
@@ -212,7 +222,7 @@ partition_option: Decorator = click.option(
     "numbers",
     type=Numbers(),
     default=[],
-    help="Read only the partitions with these numbers, such as 0,2,5.",
+    help="Read only the partitions with these numbers, such as 0,3-5.",
 )
 internal_option: Decorator = click.option(
     "--internal",

@@ -51,6 +51,17 @@ def say(line: str) -> None:
     click.echo(text)
 
 
+def write_bytes(data: bytes) -> None:
+    """Write bytes to stdout. If stdout is a terminal, they appear at once."""
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:  # a test has replaced stdout
+        sys.stdout.write(data.decode(errors="surrogateescape"))
+        return
+    stream.write(data)
+    if sys.stdout.isatty():
+        stream.flush()
+
+
 def raw_in_a_pipe(text: str) -> str:
     """Return a text unchanged, but escape control characters if stdout is a terminal.
 
@@ -65,7 +76,8 @@ def moment(ms: int) -> str:
     If `datetime` cannot represent the timestamp, return the number of milliseconds.
     """
     try:
-        return (EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        time = EPOCH + timedelta(milliseconds=ms)
+        return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     except OverflowError:
         return f"{ms} ms"
 

@@ -18,6 +18,7 @@ from ..log.reading.sendfile import HasFileno, Sent, send
 from ..notebook import html_table
 from ..records import Chunk
 from ..types import COLUMNS, RecordColumns
+from .finding import Finding
 from .offsets import PartitionOffsets
 from .selection_arguments import SelectionArguments, parse_selection
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Partition(PartitionOffsets):
+class Partition(Finding, PartitionOffsets):
     """One partition of an open log. It can be iterated for `Record` objects or read as Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,

@@ -151,13 +151,13 @@ def test_bytes_are_escaped_or_encoded_as_chosen(tmp_path: Path) -> None:
 
 def test_text_keeps_a_record_on_its_line(tmp_path: Path) -> None:
     path = write_log(tmp_path, batch([record(0, 0, None, b"one\ntwo\x1b[31m")], base_timestamp=0))
-    assert kafkafmt("cat", path).stdout == "t-0  0  1970-01-01T00:00:00.000Z  null  one\\ntwo\\x1b[31m\n"
+    assert kafkafmt("cat", path).stdout == "t-0\t0\t1970-01-01T00:00:00.000Z\tnull\tone\\ntwo\\x1b[31m\n"
 
 
 def test_text_distinguishes_null_from_empty_and_from_the_word(tmp_path: Path) -> None:
     values = [None, b"null", b"", b'"null"', b'""', b"NULL", b"a"]
     path = write_log(tmp_path, batch([record(i, 0, None, v) for i, v in enumerate(values)], base_timestamp=0))
-    shown = [line.split("  ")[4] for line in inside("cat", path).stdout.splitlines()]
+    shown = [line.split("\t")[4] for line in inside("cat", path).stdout.splitlines()]
     assert shown == ["null", '"null"', '""', '""null""', '""""', "NULL", "a"]
 
 

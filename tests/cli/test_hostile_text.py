@@ -149,7 +149,9 @@ def test_command_escapes_hostile_text_in_messages_and_json(directory: Path, tmp_
     for line in done.stdout.splitlines():
         json.loads(line)
     as_text = kafkafmt(*arguments) if kind not in ("dump", "salvage") else done
-    assert UNSAFE.findall(as_text.stdout + as_text.stderr) == []
+    # A tab separates the fields of `cat` if its output is not a terminal.
+    shown = as_text.stdout.replace("\t", "") if kind.startswith("cat") else as_text.stdout
+    assert UNSAFE.findall(shown + as_text.stderr) == []
 
 
 def test_json_keeps_the_values(directory: Path) -> None:
@@ -207,7 +209,7 @@ def test_log_lines_of_the_data_source_are_escaped(capsys: pytest.CaptureFixture[
 def test_records_without_a_timestamp_show_a_dash(tmp_path: Path) -> None:
     (tmp_path / "old-0").mkdir()
     (tmp_path / "old-0" / f"{0:020}.log").write_bytes(message(0, b"k", b"v"))
-    assert inside("cat", tmp_path).stdout == "old-0  0  -  k  v\n"
+    assert inside("cat", tmp_path).stdout == "old-0\t0\t-\tk\tv\n"
     shown = [line.split() for line in inside("ls", tmp_path).stdout.splitlines()]
     assert not any("19" in word for word in shown[1][2:])
     answer = inside("seek", tmp_path, "-t", "old", "-p", "0", "--offset", "0").stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -36,9 +37,37 @@ def test_missing_topic_or_partition_is_reported_with_the_nearest(log_directory: 
             "payments has no partition 2: there is partition 0; payments has no partition 3: there is partition 0",
         ),
         ("-p 9", "no topic has partition 9: there are partitions 0 to 2"),
+        (
+            "-p 9-10",
+            "no topic has partition 9: there are partitions 0 to 2; no topic has partition 10: there are partitions 0 to 2",
+        ),
+        (
+            "-p 9,3-99",
+            "no topic has partition 9: there are partitions 0 to 2; no topic has partitions 3 to 8: there are partitions 0 to 2; no topic has partitions 10 to 99: there are partitions 0 to 2",
+        ),
     ):
         done = kafkafmt(command, log_directory, *selection.split())
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kafkafmt: {line}\n")
+
+
+def test_partitions_are_selected_by_ranges(log_directory: Path) -> None:
+    def chosen(command: str, numbers: str) -> list[tuple[str, int]]:
+        done = kafkafmt(command, log_directory, "-p", numbers, "--format", "json")
+        assert done.returncode == 0
+        rows = json.loads(done.stdout)["partitions"]
+        return [(row["topic"], row["partition"]) for row in rows]
+
+    for command in ("ls", "verify"):
+        assert chosen(command, "1-2") == [("orders", 1), ("orders", 2)]
+        assert chosen(command, "0, 2-2") == [("orders", 0), ("orders", 2), ("payments", 0)]
+        assert chosen(command, "0-100000")[-1] == ("payments", 0)
+
+
+@pytest.mark.parametrize("numbers", ["2-1", "1-", "-2", "1-2-3", "0-9999999", "0-99999999999999999999", "a-b"])
+def test_wrong_range_of_partitions_is_wrong_usage(log_directory: Path, numbers: str) -> None:
+    done = kafkafmt("ls", log_directory, f"--partition={numbers}")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert numbers in done.stderr
 
 
 def test_existing_partitions_are_shown_and_missing_ones_reported(log_directory: Path) -> None:

@@ -111,7 +111,10 @@ class Runner:
             done = self._bash(script)
             failed = done.returncode
             first, *rest = command.split("\n")
-            lines += [f"$ {first}", *rest, *self._as_in_page(done.stdout).splitlines()]
+            shown = self._as_in_page(done.stdout)
+            if first.startswith("kafkafmt cat ") and not re.search(r"[|>]|--format| -f ", command):
+                shown = shown.replace("\t", "  ")  # on a terminal, `cat` separates fields by spaces
+            lines += [f"$ {first}", *rest, *shown.splitlines()]
         assert not failed, f"{block}: the exit code is {failed}, and no `echo $?` follows"
         return "\n".join(lines) + "\n"
 

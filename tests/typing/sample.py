@@ -29,6 +29,8 @@ def read_partition(orders: Partition) -> None:
     for view in orders.records(views=True, start=-100, isolation="read_committed"):
         assert_type(view.value, bytes | memoryview | None)
     orders.to_arrow(["offset", "value"], start_time=1_760_000_000_000)
+    assert_type(orders.find(key="a", headers=["b", ("c", b"d")], value_json={"e.f": 1}, start=5), Iterator[Record])
+    orders.find(value_regex=5)  # type: ignore[arg-type]  # pyright: ignore
     orders.records(strat=3)  # type: ignore[call-overload]  # pyright: ignore
     orders.to_arrow(beginning=3)  # type: ignore[call-arg]  # pyright: ignore
 

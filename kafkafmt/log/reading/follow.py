@@ -22,7 +22,8 @@ from ..._backend import core
 from ...constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ...errors import KafkaFormatError
 from ...paths import Location, check_local
-from ...types import BatchTable, Buffer, last_offset, last_offsets
+from ...records import Chunk
+from ...types import COLUMNS, BatchTable, Buffer, last_offset, last_offsets
 from ..format import files
 from ..format.files import FileView
 from .discovery import NoLogError, discover
@@ -113,6 +114,11 @@ class Follower:
 
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
         """Yield the records of accepted batches that have not been delivered yet."""
+        for source, columns in self.chunks(on_damage, capacity=1024):
+            yield from core.make_records(source, columns)
+
+    def chunks(self, on_damage: OnDamage | None = None, capacity: int = 16384) -> Iterator[Chunk]:
+        """Yield the same records as `records`, as columns. For the parameters, see `PartitionLog.chunks`."""
         if self.next < self._low:
             self._tell(f"{self.name}: retention removed offsets {self.next} to {self._low - 1} before they were read")
             self.next = self._low
@@ -124,7 +130,8 @@ class Follower:
             self._walk.found.last_stable_offset = end
             self.log.transactions = self._walk.found
         if end > self.next:
-            yield from self.log.records(replace(self._interval, low=self.next, high=end), on_damage=on_damage)
+            interval = replace(self._interval, low=self.next, high=end)
+            yield from self.log.chunks(COLUMNS, interval, on_damage=on_damage, capacity=capacity)
             self.next = end
 
     def look(self, closely: bool = False) -> None:

@@ -23,11 +23,11 @@ def select_partitions(
     - A partition of an internal topic (`__…`) is returned only if `internal` is True, if it is
       named as a path, or if a glob that begins with `__` matches its topic.
     """
-    chosen = []
+    chosen, wanted = [], set(numbers)
     for p in partitions:
         if not p.readable and not every_state:
             continue
-        if numbers and p.partition not in numbers:
+        if wanted and p.partition not in wanted:
             continue
         globs = [g for g in topics if fnmatchcase(p.topic, g)]
         if topics and not globs:
@@ -66,11 +66,28 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
             lines.append(f"no topic matches {glob!r}: {like(glob, (p.topic for p in found))}")
     selected = [p for p in found if not topics or any(fnmatchcase(p.topic, glob) for glob in topics)]
     known, names = sorted({p.partition for p in selected}), sorted({p.topic for p in selected})
-    for number in dict.fromkeys(numbers):
-        if selected and number not in known:
-            who = f"{names[0]} has no" if len(names) == 1 else "no topic has"
-            lines.append(f"{who} partition {number}: {_numbers(known)}")
+    present = set(known)
+    missing = [number for number in dict.fromkeys(numbers) if number not in present] if selected else []
+    for first, last in _runs(missing):
+        who = f"{names[0]} has no" if len(names) == 1 else "no topic has"
+        which = f"partition {first}" if first == last else f"partitions {first} to {last}"
+        lines.append(f"{who} {which}: {_numbers(known)}")
     return lines
+
+
+def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+    """Return the first and the last number of each run of three or more successive numbers, and all other numbers."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return [
+        run
+        for first, last in runs
+        for run in ([(first, last)] if last > first + 1 else [(n, n) for n in range(first, last + 1)])
+    ]
 
 
 def _listed(names: list[str], most: int = 5) -> str:

@@ -1,0 +1,180 @@
+"""Define the options with which `cat` finds records, and convert their values to conditions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import click
+
+from ..log import Discovery, PartitionDir
+from ..log.reading.byte_pattern import BytePattern
+from ..log.reading.find import Conditions, HeaderEquals
+from ..log.reading.json_path import JsonEquals, json_path, values_of_text
+from ..records import Partitioner
+from ..text import counted
+from .options import Decorator, ParamType, options
+from .output import tell
+
+
+def bytes_of(text: str) -> bytes:
+    """Return the bytes that a text such as ``order-1``, ``base64:b3JkZXI=`` or ``hex:6f72`` describes.
+
+    Raise ValueError if the part after base64: or hex: is malformed.
+    """
+    form, colon, rest = text.partition(":")
+    if colon and form == "base64":
+        try:
+            return base64.b64decode(rest, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError(f"{rest!r} is not base64: {error}") from None
+    if colon and form == "hex":
+        try:
+            return bytes.fromhex(rest)
+        except ValueError:
+            raise ValueError(f"{rest!r} is not hexadecimal") from None
+    return (rest if colon and form == "utf8" else text).encode("utf-8", "surrogateescape")
+
+
+class BytesText(ParamType[bytes]):
+    """A parameter type for bytes, given as text, or in base64 or hexadecimal form with a prefix."""
+
+    name = "TEXT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """Return the bytes."""
+        if isinstance(value, bytes):
+            return value
+        try:
+            return bytes_of(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Regex(ParamType[BytePattern]):
+    """A parameter type for a regular expression."""
+
+    name = "REGEX"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> BytePattern:
+        """Return the regular expression."""
+        if isinstance(value, BytePattern):
+            return value
+        try:
+            return BytePattern(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Header(ParamType[HeaderEquals]):
+    """A parameter type for a header: its key, and optionally its value."""
+
+    name = "NAME[=VALUE]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HeaderEquals:
+        """Return the condition that a header must meet."""
+        if isinstance(value, HeaderEquals):
+            return value
+        key, equals, text = value.partition("=")
+        try:
+            return HeaderEquals(key, bytes_of(text)) if equals else HeaderEquals(key, any_value=True)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class JsonMember(ParamType[JsonEquals]):
+    """A parameter type for a member of a JSON value, given by its path and its value."""
+
+    name = "PATH=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> JsonEquals:
+        """Return the condition that the member must meet."""
+        if isinstance(value, JsonEquals):
+            return value
+        path, equals, text = value.partition("=")
+        try:
+            if not equals:
+                raise ValueError(f"{value!r} has no value; it must have the form PATH=VALUE")
+            return JsonEquals(json_path(path), values_of_text(text))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+find_options: Decorator = options(
+    click.option(
+        "--key",
+        type=BytesText(),
+        help="Print only records with this key. TEXT can be 'base64:…' or 'hex:…'; a key that begins with one of these "
+        "words is given as 'utf8:…'.",
+    ),
+    click.option(
+        "--key-regex",
+        type=Regex(),
+        help="Print only records in whose key this regular expression matches. A record with a null key never matches.",
+    ),
+    click.option(
+        "--grep",
+        "value_regex",
+        type=Regex(),
+        help="Print only records in whose value this regular expression matches. The syntax is that of Python, and "
+        "bytes are matched. Some expressions, such as '(a+)+b', can take very long; Ctrl-C stops them.",
+    ),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        type=Header(),
+        help="Print only records with this header. VALUE can have the same forms as in --key. May be repeated.",
+    ),
+    click.option(
+        "--value-json",
+        multiple=True,
+        type=JsonMember(),
+        help="Print only records whose value is JSON in which the member PATH is VALUE, such as 'customer.country=DE' "
+        "or 'items.0.count=2'. May be repeated.",
+    ),
+    click.option(
+        "--only-partition-of-key",
+        is_flag=True,
+        help="Read only the partition to which Kafka's default partitioner assigns the key. This requires --key, and "
+        "all partitions of the topic.",
+    ),
+)
+
+
+def conditions_of(
+    key: bytes | None,
+    key_regex: BytePattern | None,
+    value_regex: BytePattern | None,
+    headers: tuple[HeaderEquals, ...],
+    value_json: tuple[JsonEquals, ...],
+) -> Conditions:
+    """Return the conditions that the options describe."""
+    return Conditions(key, key_regex, value_regex, tuple(headers), tuple(value_json))
+
+
+def partitions_of_key(found: Discovery, chosen: list[PartitionDir], key: bytes | None) -> list[PartitionDir]:
+    """Return the chosen partitions to which Kafka's default partitioner assigns a key.
+
+    The number of partitions of a topic is the number of its partitions that were found. If one of
+    them is missing, raise a usage error.
+    """
+    if key is None:
+        raise click.UsageError("--only-partition-of-key requires --key")
+    left = []
+    for topic in sorted({d.topic for d in chosen}):
+        numbers = {d.partition for d in found.partitions if d.topic == topic and d.readable}
+        count = max(numbers) + 1
+        if len(numbers) < count:
+            missing = next(n for n in range(count) if n not in numbers)
+            raise click.UsageError(
+                f"--only-partition-of-key needs all partitions of {topic}, but partition {missing} was not found; "
+                "omit the option, or specify the log directories of all brokers"
+            )
+        number = Partitioner(count).partition(key)
+        tell(
+            f"{topic}: {counted(count, 'partition')} found; the key belongs to partition {number}, and only this is read"
+        )
+        left += [d for d in chosen if d.topic == topic and d.partition == number]
+    return left

@@ -1,0 +1,200 @@
+r"""Format records as lines: JSON, text, CSV, TSV, and formats like those of kcat.
+
+`LineFormat` describes a format, and `line_template` returns the template with which the core writes
+the records of one partition. `json_row` and `text_line` format single Record objects for other
+commands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..constants import LOG_APPEND_TIME, TIMESTAMP_TYPE_NONE
+from ..text import encode_json, plain
+from .output import moment
+
+Template = list[bytes | str]
+"""A template of `core.format_records`: literals as bytes, and names of fields as str."""
+
+FORMATS = ("text", "json", "csv", "tsv")
+COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+"""The columns of CSV and TSV, which are also the keys of a record in JSON."""
+KCAT_FIELDS = {
+    "t": "topic",
+    "p": "partition",
+    "o": "offset",
+    "T": "timestamp",
+    "k": "key",
+    "s": "value",
+    "h": "headers",
+    "K": "keyLength",
+    "S": "valueLength",
+    "R": "valueSize",
+}
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r"}
+_TOKEN = re.compile(
+    r"%(?P<field>.?)|\\(?:x(?P<hex>[0-9A-Fa-f]{1,2})|(?P<octal>0[0-7]{0,3})|(?P<decimal>[1-9][0-9]{0,2})|(?P<char>.))",
+    re.DOTALL,
+)
+
+
+class LineFormat(NamedTuple):
+    """How records are written.
+
+    Attributes
+    ----------
+    name : str
+        One of FORMATS, or "custom".
+    style, separator : str
+        The style and the separator, as in `core.format_records`.
+    custom : list of bytes and str
+        The template of a custom format, which can contain the fields "topic" and "partition".
+    """
+
+    name: str
+    style: str
+    separator: str
+    custom: tuple[bytes | str, ...] = ()
+
+    @property
+    def first_line(self) -> bytes:
+        """The names of the columns in CSV and TSV. In other formats, the first line is a record."""
+        if self.name not in ("csv", "tsv"):
+            return b""
+        return (self.separator.join(COLUMNS) + "\n").encode()
+
+
+def line_format(text: str, terminal: bool) -> LineFormat:
+    """Return the format that the option --format describes.
+
+    Parameters
+    ----------
+    text : str
+        One of FORMATS, or a format that contains ``%``.
+    terminal : bool
+        Escape characters that a terminal interprets. Columns of text are separated by two spaces
+        instead of a tab.
+
+    Raises
+    ------
+    ValueError
+        The format is unknown or wrong.
+    """
+    if text == "json":
+        return LineFormat(text, "json", ", ")
+    if text == "text":
+        return LineFormat(text, "text", "  " if terminal else "\t")
+    if text == "csv":
+        return LineFormat(text, "escaped_csv" if terminal else "csv", ",")
+    if text == "tsv":
+        return LineFormat(text, "tsv", "\t")
+    return LineFormat("custom", "escaped_raw" if terminal else "raw", ",", tuple(parse_format(text)))
+
+
+def parse_format(text: str) -> Template:
+    r"""Parse a format like those of kcat, such as ``%t %p %o %k %s\n``.
+
+    Raise ValueError if it contains no field or an unknown one.
+    """
+    template: Template = []
+    at = 0
+    for match in _TOKEN.finditer(text):
+        template.append(text[at : match.start()].encode("utf-8", "surrogateescape"))
+        at = match.end()
+        field, char = match["field"], match["char"]
+        if field == "%":
+            template.append(b"%")
+        elif field is not None:
+            if field not in KCAT_FIELDS:
+                known = " ".join(f"%{letter}" for letter in KCAT_FIELDS)
+                raise ValueError(f"{text!r} contains the unknown field {match[0]!r}; the fields are {known}")
+            template.append(KCAT_FIELDS[field])
+        elif char is not None:
+            template.append(_CONTROL.get(char, char).encode("utf-8", "surrogateescape"))
+        else:
+            numbers = {"hex": 16, "octal": 8, "decimal": 10}
+            number = next(int(match[name], base) for name, base in numbers.items() if match[name])
+            template.append(bytes([number & 255]))
+    template.append(text[at:].encode("utf-8", "surrogateescape"))
+    if not any(isinstance(part, str) for part in template):
+        raise ValueError(f"{text!r} is not one of {', '.join(FORMATS)}, and contains no field such as %s")
+    return template
+
+
+def line_template(given: LineFormat, topic: str, partition: int) -> Template:
+    """Return the template with which the core formats the records of one partition."""
+    if given.name == "json":
+        head = f'{{"topic": {encode_json(topic)}, "partition": {partition}, "offset": '
+        fields: Template = [head.encode(), "offset", b', "timestamp": ', "timestamp"]
+        fields += [b', "timestampType": ', "timestampType", b', "key": ', "key", b', "value": ', "value"]
+        return [*fields, b', "headers": ', "headers", b"}\n"]
+    name = plain(topic)
+    if given.name == "custom":
+        known = {"topic": name.encode(), "partition": b"%d" % partition}
+        return [known.get(part, part) if isinstance(part, str) else part for part in given.custom]
+    separator = given.separator.encode()
+    if given.name == "text":
+        head = f"{name}-{partition}"
+        return [
+            head.encode(),
+            separator,
+            "offset",
+            separator,
+            "time",
+            separator,
+            "key",
+            separator,
+            "value",
+            "headers",
+            b"\n",
+        ]
+    if given.name == "tsv":
+        name = name.replace("\\", "\\\\")
+    elif set(name) & set(',"'):
+        name = '"' + name.replace('"', '""') + '"'
+    template: Template = [name.encode(), separator, b"%d" % partition]
+    for field in COLUMNS[2:]:
+        template += [separator, field]
+    return [*template, b"\n"]
+
+
+def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
+    """Return the dict that represents a record in JSON.
+
+    `log` can be any object with the attributes `topic` and `partition`.
+    """
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        "offset": r.offset,
+        "timestamp": r.timestamp,
+        "timestampType": r.timestamp_type,
+        "key": None if r.key is None else text(r.key),
+        "value": None if r.value is None else text(r.value),
+        "headers": [[k, None if v is None else text(v)] for k, v in r.headers],
+    }
+
+
+def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
+    """Return a function that formats a record as a line of text, with `text` for keys and values.
+
+    The fields are separated by two spaces.
+    """
+
+    def field(value: bytes | None) -> str:
+        if value is None:
+            return "null"
+        shown = plain(text(value))
+        # With quotes, empty values are visible, and the text "null" differs from null.
+        quoted = shown.strip('"') in ("", "null")
+        return f'"{shown}"' if quoted else shown
+
+    def show(log: Any, r: Any) -> str:
+        append = " (append)" if r.timestamp_type == LOG_APPEND_TIME else ""
+        when = "-" if r.timestamp_type == TIMESTAMP_TYPE_NONE else moment(r.timestamp) + append
+        fields = [f"{plain(log.topic)}-{log.partition}", str(r.offset), when, field(r.key), field(r.value)]
+        return "  ".join(fields + [f"{plain(k)}={field(v)}" for k, v in r.headers]) + "\n"
+
+    return show

@@ -1,0 +1,238 @@
+"""Search regular expressions in the spans of a column, without a call for each span if possible.
+
+A regular expression matches bytes, in each span separately. Its text is encoded as UTF-8. There are
+three fast paths:
+
+- A pattern without special characters is searched by the core.
+- If every match contains a certain literal, or one of several literals, the core first finds the
+  spans with these literals.
+- If the length of a match is limited, and if a match does not depend on the bytes around it, one
+  search covers all spans of the buffer. Only spans that contain the start of a match are then
+  searched separately.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._backend import core
+from ...types import Buffer, IntArray, LengthArray, byte_view
+
+FEW = 8
+"""If fewer than one of this number of spans contain the required literal, each of them is searched."""
+MOST_LITERALS = 16
+"""If more alternatives than this number each contain a literal, the regular expression is faster."""
+_QUANTIFIER = re.compile(r"[*+?]|\{(?=[\d,])\d*,?\d*\}")
+_LIMITED = re.compile(r"\?|\{\d*,?\d{1,2}\}")
+_CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))")
+_KNOWN_FLAGS = re.DOTALL | re.IGNORECASE
+_SPECIAL = set("\\.^$*+?{}[]|()")
+
+
+@dataclass
+class _Facts:
+    """What is known about a regular expression.
+
+    Attributes
+    ----------
+    literals : tuple of bytes
+        Byte strings. Every match contains one of them. Empty if none are known.
+    exact : bool
+        True if exactly these byte strings match.
+    local : bool
+        True if the length of a match is limited, and if a match does not depend on the bytes before
+        and after it.
+    """
+
+    literals: tuple[bytes, ...] = ()
+    exact: bool = False
+    local: bool = False
+
+
+class BytePattern:
+    """A regular expression that is searched in bytes.
+
+    Parameters
+    ----------
+    pattern : str, bytes or re.Pattern of bytes
+        The regular expression, in the syntax of Python's module ``re``. A str is encoded as UTF-8.
+        A character that is not ASCII cannot be used in a character class.
+
+    Raises
+    ------
+    ValueError
+        The regular expression is invalid.
+    TypeError
+        `pattern` has another type.
+    """
+
+    def __init__(self, pattern: str | bytes | re.Pattern[bytes]) -> None:
+        flags = 0
+        if isinstance(pattern, re.Pattern):
+            if not isinstance(pattern.pattern, bytes):
+                raise TypeError(f"a compiled pattern must be a pattern of bytes, not {pattern!r}")
+            self.pattern: re.Pattern[bytes] = pattern
+            source, flags = pattern.pattern, pattern.flags
+        elif isinstance(pattern, str | bytes):
+            source = _encoded(pattern) if isinstance(pattern, str) else pattern
+            self.pattern = _compiled(source, pattern)
+        else:
+            raise TypeError(f"a pattern must be str, bytes or a compiled pattern of bytes, not {pattern!r}")
+        self._facts = _facts_of(source, flags)
+        self._matches_empty = self._facts.local and self.pattern.search(b"") is not None
+
+    def __eq__(self, other: object) -> bool:
+        return self.pattern == other.pattern if isinstance(other, BytePattern) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.pattern)
+
+    def __repr__(self) -> str:
+        return f"BytePattern({self.pattern.pattern!r})"
+
+    def find(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
+        """Return the indexes of the spans in which the pattern matches. A null span never matches.
+
+        Parameters
+        ----------
+        source : bytes-like
+            The buffer that contains the spans.
+        positions, lengths : int64 array, int32 array
+            The spans.
+        """
+        facts, count = self._facts, len(lengths)
+        if facts.literals:
+            found = find_spans(source, positions, lengths, facts.literals[0])
+            for literal in facts.literals[1:]:
+                found = np.union1d(found, find_spans(source, positions, lengths, literal))
+        else:
+            found = np.flatnonzero(lengths >= 0)
+        if facts.exact or self._matches_empty or not len(found):
+            return found
+        view, positions = byte_view(source), positions[found]
+        ends = positions + lengths[found]
+        few = bool(facts.literals) and len(found) * FEW < count
+        if not facts.local or few or (ends[:-1] > positions[1:]).any():
+            return found[self._each(view, positions.tolist(), ends.tolist())]
+        return found[self._together(view, positions.tolist(), ends.tolist())]
+
+    def _each(self, view: memoryview, starts: list[int], ends: list[int]) -> IntArray:
+        search = self.pattern.search
+        return np.array([i for i, (s, e) in enumerate(zip(starts, ends, strict=True)) if search(view[s:e])], np.int64)
+
+    def _together(self, view: memoryview, starts: list[int], ends: list[int]) -> IntArray:
+        """Search all spans with as few calls as possible. The spans are in ascending order."""
+        search, found, i, last = self.pattern.search, [], 0, ends[-1]
+        while i < len(starts) and (match := search(view, starts[i], last)):
+            # No span before this one contains the start of a match.
+            i = bisect_right(ends, match.start(), i)
+            if i < len(starts) and match.start() >= starts[i]:
+                if match.end() <= ends[i] or search(view, match.start(), ends[i]):
+                    found.append(i)
+                i += 1
+        return np.array(found, np.int64)
+
+
+def find_spans(
+    source: Buffer, positions: IntArray, lengths: LengthArray, needle: bytes, whole: bool = False
+) -> IntArray:
+    """Return the indexes of the spans that contain `needle`, or that are equal to it if `whole` is True."""
+    found: IntArray = np.empty(len(lengths), np.int64)
+    return found[: core.find_spans(source, positions, lengths, len(lengths), needle, whole, found)]
+
+
+def _compiled(source: bytes, given: str | bytes) -> re.Pattern[bytes]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about syntax that may change in later releases of Python
+            return re.compile(source)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{given!r} is not a valid regular expression: {error}") from None
+
+
+def _encoded(pattern: str) -> bytes:
+    """Encode a pattern, so that a quantifier after a character applies to all of its bytes."""
+    parts, at = [], 0
+    while at < len(pattern):
+        found = _CLASS.match(pattern, at)
+        if found and not found[0].isascii():
+            raise ValueError(
+                f"{found[0]!r} contains a character that is not ASCII, but a character class matches single bytes; "
+                "use alternatives, such as (?:ä|ö)"
+            )
+        token = found[0] if found else pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
+        at += len(token)
+        if not token.isascii():
+            token = token.removeprefix("\\")
+            if pattern[at : at + 1] in ("*", "+", "?", "{"):
+                token = f"(?:{token})"
+        parts.append(token)
+    return "".join(parts).encode("utf-8", "surrogateescape")  # an argument of the command may not be UTF-8
+
+
+def _facts_of(source: bytes, flags: int) -> _Facts:
+    """Analyze a regular expression. If it contains unusual syntax, nothing is known about it."""
+    text = source.decode("latin-1")
+    if text.startswith("(?i)"):
+        text, flags = text[4:], flags | re.IGNORECASE
+    if flags & ~_KNOWN_FLAGS:
+        return _Facts()
+    literals: list[str] = []
+    runs: list[str] = [""]
+    exact, local, depth, at = True, True, 0, 0
+    while at < len(text):
+        char, size, literal = text[at], 1, False
+        if char == "\\":
+            escaped = text[at + 1 : at + 2]
+            size, char = 2, escaped
+            if not escaped.isalnum():
+                literal = True
+            elif escaped in "AZbBz":
+                local = False
+            elif escaped not in "dDsSwW":
+                return _Facts()
+        elif char == "[":
+            found = _CLASS.match(text, at)
+            if found is None:
+                return _Facts()
+            size = len(found[0])
+        elif char == "(":
+            found = _GROUP.match(text, at)
+            if found is None:
+                return _Facts()
+            size, depth = len(found[0]), depth + 1
+        elif char == ")":
+            depth -= 1
+        elif char == "|":
+            if depth == 0:  # the next alternative begins
+                literals.append(max(runs, key=len))
+                runs, at = [""], at + 1
+                continue
+        elif char in "^$":
+            local = False
+        elif found := _QUANTIFIER.match(text, at):
+            size = len(found[0])
+            limited = _LIMITED.fullmatch(found[0]) is not None and (found[0] == "?" or text[at - 1] != ")")
+            local = local and limited
+            if found[0] != "+" and depth == 0 and runs[-1]:
+                runs[-1] = runs[-1][:-1]
+            if text[at + size : at + size + 1] == "+":  # possessive
+                return _Facts()
+        else:
+            literal = char != "."
+        if literal and depth == 0:
+            runs[-1] += char
+        else:
+            runs.append("")
+        exact = exact and literal
+        at += size
+    literals.append(max(runs, key=len))
+    if flags & re.IGNORECASE or not (all(literals) or exact) or len(literals) > MOST_LITERALS:
+        return _Facts(local=local)
+    return _Facts(tuple(literal.encode("latin-1") for literal in literals), exact, local)

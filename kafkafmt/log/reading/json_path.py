@@ -1,0 +1,152 @@
+"""Compare a member of JSON values with an expected value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...types import Buffer, IntArray, LengthArray, byte_view
+from .byte_pattern import BytePattern, find_spans
+
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_PLAIN = re.compile(r"[ !#-\[\]-~]+")
+"""A text that JSON contains unchanged, unless the JSON contains a backslash."""
+
+
+@dataclass(frozen=True)
+class JsonEquals:
+    r"""Matches values that are JSON texts with a certain member.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Names of the members that lead to the compared member, from the outermost. A number is the
+        index of an item if the value is an array.
+    expected : tuple
+        The accepted values, as `json.loads` returns them.
+    """
+
+    path: tuple[str, ...]
+    expected: tuple[Any, ...]
+
+    def find(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
+        """Return the indexes of the spans that match. A span that is not a JSON text never matches."""
+        found = self._candidates(source, positions, lengths)
+        view, starts, sizes = byte_view(source), positions[found].tolist(), lengths[found].tolist()
+        matching = [self.matches(bytes(view[s : s + n])) for s, n in zip(starts, sizes, strict=True)]
+        rows: IntArray = found[np.array(matching, bool)]
+        return rows
+
+    def matches(self, value: bytes) -> bool:
+        """Return whether one value matches."""
+        try:
+            node = _parse(value.decode())
+        except (ValueError, RecursionError):
+            return False
+        for name in self.path:
+            if isinstance(node, dict) and name in node:
+                node = node[name]
+            elif isinstance(node, list) and name.isascii() and name.isdigit() and int(name) < len(node):
+                node = node[int(name)]
+            else:
+                return False
+        return any(equal(node, value) for value in self.expected)
+
+    def _candidates(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
+        """Return the spans in which the compared member can have an accepted value.
+
+        A name or a text that contains a backslash can be written in many ways, so spans that
+        contain a backslash are always candidates.
+        """
+        pattern = self._pattern
+        if pattern is None:
+            return np.flatnonzero(lengths >= 0)
+        found = pattern.find(source, positions, lengths), find_spans(source, positions, lengths, b"\\")
+        candidates: IntArray = np.union1d(*found)
+        return candidates
+
+    @cached_property
+    def _pattern(self) -> BytePattern | None:
+        """A regular expression that matches in every accepted value without a backslash, or None."""
+        name = self.path[-1]
+        if not _PLAIN.fullmatch(name) or name.isdigit():  # a number can be an index, which the text does not contain
+            return None
+        values = b"|".join(_written(value) for value in self.expected)
+        return BytePattern(re.escape(f'"{name}"').encode() + rb"[ \t\r\n]*:[ \t\r\n]*(?:" + values + b")")
+
+
+def _written(value: Any) -> bytes:
+    """Return a regular expression for the ways in which JSON can begin to write a value without a backslash."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value).encode()
+    if isinstance(value, str):
+        return re.escape(f'"{value}"').encode("utf-8", "surrogatepass") if _PLAIN.fullmatch(value) else b'"'
+    if isinstance(value, int):
+        return rb"-?%d(?![0-9])|-?[0-9]+[.eE]" % value
+    return rb"[-0-9]" if isinstance(value, float) else rb"[\[{]"
+
+
+def json_path(text: str) -> tuple[str, ...]:
+    r"""Split a path such as ``order.items.0.sku`` at its dots. A backslash escapes a dot or a backslash.
+
+    Raise ValueError if a name is empty.
+    """
+    parts = [""]
+    for token in re.findall(r"\\.|[^\\]|\\", text, re.DOTALL):
+        if token == ".":
+            parts.append("")
+        else:
+            parts[-1] += _ESCAPED.sub(r"\1", token)
+    if not all(parts):
+        raise ValueError(f"{text!r} is not a path such as customer.country or items.0.sku")
+    return tuple(parts)
+
+
+def values_of_text(text: str) -> tuple[Any, ...]:
+    """Return the JSON values that a text can stand for: the text as a string, and what it is as JSON."""
+    try:
+        return text, _parse(text)
+    except (ValueError, RecursionError):
+        return (text,)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Return whether two values are equal in JSON, where numbers and booleans differ."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal(a[name], b[name]) for name in a)
+    if _is_array(a) and _is_array(b):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    return bool(a == b)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _reject(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _integer(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:  # Python limits the number of digits
+        return float(text)
+
+
+def _parse(text: str) -> Any:
+    """Parse a JSON text. Raise ValueError or RecursionError if this is not possible."""
+    try:
+        return json.loads(text, parse_constant=_reject)
+    except ValueError as error:
+        if isinstance(error, json.JSONDecodeError) or "digits" not in str(error):
+            raise
+    return json.loads(text, parse_constant=_reject, parse_int=_integer)

@@ -1,0 +1,103 @@
+"""Find records by their key, value and headers, through the method `find`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Unpack
+
+from .._backend import core
+from ..log.reading.find import matching
+from ..records import Chunk
+from ..types import COLUMNS, RecordColumns
+from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_conditions, parse_limit
+from .selection_arguments import SelectionArguments
+
+CHUNK_ROWS = 4096
+"""Largest number of records that are tested at once. Their columns fit into a CPU cache."""
+
+
+class Finding:
+    """Base class of objects whose records can be found."""
+
+    def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
+        """Decode the selected records into `columns`, and return an iterator of the chunks."""
+        raise NotImplementedError
+
+    def find(
+        self,
+        *,
+        key: str | bytes | None = None,
+        key_regex: Pattern | None = None,
+        value_regex: Pattern | None = None,
+        headers: HeaderConditions | None = None,
+        value_json: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
+    ) -> Iterator[core.Record]:
+        r"""Return an iterator of the records that meet all given conditions.
+
+        The conditions are tested on decoded columns, so `find` is much faster than a loop over
+        `records`. Several threads may share the iterator.
+
+        Parameters
+        ----------
+        key : str or bytes, optional
+            The record's key. A str is encoded as UTF-8.
+        key_regex, value_regex : str, bytes or re.Pattern of bytes, optional
+            Regular expressions that must match somewhere in the key or in the value. They match
+            bytes, and a str is encoded as UTF-8. A null never matches.
+        headers : str, dict or iterable, optional
+            Headers that the record must have. A str is the key of a header with any value. A tuple
+            or an item of a dict is the key and the value of a header. The value None is a null.
+        value_json : dict, optional
+            Members of a value that is JSON, as paths and expected values, such as
+            ``{"customer.country": "DE", "items.0.count": 2}``. A number in a path is the index of
+            an item of an array. A backslash escapes a dot in a name.
+        limit : int, optional
+            Largest number of records to return. By default, there is no limit.
+        start, end : int, optional
+            Offsets; `end` is exclusive. A negative value counts back from the end of the log. By
+            default, the whole partition is read.
+        start_time, end_time : int or timezone-aware datetime, optional
+            Replace `start` or `end` with the first offset whose record has this timestamp or a
+            later one. An int is a number of milliseconds since 1970-01-01 UTC.
+        on_error : {"fail", "skip"}, default "fail"
+            "fail" returns the records before the first damaged span, and then raises an error.
+            "skip" omits damaged spans and lists them in the attribute `damaged`.
+        control, below_log_start : bool, default False
+            Include control records (transaction markers), or records below the log start offset.
+        isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
+            "read_committed" omits aborted records and ends at the last stable offset.
+
+        Returns
+        -------
+        iterator of Record
+            The matching records in offset order.
+
+        Raises
+        ------
+        DamagedLogError
+            The selected range contains damage, and `on_error` is "fail".
+        TypeError, ValueError
+            An argument is unknown or wrong, or a regular expression is invalid.
+
+        Notes
+        -----
+        Python's module ``re`` searches regular expressions. Some expressions, such as ``(a+)+b``,
+        take time that grows exponentially with the length of a value. Do not accept expressions
+        from users that you do not trust.
+
+        Examples
+        --------
+        >>> found = partition.find(key="customer-10", value_regex=r'"amount": \d{3}')  # doctest: +SKIP
+        """
+        given: FindArguments = {
+            "key": key,
+            "key_regex": key_regex,
+            "value_regex": value_regex,
+            "headers": headers,
+            "value_json": value_json,
+        }
+        conditions, most = parse_conditions(given), parse_limit(limit)
+        chunks = matching(self._chunks(RecordColumns(CHUNK_ROWS, COLUMNS), selection), conditions, most)
+        return core.RecordIterator(core.make_records(source, columns) for source, columns in chunks)
