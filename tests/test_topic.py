@@ -141,6 +141,17 @@ def test_damage_is_an_error_or_is_listed(path: Path) -> None:
     assert rows(topic.to_arrow(limit=20)) == EXPECTED[:20]
 
 
+def test_records_are_found_in_all_partitions(path: Path) -> None:
+    topic = kafkafmt.open(path)["t"]
+    found = [(p.partition, r.offset) for p, r in topic.find(value_regex="^[0-4]$")]
+    assert found == [(number, offset) for number in (0, 2, 10) for offset in range(5)]
+    assert [(p.partition, r.offset) for p, r in topic.find(value_regex="^4$", limit=2)] == [(0, 4), (2, 4)]
+    assert list(topic.find(key="other")) == []
+    assert list(topic.find(limit=0)) == []
+    with pytest.raises(ValueError, match="value_regex: "):
+        topic.find(value_regex="(")
+
+
 def test_text_is_a_time(path: Path) -> None:
     topic = kafkafmt.open(path)["t"]
     assert rows(topic.to_arrow(start_time="1970-01-01")) == EXPECTED

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from .. import arguments
 from .._backend import core
 from ..log import Damage
 from ..notebook import html_table
 from ..sharing import SharedIterator
+from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_limit
 from .many import read_batches, read_records
 from .partition import Partition
 from .selection_arguments import SelectionArguments
@@ -106,6 +108,54 @@ class Topic:
             An argument is unknown or wrong.
         """
         return read_records(self.partitions, views, limit, selection)
+
+    def find(
+        self,
+        *,
+        key: str | bytes | None = None,
+        key_regex: Pattern | None = None,
+        value_regex: Pattern | None = None,
+        headers: HeaderConditions | None = None,
+        value_json: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        **selection: Unpack[SelectionArguments],
+    ) -> Iterator[tuple[Partition, core.Record]]:
+        """Return an iterator of the records that meet all given conditions, with their partitions.
+
+        Parameters
+        ----------
+        key, key_regex, value_regex, headers, value_json : optional
+            Conditions for records. `Partition.find` describes them.
+        limit : int, optional
+            Largest number of records to return, from all partitions together. By default, there is
+            no limit.
+        **selection
+            Keyword arguments that select records in each partition: start, end, start_time,
+            end_time, on_error, control, below_log_start and isolation.
+
+        Returns
+        -------
+        iterator of tuple of Partition and Record
+            The matching records, one partition after another, in offset order. Several threads may
+            share the iterator.
+
+        Raises
+        ------
+        DamagedLogError
+            The selected range of a partition contains damage, and `on_error` is "fail".
+        TypeError, ValueError
+            An argument is unknown or wrong, or a regular expression is invalid.
+        """
+        most = parse_limit(limit)
+        given: FindArguments = {
+            "key": key,
+            "key_regex": key_regex,
+            "value_regex": value_regex,
+            "headers": headers,
+            "value_json": value_json,
+        }
+        found = [(p, p.find(**given, **selection)) for p in self.partitions]
+        return SharedIterator(islice(((p, record) for p, records in found for record in records), most))
 
     def to_batches(
         self,
