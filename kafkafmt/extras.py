@@ -15,6 +15,7 @@ EXTRAS = {
     "cli": {"click": "click>=8.1", "rich": "rich>=13"},
     "cloud": {"obstore": "obstore>=0.6", "fsspec": "fsspec>=2024.2"},
     "spark": {"pyspark": "pyspark>=4.0", "pyarrow": "pyarrow>=14", "pandas": "pandas>=2.2"},
+    "fast": {"isal": "isal>=1.6"},
     "polars": {"polars": "polars>=1.34", "pyarrow": "pyarrow>=14"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }

@@ -18,6 +18,7 @@ REQUIRED, JAVA = "", "java"
 USES: dict[str, tuple[str, ...]] = {
     "kafkafmt COMMAND": ("cli",),
     "kafkafmt COMMAND s3://… (URLs and archives)": ("cloud",),
+    "gzip, about 1.3 times as fast": ("fast",),
     "kafkafmt export": ("spark", JAVA),
     "to_arrow, to_batches, scan": ("arrow",),
     "kafkafmt.scan_polars": ("polars",),

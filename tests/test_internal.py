@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from golden_cases import GOLDEN, decoded
 from hypothesis import given
 from hypothesis import strategies as st
+from metadata_logs import record
 
 import kafkafmt
 from kafkafmt import KafkaFormatError
@@ -154,3 +156,18 @@ def test_random_bytes_raise_only_our_errors(topic: str, key: bytes, value: bytes
         read_metadata_record(b"\1" + bytes([len(key) % 30]) + b"\0" + value)
     except KafkaFormatError:
         pass
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"), (-2.5, "-2.5"), (100.0, "100.0"), (0.001, "0.001"), (0.00099, "9.9E-4"), (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"), (10485760.0, "1.048576E7"), (123456789.5, "1.234567895E8"), (1e300, "1.0E300"),
+    ],
+)  # fmt: skip
+def test_quota_is_printed_as_java_formats_a_double(value: float, text: str) -> None:
+    """The texts are those of ``Double.toString``."""
+    entity = [{"entity_type": "user", "entity_name": '"value":null'}]
+    shown = metadata_text(0, record("ClientQuotaRecord", entity=entity, key="k", value=value))
+    assert shown.endswith(f'"key":"k","value":{text},"remove":false}}}}')
+    assert json.loads(shown)["data"]["entity"][0]["entityName"] == '"value":null'

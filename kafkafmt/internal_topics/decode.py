@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -217,7 +218,29 @@ def metadata_text(offset: int, value: bytes | None) -> str:
     except KafkaFormatError as error:
         return f"Error at {offset}, skipping. {error.message}"
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(message).__name__).upper()
-    return json_text({"type": name, "version": version, "data": to_json(message, version)})
+    data = to_json(message, version)
+    if not isinstance(data.get("value"), float):
+        return json_text({"type": name, "version": version, "data": data})
+    # Python writes floats differently than Java. Only quotas contain a float, as their field `value`.
+    number = java_double(data["value"])
+    data["value"] = None
+    return json_text({"type": name, "version": version, "data": data}).replace('"value":null', f'"value":{number}', 1)
+
+
+def java_double(value: float) -> str:
+    """Return a finite float as Java's ``Double.toString`` formats it, such as ``1.0E7``."""
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).rstrip("0")
+    power = len(digits) + exponent - 1  # exponent of the first digit
+    minus = "-" if sign else ""
+    if not text:
+        return f"{minus}0.0"
+    if 0 <= power < 7:
+        return f"{minus}{text[: power + 1]:0<{power + 1}}.{text[power + 1 :] or '0'}"
+    if -3 <= power < 0:
+        return f"{minus}0.{'0' * (-power - 1)}{text}"
+    return f"{minus}{text[0]}.{text[1:] or '0'}E{power}"
 
 
 def json_text(value: Any) -> str:

@@ -13,6 +13,7 @@ from .. import arguments
 from ..constants import DEFAULT_MAX_BATCH_BYTES, MAX_OFFSET, NO_END
 from ..errors import StructureError
 from ..log import Damage, DamagedLogError, NoLogError, PartitionLog
+from ..log.auditing.run import error_text
 from ..log.reading.read_limits import ReadLimits
 from ..messages.as_json import uuid_text
 from ..notebook import html_table
@@ -265,6 +266,7 @@ class _Reader:
         If there is none, begin with an empty state, if the log starts at offset 0.
         """
         unusable: list[str] = []
+        others = self._source.log is not None or len(self._source.snapshots) > 1
         for snapshot in self._source.snapshots:
             if offset is not None and snapshot.end_offset > offset:
                 continue
@@ -277,9 +279,11 @@ class _Reader:
                         f"{snapshot.path}: the log starts at offset {self._log_start}, after the snapshot"
                     )
                 replay.load(snapshot, self._limits.max_batch_bytes)
-            except UnusableSnapshotError as error:
-                unusable.append(str(error))
-                self._tell(f"snapshot not used: {error}")
+            except (UnusableSnapshotError, OSError) as error:
+                if isinstance(error, OSError) and not others:
+                    raise
+                unusable.append(error_text(error) if isinstance(error, OSError) else str(error))
+                self._tell(f"snapshot not used: {unusable[-1]}")
                 continue
             return replay, snapshot
         if self._source.log is not None and not self._log_start:

@@ -56,7 +56,7 @@ public class MetadataAdmin {
         admin.alterClientQuotas(List.of(
             quota(entity("user", "alice", "client-id", null), "producer_byte_rate", 1048576.0),
             quota(entity("user", null), "request_percentage", 12.5),
-            quota(entity("client-id", "c,d"), "consumer_byte_rate", 5e5),
+            quota(entity("client-id", "c,d"), "consumer_byte_rate", 123456789.0),
             quota(entity("ip", "127.0.0.9"), "connection_creation_rate", 5.0),
             quota(entity("user", "gone"), "consumer_byte_rate", 1.0))).all().get();
         admin.alterClientQuotas(List.of(quota(entity("user", "gone"), "consumer_byte_rate", null))).all().get();

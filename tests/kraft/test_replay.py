@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from golden_cases import GOLDEN
 from metadata_logs import START, MetadataLog, kraft_version, leader_change, record, uuid, voters
 
 import kafkafmt as k
+from kafkafmt.kraft import replay
 from kafkafmt.messages.as_json import uuid_text
 
 T = {"topic_id": uuid(1)}
@@ -296,6 +298,22 @@ def test_damaged_snapshot_is_replaced_by_an_older_one_or_the_log(tmp_path: Path,
     assert any("snapshot not used" in m and path.name in m for m in state.messages)
 
 
+def test_snapshot_that_cannot_be_read_is_replaced_by_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MetadataLog(tmp_path)
+    log.append(TOPIC, config("a", "1"))
+    path = log.snapshot(2, [TOPIC])
+
+    def deleted(name: Path) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(name))
+
+    monkeypatch.setattr(replay, "FileView", deleted)
+    state = k.metadata(tmp_path)
+    assert (len(state.configs), state.exit_code) == (1, 0)
+    assert state.messages == (f"snapshot not used: {path}: No such file or directory",)
+    with pytest.raises(FileNotFoundError):
+        k.metadata(path)
+
+
 def test_log_without_start_and_without_usable_snapshot_is_an_error(tmp_path: Path) -> None:
     log = MetadataLog(tmp_path, start=10)
     log.append(config("b", "2"))
@@ -490,6 +508,13 @@ def test_paths_of_the_same_log_give_the_same_state(tmp_path: Path) -> None:
     copied.rename(log.path)
     found = [k.metadata(p) for p in (tmp_path / "node", log.path, log.log, tmp_path / "no*")]
     assert [s.topics for s in found] == [named.topics] * 4
+
+
+def test_archive_gives_the_same_state(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    source = GOLDEN / "kafka-4.3.1" / "internal" / "log"
+    archive = shutil.make_archive(str(tmp_path / "log"), "zip", source.parent, "log")
+    assert k.metadata(archive).to_dict() == k.metadata(source).to_dict()
 
 
 def test_path_without_metadata_log_is_an_error(tmp_path: Path) -> None:
