@@ -57,10 +57,12 @@ MOST_LINES = 20
 @paths_argument
 @click.option(
     "--output",
+    "-O",
     required=True,
     metavar="OUT",
     type=InputPath(),
-    help="Directory to create, also in a bucket (s3://, gs://, az://). Missing parent directories are created too.",
+    help="Directory to create, also in a bucket (s3://, gs://, az://). Missing parent directories are created too. If the name "
+    "ends with .parquet, OUT is a single local file.",
 )
 @click.option(
     "--overwrite",
@@ -166,6 +168,12 @@ def export(
         raise click.UsageError("--compression-level requires --compression zstd")
     if given["resume"] and given["overwrite"]:
         raise click.UsageError("--resume and --overwrite cannot both be given")
+    if str(given["output"]).endswith(".parquet"):
+        for name in ("resume", "partition_by", "join_small"):
+            if given[name]:
+                raise click.UsageError(
+                    f"--{name.replace('_', '-')} needs a directory, but --output is a single Parquet file"
+                )
     selection = Selection(*offsets, isolation=isolation, below_log_start=below_log_start)
     options = ExportOptions(partitions=tuple(numbers), selection=selection, engine=engine or "spark", **given)
     settings = dict(_setting(text) for text in conf)
@@ -304,6 +312,9 @@ def show(report: ExportReport) -> None:
     speed = f", {rate:,} rows/s" if rate else ""
     without = " (without the start of Spark)" if report.options.engine == "spark" else ""
     console.print(f"\n{written.records:,} records in {seconds.total:.1f} s{speed}{without}", highlight=False)
+    if report.options.single_file:
+        console.print(plain(f"{'Parquet':<12}{report.output}"), markup=False, highlight=False, soft_wrap=True)
+        return
     layout = OutputLayout(Path())
     for what, inner in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
         path = report.output / str(inner)

@@ -77,7 +77,9 @@ def export(
     output : str or os.PathLike
         Directory to create, with its parents. The directory is not visible until the export is
         complete. It can be a URL, such as ``s3://bucket/out``; then the file ``_SUCCESS`` exists when
-        the export is complete.
+        the export is complete. If the name ends with ``.parquet``, the output is a single local file
+        with the columns topic and partition, ordered by topic, partition and offset. Damaged bytes
+        and the report are then not stored.
     topics : str or iterable of str, optional
         Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
         internal topics are exported.

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,13 +32,16 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
+from ...log.auditing.salvage_output import OutputPlaceError
 from ...log.format.store_base import Store, Upload
 from ...log.format.stores import store_of
 from ...paths import UrlPath, is_url
 from ...types import Buffer
 from .errors import OutputExistsError, ResumeError
+from .options import ExportOptions
 from .output import PATHS, AttemptFiles, Output, WrittenFile
 from .run_lock import CHECKING, CLOCK, FINISHING, LOCK, REPLACING, WRITING, RunLock, RunState
+from .single_file import SingleFile
 from .staging import Staging
 
 
@@ -306,14 +308,17 @@ def _is_of(run: str, path: UrlPath) -> bool:
     return re.search(rf"-{run}(-[0-9a-f]{{8}})?\.\w+$", path.name) is not None
 
 
-def output_of(output: str | os.PathLike[str] | UrlPath, overwrite: bool, resume: bool = False) -> Output:
-    """Return the output in a local directory, or at the URL of a directory in a bucket.
+def output_of(options: ExportOptions) -> Output:
+    """Return the output in a local directory, in a single local file, or at the URL of a directory in a bucket.
 
-    Raise ResumeError if the output in a bucket is to be resumed.
+    Raise ResumeError if an output in a bucket is to be resumed, and OutputPlaceError if a single
+    file is to be written to a bucket.
     """
-    text = str(output)
+    text = str(options.output)
     if is_url(text):
-        if resume:
+        if options.resume:
             raise ResumeError(f"{text}: only an output in a local directory can be resumed")
-        return BucketOutput(UrlPath(text), overwrite)
-    return Staging(text, overwrite, resume)
+        if options.single_file:
+            raise OutputPlaceError(text, "is in a bucket, but a single Parquet file can only be written locally")
+        return BucketOutput(UrlPath(text), options.overwrite)
+    return SingleFile(options) if options.single_file else Staging(text, options.overwrite, options.resume)

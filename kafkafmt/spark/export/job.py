@@ -42,6 +42,7 @@ from .quarantine import damage_in_range, in_context, write_quarantine
 from .report import ExportReport, Step
 from .results import left_out, make_report, partition_result
 from .resume import EarlierRuns, read_earlier_runs
+from .single_file import SingleFile, temporary_format
 from .staging import Staging
 from .tasks import BundleResult, TaskSettings, write_bundle
 from .work import Work, Works
@@ -97,7 +98,7 @@ class Export:
         self.messages: list[str] = list(found.messages)
         self._on_message = on_message or (lambda _: None)
         self._steps: list[Step] = []
-        self.output: Output = output_of(options.output, options.overwrite, options.resume)
+        self.output: Output = output_of(options)
         check_place(self.output.target, [*options.paths, *(p.path for p in found.partitions)])
         self.output.check()
         check_names(chosen)
@@ -164,6 +165,7 @@ class Export:
                 partitions=[partition_result(work, found) for work, found in zip(works, plans, strict=True)],
                 left_out=left_out(self.found, self.chosen),
                 messages=self.messages,
+                files=1 if options.single_file else sum(len(result.files) for _, result in works.done),
                 results=[result for _, result in works.done],
                 started=started,
                 seconds=(planned - clock, exported - planned, committed - exported),
@@ -201,6 +203,8 @@ class Export:
     @property
     def _format(self) -> FileFormat:
         options = self.options
+        if options.single_file:
+            return temporary_format(options)
         return FileFormat(
             options.compression,
             options.compression_level,
@@ -350,6 +354,8 @@ class Export:
             check_files(result)
         files = [file for _, result in works.done for file in result.files]
         self.output.keep(WrittenFile(file.name, file.target, file.bytes) for file in files)
+        if isinstance(self.output, SingleFile):
+            self.output.assign_sizes(works)
         if not files and not earlier.runs:
             with self.output.create(PATHS.empty_data_file) as sink:
                 write_empty(sink, self._format)

@@ -84,6 +84,10 @@ class ExportOptions:
         one_of("engine", self.engine, ENGINES)
         if self.resume and self.overwrite:
             raise ValueError("resume and overwrite cannot both be given")
+        if self.single_file:
+            for name in ("resume", "partition_by", "join_small"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} needs a directory, but {str(self.output)!r} is a single Parquet file")
         one_of("compression", self.compression, CODECS)
         if self.partition_by is not None:
             one_of("partition_by", self.partition_by, PERIODS)
@@ -101,6 +105,11 @@ class ExportOptions:
             raise ValueError(
                 f"compression_level is {self.compression_level}; it must be between {lowest} and {highest}"
             )
+
+    @property
+    def single_file(self) -> bool:
+        """Return whether the output is a single Parquet file, because its name ends with ``.parquet``."""
+        return str(self.output).endswith(".parquet")
 
     @property
     def offsets(self) -> OffsetRange:

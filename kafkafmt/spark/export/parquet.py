@@ -86,7 +86,7 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
         schema,
         compression=compression,
         compression_level=level,
-        use_dictionary=[n for n in ("partition", "timestampType") if n in names],
+        use_dictionary=[n for n in ("topic", "partition", "timestampType") if n in names],
         write_statistics=[n for n in ("partition", *NUMBERS) if n in names],
         column_encoding={n: "DELTA_BINARY_PACKED" for n in NUMBERS if n in names},
     )

@@ -89,6 +89,7 @@ def make_report(
     partitions: Sequence[PartitionExport],
     left_out: Sequence[LeftOutPartition],
     messages: Sequence[str],
+    files: int,
     results: Sequence[BundleResult],
     started: datetime,
     seconds: tuple[float, float, float],
@@ -96,7 +97,7 @@ def make_report(
 ) -> ExportReport:
     """Build the report of the whole export.
 
-    `seconds` contains the durations of planning, exporting and committing, in seconds.
+    `files` is the number of Parquet files. `seconds` contains the durations of planning, exporting and committing, in seconds.
     """
     reads, writes = [p.read for p in partitions], [p.written for p in partitions]
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
@@ -115,7 +116,7 @@ def make_report(
             bytes=sum(r.bytes for r in reads),
         ),
         written=TotalWritten(
-            files=sum(len(r.files) for r in results),
+            files=files,
             records=sum(w.records for w in writes),
             bytes=sum(w.bytes for w in writes),
             timestamps_out_of_range=sum(w.timestamps_out_of_range for w in writes),

@@ -170,7 +170,7 @@ class Staging(Output):
         with open(self.path / PATHS.success, "x"):
             pass
         if not os.path.lexists(self.output):
-            _rename_new(self.path, self.output)
+            rename_new(self.path, self.output)
         elif self.overwrite or self._old_lock >= 0:
             self._replace()
         else:
@@ -271,7 +271,7 @@ def _remove(path: Path) -> None:
             return
 
 
-def _rename_new(source: Path, target: Path) -> None:
+def rename_new(source: Path, target: Path) -> None:
     """Rename `source` to `target`, or raise OutputExistsError if `target` exists."""
     try:
         if not _renameat2(source, target, RENAME_NOREPLACE):

@@ -1,0 +1,129 @@
+"""Write the output of an export to a single Parquet file.
+
+Tasks write temporary Parquet files to a staging directory, as for a directory. The driver then
+copies their records to one file, ordered by topic, partition and offset, and adds the columns topic
+and partition. A rename makes the file visible when it is complete. Damaged bytes are not stored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...arrow import SCHEMA, schema_of
+from ...log.auditing.salvage_output import OutputPlaceError
+from .options import ExportOptions
+from .output import WrittenFile
+from .parquet import ROW_GROUP_BYTES, ROW_GROUP_ROWS, FileFormat, open_writer
+from .staging import Staging, rename_new
+from .work import Works
+
+TEMPORARY_CODEC = "lz4"
+NAME = "output.parquet"
+"""Name of the file in the staging directory."""
+
+
+class SingleFile(Staging):
+    """Context manager for a single Parquet file.
+
+    Parameters
+    ----------
+    options : ExportOptions
+        `output` is the path of the file.
+    """
+
+    def __init__(self, options: ExportOptions) -> None:
+        super().__init__(options.output, options.overwrite)
+        self._schema = schema_of(SCHEMA.names if options.columns is None else options.columns)
+        self._codec = options.compression, options.compression_level
+
+    def check(self) -> None:
+        """Raise OutputExistsError if the file exists and is not replaced, OutputPlaceError if it is a directory."""
+        if self.output.is_dir():
+            raise OutputPlaceError(
+                str(self.output), "is a directory, but a name that ends with .parquet means a single file"
+            )
+        super().check()
+
+    def keep(self, files: Iterable[WrittenFile]) -> None:
+        """Copy the records of the files of tasks to the single file, and delete the files of tasks."""
+        names = [self.directory / file.name for file in files]
+        sources = sorted(map(_Source, names), key=lambda source: source.first)
+        with open_writer(str(self.path / NAME), self._schema, *self._codec) as writer:
+            for group in _row_groups(sources, self._schema):
+                writer.write_table(group)
+        super().keep(())
+
+    def assign_sizes(self, works: Works) -> None:
+        """Divide the size of the file among the partitions, in proportion to their records."""
+        size, total, before = (self.path / NAME).stat().st_size, sum(m.rows for w in works for m in w.manifests), 0
+        for work in works:
+            rows = sum(m.rows for m in work.manifests)
+            if rows:
+                share = size * (before + rows) // total - size * before // total
+                work.files = [(rows, share)]
+            before += rows
+
+    def publish(self, report: str) -> None:
+        """Rename the file to its final path. The report is not stored."""
+        path = self.path / NAME
+        if self.overwrite:
+            self.check()
+            os.replace(path, self.output)
+        else:
+            rename_new(path, self.output)
+        self._made = []
+
+
+class _Source:
+    """A temporary file, with the place of its records in the output."""
+
+    def __init__(self, path: PurePath) -> None:
+        self.path = path
+        with pq.ParquetFile(str(path)) as file:
+            metadata = file.schema_arrow.metadata
+            self.topic: str = metadata[b"topic"].decode()
+            self.partition = int(metadata[b"partition"])
+            offsets = file.read_row_group(0, ["offset"])["offset"]
+        self.first: tuple[str, int, int] = (self.topic, self.partition, offsets[0].as_py())
+
+    def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """Yield the row groups with the columns of `schema`."""
+        constants = {"topic": self.topic, "partition": self.partition}
+        with pq.ParquetFile(str(self.path)) as file:
+            for number in range(file.num_row_groups):
+                table = file.read_row_group(number, [n for n in schema.names if n not in constants])
+                arrays = [
+                    pa.repeat(pa.scalar(constants[f.name], f.type), table.num_rows)
+                    if f.name in constants
+                    else table[f.name]
+                    for f in schema
+                ]
+                yield pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _row_groups(sources: Iterable[_Source], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Combine the row groups of the sources into row groups of the usual size."""
+    held: list[pa.Table] = []
+    for table in (table for source in sources for table in source.tables(schema)):
+        if held and (
+            sum(t.nbytes for t in held) + table.nbytes > ROW_GROUP_BYTES
+            or sum(t.num_rows for t in held) + table.num_rows > ROW_GROUP_ROWS
+        ):
+            yield pa.concat_tables(held)
+            held = []
+        held.append(table)
+    if held:
+        yield pa.concat_tables(held)
+
+
+def temporary_format(options: ExportOptions) -> FileFormat:
+    """Return the format of the temporary files of an export to a single file."""
+    columns = options.columns
+    if columns is not None and "offset" not in columns:
+        columns = (*columns, "offset")  # it orders the files
+    return FileFormat(TEMPORARY_CODEC, None, options.file_size, chosen=columns)
