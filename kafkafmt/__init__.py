@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
     from .log.auditing.verify import verify
+    from .make_log import MadePartition, MakeReport, make
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
     from .spark.export import ExportReport, OutputExistsError, export
@@ -103,6 +104,8 @@ _LOADED_ON_DEMAND = {
 """Names of public functions and classes, and the module in `kafkafmt.log.auditing` that defines
 each. To keep `import kafkafmt` fast, these modules are imported on first use.
 """
+_OF_MAKE = ("MadePartition", "MakeReport", "make")
+"""Names in `kafkafmt.make_log`, which is imported when one of them is first used."""
 _OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
 """Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
 imports pyspark only when `export` is called.
@@ -128,6 +131,8 @@ __all__ = [
     "LogSettings",
     "LogValidator",
     "LogWriter",
+    "MadePartition",
+    "MakeReport",
     "NoLogError",
     "OpenTransaction",
     "OutputExistsError",
@@ -164,6 +169,7 @@ __all__ = [
     "dump",
     "export",
     "iter_batches",
+    "make",
     "open",
     "read_records",
     "recompress",
@@ -236,6 +242,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"kafkafmt.log.auditing.{_LOADED_ON_DEMAND[name]}"), name)
         globals()[name] = value
         return value
+    if name in _OF_MAKE:
+        from importlib import import_module
+
+        return getattr(import_module("kafkafmt.make_log"), name)
     if name in _OF_EXPORT:
         from importlib import import_module
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ..constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log.format.stores import store_of
 from ..log.reading.record_selection import OffsetRange
 from ..paths import UrlPath, input_path, local_path
+from ..records import BatchBuilder
 from .offset_range import parse_offsets
 from .output import BYTES
 
@@ -92,6 +93,26 @@ class Names(ParamType[tuple[str, ...]]):
             if name not in self.known:
                 self.fail(f"{name!r} is not one of {', '.join(self.known)}", param, ctx)
         return names
+
+
+class Codec(ParamType[tuple[str, int | None]]):
+    """A parameter type for a codec and, optionally, its level: `NAME[:LEVEL]`."""
+
+    name = "NAME[:LEVEL]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
+        """Return the name of the codec, and the level or None."""
+        if isinstance(value, tuple):
+            return value
+        codec, colon, level = str(value).partition(":")
+        if codec not in CODEC_NAMES:
+            self.fail(f"{codec!r} is not one of {', '.join(CODEC_NAMES)}", param, ctx)
+        try:
+            number = int(level) if colon else None
+            BatchBuilder(codec=codec, level=number)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        return codec, number
 
 
 class Offsets(ParamType[OffsetRange]):

@@ -102,7 +102,7 @@ class LogDirectory:
         The directory is already open, in this process or in another one, such as a broker.
     OSError
         The directory cannot be created, read or written. The errno is EBUSY if an interrupted
-        `kafkafmt salvage` left the directory incomplete.
+        `kafkafmt salvage`, `rewrite` or `make` left the directory incomplete.
     StructureError
         The journal of atomic appends (`kafkafmt-append.json`) is corrupted.
     DamagedLogError
@@ -131,7 +131,8 @@ class LogDirectory:
         LogSettings(**settings)
         if (self.path / INCOMPLETE).exists():
             why = (
-                "incomplete, because a salvage into it was interrupted or is still running; delete it and salvage again"
+                "incomplete, because the command that writes it was interrupted or is still running; delete it and run "
+                "the command again"
             )
             raise OSError(errno.EBUSY, why, str(self.path))
         self.path.mkdir(parents=True, exist_ok=True)

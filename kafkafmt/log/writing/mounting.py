@@ -145,7 +145,7 @@ def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
         yield (
             f"{root}: {reason}, so a KRaft broker does not serve {', '.join(names[:MAX_NAMED])}{more}, "
             "and renames their directories to '…-stray'. To mount the partitions, create the topics on a broker, "
-            f"stop it, and put the segments into the directories that it created: see {GUIDE}"
+            f"stop it, and run `kafkafmt restore`: see {GUIDE}"
         )
 
 
