@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
     from .log.auditing.verify import verify
+    from .log.rewriting.rewrite import RewriteReport, RewrittenPartition, rewrite
     from .make_log import MadePartition, MakeReport, make
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
@@ -104,8 +105,17 @@ _LOADED_ON_DEMAND = {
 """Names of public functions and classes, and the module in `kafkafmt.log.auditing` that defines
 each. To keep `import kafkafmt` fast, these modules are imported on first use.
 """
-_OF_MAKE = ("MadePartition", "MakeReport", "make")
-"""Names in `kafkafmt.make_log`, which is imported when one of them is first used."""
+_OF_OTHERS = {
+    "MadePartition": "make_log",
+    "MakeReport": "make_log",
+    "RewriteReport": "log.rewriting.rewrite",
+    "RewrittenPartition": "log.rewriting.rewrite",
+    "make": "make_log",
+    "rewrite": "log.rewriting.rewrite",
+}
+"""Names of public functions and classes, and the module in `kafkafmt` that defines each. These
+modules are also imported on first use.
+"""
 _OF_EXPORT = ("ExportReport", "OutputExistsError", "export")
 """Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
 imports pyspark only when `export` is called.
@@ -144,6 +154,8 @@ __all__ = [
     "Partitioner",
     "Position",
     "Record",
+    "RewriteReport",
+    "RewrittenPartition",
     "SalvageReport",
     "SalvagedPartition",
     "StrayPartitionWarning",
@@ -173,6 +185,7 @@ __all__ = [
     "open",
     "read_records",
     "recompress",
+    "rewrite",
     "salvage",
     "scan_polars",
     "to_arrow",
@@ -242,10 +255,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"kafkafmt.log.auditing.{_LOADED_ON_DEMAND[name]}"), name)
         globals()[name] = value
         return value
-    if name in _OF_MAKE:
+    if name in _OF_OTHERS:
         from importlib import import_module
 
-        return getattr(import_module("kafkafmt.make_log"), name)
+        return getattr(import_module(f"kafkafmt.{_OF_OTHERS[name]}"), name)
     if name in _OF_EXPORT:
         from importlib import import_module
 

@@ -27,8 +27,8 @@ from .log.writing.mounting import strays
 from .paths import local_path
 from .records import BatchBuilder, Partitioner, columns_of
 from .records.build import DEFAULT_BATCH_BYTES
-from .records.columns import Columns
-from .types import HeaderSpans, IntArray, Spans
+from .records.columns import Columns, taken_rows
+from .types import IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -422,22 +422,3 @@ def _groups(numbers: IntArray, columns: Columns) -> Iterator[tuple[int, Columns]
     borders = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     for rows in np.split(order, borders):
         yield int(numbers[rows[0]]), taken_rows(columns, rows)
-
-
-def taken_rows(columns: Columns, rows: np.ndarray) -> Columns:
-    """Return the given rows of columns. Keys, values and headers are not copied."""
-
-    def spans(given: Spans | None) -> Spans | None:
-        return None if given is None else Spans(given.buffer, given.positions[rows], given.lengths[rows])
-
-    headers = columns.headers
-    return Columns(
-        len(rows),
-        spans(columns.keys),
-        spans(columns.values),
-        None if columns.timestamps is None else columns.timestamps[rows],
-        None if columns.offsets is None else columns.offsets[rows],
-        None
-        if headers is None
-        else HeaderSpans(headers.starts[rows], headers.counts[rows], headers.keys, headers.values),
-    )

@@ -14,7 +14,7 @@ from ..log.format.stores import store_of
 from ..log.reading.record_selection import OffsetRange
 from ..paths import UrlPath, input_path, local_path
 from ..records import BatchBuilder
-from .offset_range import parse_offsets
+from .offset_range import parse_offsets, parse_time
 from .output import BYTES
 
 if TYPE_CHECKING:
@@ -113,6 +113,21 @@ class Codec(ParamType[tuple[str, int | None]]):
         except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
         return codec, number
+
+
+class Time(ParamType[int]):
+    """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO time. It may start with @."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the time in milliseconds."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_time(str(value).removeprefix("@"))
+        except ValueError as error:
+            self.fail(f"{value!r} is not a time: {error}", param, ctx)
 
 
 class Offsets(ParamType[OffsetRange]):

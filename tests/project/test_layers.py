@@ -45,7 +45,7 @@ LAYERS = {
     "__main__": 9.5,
 }  # fmt: skip
 FOLDERS = {
-    "log": ("format", "reading", "writing", "auditing"),
+    "log": ("format", "reading", "writing", "auditing", "rewriting"),
     "spark": ("sink", "source", "export"),
 }
 """The folders, from the lowest to the highest. Modules outside these folders are below all of them,
