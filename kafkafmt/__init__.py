@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
     from .log.auditing.verify import verify
+    from .log.rewriting.restore import RestoredPartition, RestoreError, RestoreReport, restore
     from .log.rewriting.rewrite import RewriteReport, RewrittenPartition, rewrite
     from .make_log import MadePartition, MakeReport, make
     from .polars_source import scan_polars
@@ -108,9 +109,13 @@ each. To keep `import kafkafmt` fast, these modules are imported on first use.
 _OF_OTHERS = {
     "MadePartition": "make_log",
     "MakeReport": "make_log",
+    "RestoreError": "log.rewriting.restore",
+    "RestoreReport": "log.rewriting.restore",
+    "RestoredPartition": "log.rewriting.restore",
     "RewriteReport": "log.rewriting.rewrite",
     "RewrittenPartition": "log.rewriting.rewrite",
     "make": "make_log",
+    "restore": "log.rewriting.restore",
     "rewrite": "log.rewriting.rewrite",
 }
 """Names of public functions and classes, and the module in `kafkafmt` that defines each. These
@@ -154,6 +159,9 @@ __all__ = [
     "Partitioner",
     "Position",
     "Record",
+    "RestoreError",
+    "RestoreReport",
+    "RestoredPartition",
     "RewriteReport",
     "RewrittenPartition",
     "SalvageReport",
@@ -185,6 +193,7 @@ __all__ = [
     "open",
     "read_records",
     "recompress",
+    "restore",
     "rewrite",
     "salvage",
     "scan_polars",

@@ -30,6 +30,7 @@ COMMANDS = {
     "verify": "Check logs for damage, and report which offsets are lost.",
     "salvage": "Copy all intact batches into a new log directory.",
     "rewrite": "Copy logs without some records, compacted, or recompressed.",
+    "restore": "Put partitions into the log directory of a stopped broker.",
     "make": "Write a log directory from rows, as test data.",
     "dump": "Print log files in the output format of kafka-dump-log.",
     "export": "Export records to Parquet files, with Spark.",

@@ -69,7 +69,9 @@ def compacted(partition: k.Partition, drop: Callable[[Row], bool], drop_tombston
     """Return the records that stay at read_uncommitted and at read_committed, by a dict of the latest offsets."""
     everything, committed = rows(partition), rows(partition, isolation="read_committed")
     end = partition.last_stable_offset
-    latest: dict[bytes | None, int] = {row[1]: offset for offset, row in committed.items() if row[1] is not None and not drop(row)}
+    latest: dict[bytes | None, int] = {
+        row[1]: offset for offset, row in committed.items() if row[1] is not None and not drop(row)
+    }
     stays = {
         offset: row
         for offset, row in committed.items()

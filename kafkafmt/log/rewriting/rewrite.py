@@ -229,7 +229,7 @@ def rewrite(
             if report.damaged and on_error == "fail":
                 raise DamagedLogError(report.damaged[0], path)
             if unmarked := log.transactions.unmarked:
-                raise DamagedLogError(_lost_marker(log, unmarked[0].last), path)
+                raise DamagedLogError(lost_marker(log, unmarked[0].last), path)
             if log.topic.startswith("__") and (log.topic == CLUSTER_METADATA or not internal):
                 made = salvage_partition(log, report.damaged, filled.work, bounds=bounds)
                 counts = Counts(report.records_recovered, report.records_recovered, report.bytes, made.bytes)
@@ -277,7 +277,7 @@ def _changes(
     return replace(changes, codec=codec_id(codec), level=level)
 
 
-def _lost_marker(log: PartitionLog, offset: int) -> Damage:
+def lost_marker(log: PartitionLog, offset: int) -> Damage:
     """Return the damage to report if a transaction index lists a marker that no batch contains."""
     message = f"a transaction index lists an abort marker at offset {offset}, but the log does not contain it"
     return Damage(log.segments[-1].name, 0, 0, offset, offset, "read_committed_differs", message)

@@ -207,20 +207,20 @@ class _RewrittenCopy(PartitionCopy):
                 walker = Walker(view, 0, self.log.max_batch_bytes)
                 base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
             times, mode = files.times_of(source.path), files.narrowed(ALL_FILE_BITS | 0o111, source.path)
-            segment = _Segment(self._path(base, ".log"), base, mode)
+            segment = OpenSegment(self._path(base, ".log"), base, mode)
             try:
                 for buffer, table in tables_of(view, source, spans, self.log.max_batch_bytes):
                     for first, last, data in self._changed_batches(buffer, table):
                         if not segment.has_room(len(data), last):
                             self._close(segment, times)
-                            segment = _Segment(self._path(first, ".log"), first, mode)
+                            segment = OpenSegment(self._path(first, ".log"), first, mode)
                         segment.write(data)
                 self._close(segment, times)
             finally:
                 segment.close()
         self.unsure = self.unsure or damaged
 
-    def _close(self, segment: _Segment, times: tuple[int, int] | None) -> None:
+    def _close(self, segment: OpenSegment, times: tuple[int, int] | None) -> None:
         """Complete a segment: write its indexes, and give it the modification time of its source."""
         segment.close()
         self.made.modes[segment.path.name] = segment.mode
@@ -335,7 +335,7 @@ class _RewrittenCopy(PartitionCopy):
         return made
 
 
-class _Segment:
+class OpenSegment:
     """The `.log` file of a segment that is written."""
 
     def __init__(self, path: Path, base: int, mode: int) -> None:

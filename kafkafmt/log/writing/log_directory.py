@@ -137,7 +137,7 @@ class LogDirectory:
             raise OSError(errno.EBUSY, why, str(self.path))
         self.path.mkdir(parents=True, exist_ok=True)
         self._owner = OwnerLock(repr(str(self.path)))
-        self._lock = _take_lock(self.path / LOCK)
+        self._lock = take_lock(self.path / LOCK)
         # Lock order: a thread must acquire the lock of a writer before the lock of the directory.
         self._threads = RLock()
         self._closing = False
@@ -154,7 +154,7 @@ class LogDirectory:
                 files.sync_directory(self.path)
             roll_back(self.path, self.writer)
         except BaseException:
-            _release_lock(self._lock)
+            release_lock(self._lock)
             self._lock = -1
             raise
 
@@ -358,7 +358,7 @@ class LogDirectory:
                 self._save()
                 files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
         finally:
-            _release_lock(self._lock)
+            release_lock(self._lock)
             self._lock = -1
         if errors:
             raise errors[0]
@@ -375,7 +375,7 @@ class LogDirectory:
         refuse_pickling(self)
 
 
-def _take_lock(path: Path) -> int:
+def take_lock(path: Path) -> int:
     """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor.
 
     If this process has already locked the file, it is not opened again, because closing the second
@@ -405,7 +405,8 @@ def _take_lock(path: Path) -> int:
         return handle
 
 
-def _release_lock(handle: int) -> None:
+def release_lock(handle: int) -> None:
+    """Release the lock that `take_lock` has taken."""
     status = os.fstat(handle)
     _locked.pop((status.st_dev, status.st_ino), None)
     os.close(handle)
