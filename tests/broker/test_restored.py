@@ -124,7 +124,11 @@ def reset_offsets(broker: Broker, version: str, file: Path, groups: list[str]) -
     ]
     main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
     done = subprocess.run(
-        java_tools.command(main, *arguments, path=path), capture_output=True, encoding="utf-8", check=False, timeout=120
+        java_tools.command(main, *arguments, path=path, flags=["-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
     )
     return done.stdout + done.stderr
 
@@ -175,7 +179,7 @@ def restored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         for level in LEVELS:
             found.java[level] = rows(new.consume(*TOPICS, committed=level == "read_committed"))
             found.python[level] = consume_in_python(new, level)
-        found.reset = reset_offsets(new, request.param, groups, ["billing"])
+        found.reset = reset_offsets(new, request.param, groups, ["audit", "billing"])
         new.produce(*PLAN, "topic=made count=30")
         found.after = rows(new.consume(*TOPICS))
         new.stop()
