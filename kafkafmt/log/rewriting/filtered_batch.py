@@ -28,10 +28,13 @@ from ...constants import (
     CRC_START,
     DELETE_HORIZON_BIT,
     ENTRY_OVERHEAD,
+    LEADER_EPOCH_AT,
     LENGTH_AT,
     LOG_APPEND_TIME_BIT,
+    MAGIC_AT,
     MAGIC_V0,
     MAGIC_V2,
+    PRODUCER_ID_AT,
     TRANSACTIONAL_BIT,
 )
 from ...errors import InvalidError
@@ -53,6 +56,23 @@ def empty_batch(batch: memoryview) -> bytes:
     _INT16.pack_into(data, ATTRIBUTES_AT, attributes)
     data[BASE_TIMESTAMP_AT : BASE_TIMESTAMP_AT + 8] = data[BASE_TIMESTAMP_AT + 8 : BASE_TIMESTAMP_AT + 16]
     _INT32.pack_into(data, COUNT_AT, 0)
+    _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
+    return bytes(data)
+
+
+def _with_header(built: bytes, original: memoryview) -> bytes:
+    """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original.
+
+    The fields are copied and not passed to the builder, because the builder rejects combinations that
+    readers accept, such as a producer without a sequence number.
+    """
+    data = bytearray(built)
+    data[LEADER_EPOCH_AT:MAGIC_AT] = original[LEADER_EPOCH_AT:MAGIC_AT]
+    data[PRODUCER_ID_AT:COUNT_AT] = original[PRODUCER_ID_AT:COUNT_AT]
+    attributes = _INT16.unpack_from(original, ATTRIBUTES_AT)[0] & (
+        TRANSACTIONAL_BIT | CONTROL_BIT | LOG_APPEND_TIME_BIT
+    )
+    _INT16.pack_into(data, ATTRIBUTES_AT, _INT16.unpack_from(data, ATTRIBUTES_AT)[0] | attributes)
     _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
     return bytes(data)
 
@@ -98,24 +118,13 @@ class BatchFilter:
         row = table[0]
         attributes, magic = int(row["attributes"]), int(row["magic"])
         codec, level = self._codec_of(magic, attributes & CODEC_MASK)
-        append_time = bool(attributes & LOG_APPEND_TIME_BIT) and magic > MAGIC_V0
-        given: dict[str, Any] = {
-            "magic": magic,
-            "codec": codec,
-            "level": level,
-            "log_append_time": int(row["max_timestamp"]) if append_time else None,
-        }
+        given: dict[str, Any] = {"magic": magic, "codec": codec, "level": level}
         if magic == MAGIC_V2:
-            given |= {
-                "base_offset": int(row["base_offset"]),
-                "leader_epoch": int(row["leader_epoch"]),
-                "producer_id": int(row["producer_id"]),
-                "producer_epoch": int(row["producer_epoch"]),
-                "base_sequence": int(row["base_sequence"]),
-                "transactional": bool(attributes & TRANSACTIONAL_BIT),
-                "control": bool(attributes & CONTROL_BIT),
-                "delete_horizon": int(row["base_timestamp"]) if attributes & DELETE_HORIZON_BIT else None,
-            }
+            given["base_offset"] = int(row["base_offset"])
+            if attributes & DELETE_HORIZON_BIT and row["base_timestamp"] >= 0:
+                given["delete_horizon"] = int(row["base_timestamp"])
+        elif attributes & LOG_APPEND_TIME_BIT and magic > MAGIC_V0:
+            given["log_append_time"] = int(row["max_timestamp"])
         builder = BatchBuilder(**given)
         for source, columns in self._reader.read(buffer, table):
             records = decoded(source, columns)
@@ -129,7 +138,10 @@ class BatchFilter:
                 kept = kept._replace(timestamps=None)
             if builder.append_columns(kept) < kept.rows:
                 raise InvalidError("the records do not fit into a batch", int(row["position"]), int(row["base_offset"]))
-        return builder.finish((last_offset(row) if last is None else last) if magic == MAGIC_V2 else None)
+        if magic != MAGIC_V2:
+            return builder.finish()
+        start = int(row["position"])
+        return _with_header(builder.finish(last_offset(row) if last is None else last), byte_view(buffer)[start:])
 
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
         """Yield batches that lose no record, with the codec that is wanted: their rows and their bytes.

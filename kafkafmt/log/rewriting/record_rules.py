@@ -58,13 +58,16 @@ class RecordRules:
         assert columns.key_length is not None
         keys = Spans(source, columns.key_position[:n], columns.key_length[:n])
         view = byte_view(source)
-        for i in self._candidates(keys).tolist():
-            start = int(keys.positions[i])
-            key = bytes(view[start : start + int(keys.lengths[i])])
-            drop[i] |= key in self.keys or (
-                self.pattern is not None and self.pattern.search(key.decode(errors="surrogateescape")) is not None
-            )
+        rows = self._candidates(keys)
+        starts, ends = keys.positions[rows], keys.positions[rows] + keys.lengths[rows]
+        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        drop[rows] |= np.fromiter((self._matches(bytes(view[a:b])) for a, b in spans), bool, len(rows))
         return drop
+
+    def _matches(self, key: bytes) -> bool:
+        if key in self.keys:
+            return True
+        return self.pattern is not None and self.pattern.search(key.decode(errors="surrogateescape")) is not None
 
     def _candidates(self, keys: Spans) -> np.ndarray:
         """Return the rows whose keys must be compared: all with a key, or those with a hash of one of `keys`."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...constants import MAGIC_V2
+from ...constants import LEADER_EPOCH_AT, MAGIC_V2
 from ...records import RecordReader, build_marker
 from ...types import BatchTable, ByteArray, IntArray, last_offsets
 from ..auditing.salvage_copy import OWNER, PartitionCopy, Salvaged
@@ -32,9 +32,6 @@ from ..reading.parts import RunColumns
 from ..writing.index_builder import read_through
 from .filtered_batch import BatchFilter
 from .rewrite_partition import Kept, OpenSegment, tables_of
-
-LEADER_EPOCH_AT = 12
-"""Position of the partition leader epoch in a batch of format 2, in bytes."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ...constants import CONTROL_BIT, MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...records import RecordReader
 from ...types import BatchTable, IntArray, Spans, last_offset, last_offsets
 from ..auditing.salvage_copy import OWNER, PartitionCopy, Salvaged, holes_of
-from ..auditing.salvage_pieces import outside
+from ..auditing.salvage_pieces import indexable, outside, pieces_of, spans_of
 from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
 from ..format import files
 from ..format.checkpoints import CLEANER_OFFSETS
@@ -126,17 +126,41 @@ def rewrite_partition(
         runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
         spans = np.stack((runs.position, runs.end), axis=1)
         kept.append((segment, spans if cuts is None else outside(cuts, spans)))
+    contradictions = _drop_contradictions(log, kept)
+    holes_in = {*holes, *(damage.file for damage in contradictions)}
     survey = _survey(log, kept, changes)
     copy = _RewrittenCopy(log, output / f"{log.topic}-{log.partition}", left_out, changes, survey)
     try:
         for segment, spans in kept:
-            copy.rewrite_segment(segment, spans, segment.name in holes)
+            copy.rewrite_segment(segment, spans, segment.name in holes_in)
         made = copy.finish()
     except BaseException:
         shutil.rmtree(copy.made.path, ignore_errors=True)
         raise
+    made.damaged += contradictions
     copied = sum(int((spans[:, 1] - spans[:, 0]).sum()) for _, spans in kept)
     return made, Counts(copy.records_in, copy.records_out, copied, made.bytes)
+
+
+def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
+    """Remove batches whose offsets contradict the batches around them from `kept`, and return them as damage.
+
+    The plan of a segment accepts some of these batches, but no offset index can contain them. Only
+    wrapper messages can have such offsets, so logs of format 2 are not read.
+    """
+    damaged: list[Damage] = []
+    for i, (segment, spans) in enumerate(kept):
+        if log.plan(segment).stats.magics in (0, 1 << MAGIC_V2):
+            continue
+        with FileView(segment.path) as view:
+            walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
+            pieces, found = indexable(
+                walker, segment.name, pieces_of(spans), segment.base_offset or 0, segment.next_base
+            )
+        if found:
+            kept[i] = segment, spans_of(pieces)
+            damaged += found
+    return damaged
 
 
 def tables_of(view: FileView, segment: SegmentFile, spans: IntArray, limit: int) -> Iterator[tuple[Any, BatchTable]]:
@@ -194,6 +218,7 @@ class _RewrittenCopy(PartitionCopy):
         self._reader = RecordReader(("offset", "key", "value", "timestamp"), max_batch_bytes=log.max_batch_bytes)
         self._tracker = TransactionTracker(log.transactions, now_millis()) if changes.compact else None
         self._last_kept = -1
+        self._base = 0
         self._removed = False
 
     def rewrite_segment(self, source: SegmentFile, spans: IntArray, damaged: bool) -> None:
@@ -207,13 +232,13 @@ class _RewrittenCopy(PartitionCopy):
                 walker = Walker(view, 0, self.log.max_batch_bytes)
                 base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
             times, mode = files.times_of(source.path), files.narrowed(ALL_FILE_BITS | 0o111, source.path)
-            segment = OpenSegment(self._path(base, ".log"), base, mode)
+            segment, self._base = OpenSegment(self._path(base, ".log"), base, mode), base
             try:
                 for buffer, table in tables_of(view, source, spans, self.log.max_batch_bytes):
                     for first, last, data in self._changed_batches(buffer, table):
                         if not segment.has_room(len(data), last):
                             self._close(segment, times)
-                            segment = OpenSegment(self._path(first, ".log"), first, mode)
+                            segment, self._base = OpenSegment(self._path(first, ".log"), first, mode), first
                         segment.write(data)
                 self._close(segment, times)
             finally:
@@ -253,7 +278,7 @@ class _RewrittenCopy(PartitionCopy):
             begin = i + 1
             if i == len(table):
                 break
-            first, last = self._last_kept + 1, int(lasts[i])
+            first, last = self._first_offset(table[i : i + 1]), int(lasts[i])
             if removed[i] and not retained[i]:
                 self._removed = True
                 continue
@@ -268,9 +293,22 @@ class _RewrittenCopy(PartitionCopy):
                 yield first, last, self._filter.without(buffer, row, own)
 
     def _unchanged(self, buffer: Any, rows: BatchTable) -> Iterator[tuple[int, int, Any]]:
+        if last_offset(rows[-1]) - self._base > MAX_RELATIVE_OFFSET and len(rows) > 1:
+            for i in range(len(rows)):  # a new segment may have to begin at any of these batches
+                yield from self._unchanged(buffer, rows[i : i + 1])
+            return
         for part, data in self._filter.recompressed(buffer, rows):
-            first, self._last_kept = self._last_kept + 1, last_offset(part[-1])
+            first, self._last_kept = self._first_offset(part), last_offset(part[-1])
             yield first, self._last_kept, data
+
+    def _first_offset(self, rows: BatchTable) -> int:
+        """Return a base offset for a segment that begins with these batches.
+
+        The header of a wrapper message does not contain its first offset, so the offset can be lower.
+        """
+        if rows["magic"][0] == MAGIC_V2:
+            return int(rows["base_offset"][0])
+        return max(self._last_kept + 1, last_offset(rows[0]) - MAX_RELATIVE_OFFSET)
 
     @staticmethod
     def _first(table: BatchTable, lasts: IntArray, i: int) -> int:
@@ -345,7 +383,8 @@ class OpenSegment:
 
     def has_room(self, size: int, last: int) -> bool:
         """Return whether an index can hold a batch of `size` bytes that ends with the offset `last`."""
-        return not self._size or (self._size + size <= MAX_SEGMENT_BYTES and last - self.base <= MAX_RELATIVE_OFFSET)
+        fits = not self._size or self._size + size <= MAX_SEGMENT_BYTES
+        return fits and last - self.base <= MAX_RELATIVE_OFFSET
 
     def write(self, data: Any) -> None:
         """Append batches."""
