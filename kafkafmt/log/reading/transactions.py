@@ -390,10 +390,15 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
     """
     if first_offset <= end:
         return False
-    names = [s.name for s in log.segments]
-    chain = log.segments[names.index(before.name) : names.index(segment.name) + 1]
+    start, end_at = (bisect_left(log.segments, _order(s), key=_order) for s in (before, segment))
+    chain = log.segments[start : end_at + 1]
     adjacent = all(one.next_base == other.base_offset for one, other in itertools.pairwise(chain))
     return not (adjacent and not any(s.size for s in chain[1:-1]) and log.compacted)
+
+
+def _order(segment: SegmentFile) -> tuple[bool, int, str]:
+    """Return the key by which the segments of a log are sorted."""
+    return segment.base_offset is None, segment.base_offset or 0, segment.name
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:

@@ -201,7 +201,7 @@ def rewrite(
     - Compaction ends at the last stable offset. It removes the records of aborted transactions. It
       removes a marker only if its transaction has no batch and its delete horizon is over.
     - A broker also removes tombstones whose delete horizon is over. Here, `drop_tombstones` decides.
-    - Compaction takes about 24 bytes of memory per key, and up to 72 bytes while keys are merged.
+    - Compaction takes about 24 bytes of memory per key, and about 60 bytes while keys are merged.
     - Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. If an error is raised,
       nothing is left in `output`.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +19,10 @@ from salvaging import abort, corrupt, data, partition
 from writing import FIRST
 
 import kafkafmt as k
+from kafkafmt.log.format import files
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
-from kafkafmt.log.rewriting import broker_directory
+from kafkafmt.log.format.syncing import sync_tree
+from kafkafmt.log.rewriting import broker_directory, rewrite_partition
 from kafkafmt.log.writing.mounting import read_metadata
 
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
@@ -263,9 +266,9 @@ def test_failure_at_any_rename_leaves_only_complete_partitions(
 
         return call
 
-    monkeypatch.setattr(broker_directory.os, "rename", failing(broker_directory.os.rename))
-    monkeypatch.setattr(broker_directory.files, "replace", failing(broker_directory.files.replace))
-    monkeypatch.setattr(broker_directory, "sync_tree", failing(broker_directory.sync_tree))
+    monkeypatch.setattr(os, "rename", failing(os.rename))
+    monkeypatch.setattr(files, "replace", failing(files.replace))
+    monkeypatch.setattr(broker_directory, "sync_tree", failing(sync_tree))
     interrupted = False
     try:
         k.restore(tmp_path / "in", broker)
@@ -326,3 +329,15 @@ def test_command_prints_the_report(broker: Path, tmp_path: Path) -> None:
     assert inside("restore", broker, "--into", broker, "-t", "source").returncode == 2
     assert inside("restore", tmp_path / "missing", "--into", broker).returncode == 3
     assert inside("restore", tmp_path / "in", "--into", tmp_path / "missing").returncode == 3
+
+
+def test_interrupt_while_copying_changes_nothing(broker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    before = state_of(broker)
+    monkeypatch.setattr(rewrite_partition.OpenSegment, "write", interrupted)
+    done = inside("restore", source(tmp_path / "in", data(0)), "--into", broker)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == f"kafkafmt: interrupted: {broker} contains no incomplete partition\n"
+    assert state_of(broker) == before

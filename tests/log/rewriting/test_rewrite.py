@@ -16,6 +16,7 @@ from salvaging import corrupt, data, partition
 from writing import FIRST
 
 import kafkafmt as k
+from kafkafmt.log.rewriting import rewrite_partition
 from kafkafmt.log.rewriting.filtered_batch import empty_batch
 
 VALID = [c for c in [*CASES, *LEGACY] if not c.torn and not re.search("truncated|unclean|nested", c.name)]
@@ -270,3 +271,15 @@ def test_command_prints_counts_and_refuses_a_full_directory(tmp_path: Path) -> N
     assert "2 records, 1 dropped" in done.stdout or "dropped" in done.stdout
     assert inside(*arguments).returncode == 2
     assert inside("rewrite", tmp_path / "in", "--output", tmp_path / "in" / "x").returncode == 2
+
+
+def test_interrupt_leaves_nothing_and_prints_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    partition(tmp_path / "in", data(0))
+    monkeypatch.setattr(rewrite_partition.OpenSegment, "write", interrupted)
+    done = inside("rewrite", tmp_path / "in", "--output", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == f"kafkafmt: interrupted: {tmp_path / 'out'} contains no data\n"
+    assert not (tmp_path / "out").exists()
