@@ -46,6 +46,7 @@ CREATED = [
 ]
 TOPICS = ("cut", "made", "orders", "tx")
 UNTIL = 1_700_000_000_000 + 77
+LEFTOVER = f"tx-0.{7:032x}-delete"
 LEVELS = ("read_uncommitted", "read_committed")
 
 
@@ -175,6 +176,10 @@ def restored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
                 | cat(old.log_dirs[0], level, "-t", "tx")
                 | {at: r for at, r in cat(old.log_dirs[0], level, "-t", "cut").items() if r[0] < UNTIL}
             )
+        (found.data / LEFTOVER).mkdir()  # as a killed restore leaves it
+        (found.data / LEFTOVER / f"{0:020}.log").write_bytes(
+            next(old.log_dirs[0].glob("orders-0/*.log")).read_bytes()[:777]
+        )
         new.start()
         for level in LEVELS:
             found.java[level] = rows(new.consume(*TOPICS, committed=level == "read_committed"))
@@ -209,7 +214,7 @@ def test_broker_appends_all_records_of_new_producers(restored: Restored) -> None
 
 
 def test_broker_keeps_the_restored_directories(restored: Restored) -> None:
-    names = [p.name for p in restored.data.iterdir()]
+    names = {p.name for p in restored.data.iterdir()} - {LEFTOVER}
     assert not [n for n in names if n.endswith(("-stray", "-delete"))]
     assert report(restored.data)["ok"]
 
