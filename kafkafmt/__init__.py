@@ -85,46 +85,61 @@ if TYPE_CHECKING:
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
     from .log.auditing.verify import verify
+    from .log.rewriting.restore import RestoredPartition, RestoreError, RestoreReport, restore
+    from .log.rewriting.rewrite import RewriteReport, RewrittenPartition, rewrite
+    from .make_log import MadePartition, MakeReport, make
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
     from .server import Server, ServerAddressError, ServerLimits, serve
     from .spark.export import ExportReport, OutputExistsError, ResumeError, export
 
-_LOADED_ON_DEMAND = {
-    "DumpedFile": "dump",
-    "OpenTransaction": "open_transactions",
-    "OutputPlaceError": "salvage",
-    "PartitionReport": "reports",
-    "PartitionSummary": "describe",
-    "SalvageReport": "salvage",
-    "SalvagedPartition": "salvage",
-    "Summary": "describe",
-    "UnreadablePartition": "reports",
-    "VerifyReport": "reports",
-    "describe": "describe",
-    "dump": "dump",
-    "salvage": "salvage",
-    "verify": "verify",
+_HOMES = {
+    "ClusterMetadata": "kraft.cluster_metadata",
+    "DumpedFile": "log.auditing.dump",
+    "ExportReport": "spark.export",
+    "Installation": "installation",
+    "MadePartition": "make_log",
+    "MakeReport": "make_log",
+    "MetadataDiff": "kraft.diff",
+    "MetadataDifference": "kraft.diff",
+    "MetadataRangeError": "kraft.cluster_metadata",
+    "OpenTransaction": "log.auditing.open_transactions",
+    "OutputExistsError": "spark.export",
+    "OutputPlaceError": "log.auditing.salvage",
+    "PartitionReport": "log.auditing.reports",
+    "PartitionSummary": "log.auditing.describe",
+    "RestoreError": "log.rewriting.restore",
+    "RestoreReport": "log.rewriting.restore",
+    "RestoredPartition": "log.rewriting.restore",
+    "ResumeError": "spark.export",
+    "RewriteReport": "log.rewriting.rewrite",
+    "RewrittenPartition": "log.rewriting.rewrite",
+    "SalvageReport": "log.auditing.salvage",
+    "SalvagedPartition": "log.auditing.salvage",
+    "Server": "server",
+    "ServerAddressError": "server",
+    "ServerLimits": "server",
+    "Summary": "log.auditing.describe",
+    "UnreadablePartition": "log.auditing.reports",
+    "VerifyReport": "log.auditing.reports",
+    "describe": "log.auditing.describe",
+    "doctor": "installation",
+    "dump": "log.auditing.dump",
+    "export": "spark.export",
+    "make": "make_log",
+    "metadata": "kraft.cluster_metadata",
+    "metadata_commands": "kraft.commands",
+    "metadata_diff": "kraft.diff",
+    "restore": "log.rewriting.restore",
+    "rewrite": "log.rewriting.rewrite",
+    "salvage": "log.auditing.salvage",
+    "scan_polars": "polars_source",
+    "serve": "server",
+    "verify": "log.auditing.verify",
 }
-"""Names of public functions and classes, and the module in `kafkafmt.log.auditing` that defines
-each. To keep `import kafkafmt` fast, these modules are imported on first use.
+"""Public names, and the module in `kafkafmt` that defines each. To keep `import kafkafmt` fast, these
+modules are imported on first use. None of them imports pyspark before an export starts.
 """
-_OF_KRAFT = {
-    "ClusterMetadata": "cluster_metadata",
-    "MetadataDiff": "diff",
-    "MetadataDifference": "diff",
-    "MetadataRangeError": "cluster_metadata",
-    "metadata": "cluster_metadata",
-    "metadata_commands": "commands",
-    "metadata_diff": "diff",
-}
-"""Public names, and the module in `kafkafmt.kraft` that defines each. They are imported on first use."""
-_OF_EXPORT = ("ExportReport", "OutputExistsError", "ResumeError", "export")
-"""Names in `kafkafmt.spark.export`. The module is imported when one of them is first used. It
-imports pyspark only when `export` is called.
-"""
-_OF_SERVER = ("Server", "ServerAddressError", "ServerLimits", "serve")
-"""Names in `kafkafmt.server`, which is imported when one of them is first used."""
 
 Record = core.Record
 
@@ -148,6 +163,8 @@ __all__ = [
     "LogSettings",
     "LogValidator",
     "LogWriter",
+    "MadePartition",
+    "MakeReport",
     "MetadataDiff",
     "MetadataDifference",
     "MetadataRangeError",
@@ -162,7 +179,12 @@ __all__ = [
     "Partitioner",
     "Position",
     "Record",
+    "RestoreError",
+    "RestoreReport",
+    "RestoredPartition",
     "ResumeError",
+    "RewriteReport",
+    "RewrittenPartition",
     "SalvageReport",
     "SalvagedPartition",
     "Server",
@@ -193,12 +215,15 @@ __all__ = [
     "dump",
     "export",
     "iter_batches",
+    "make",
     "metadata",
     "metadata_commands",
     "metadata_diff",
     "open",
     "read_records",
     "recompress",
+    "restore",
+    "rewrite",
     "salvage",
     "scan_polars",
     "serve",
@@ -263,38 +288,12 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module("kafkafmt.protocol")
-    if name in _LOADED_ON_DEMAND:
+    if name in _HOMES:
         from importlib import import_module
 
-        value = getattr(import_module(f"kafkafmt.log.auditing.{_LOADED_ON_DEMAND[name]}"), name)
+        value = getattr(import_module(f"kafkafmt.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
-    if name in _OF_KRAFT:
-        from importlib import import_module
-
-        value = getattr(import_module(f"kafkafmt.kraft.{_OF_KRAFT[name]}"), name)
-        globals()[name] = value
-        return value
-    if name in ("Installation", "doctor"):
-        from . import installation
-
-        return getattr(installation, name)
-    if name in _OF_EXPORT:
-        from importlib import import_module
-
-        value = getattr(import_module("kafkafmt.spark.export"), name)
-        globals()[name] = value
-        return value
-    if name in _OF_SERVER:
-        from importlib import import_module
-
-        value = getattr(import_module("kafkafmt.server"), name)
-        globals()[name] = value
-        return value
-    if name == "scan_polars":
-        from .polars_source import scan_polars
-
-        return scan_polars
     # the version is read on first use, because reading it takes a third as long as the import
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version

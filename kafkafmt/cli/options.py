@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
+from ..constants import CODEC_NAMES, DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log.format.stores import store_of
 from ..log.reading.record_selection import OffsetRange
 from ..paths import UrlPath, input_path, local_path
+from ..records import BatchBuilder
+from ..times import parse_time
 from .completion import complete_topics
 from .offset_range import parse_offsets
 from .output import BYTES
@@ -104,6 +106,41 @@ class Names(ParamType[tuple[str, ...]]):
             if name not in self.known:
                 self.fail(f"{name!r} is not one of {', '.join(self.known)}", param, ctx)
         return names
+
+
+class Codec(ParamType[tuple[str, int | None]]):
+    """A parameter type for a codec and, optionally, its level: `NAME[:LEVEL]`."""
+
+    name = "NAME[:LEVEL]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
+        """Return the name of the codec, and the level or None."""
+        if isinstance(value, tuple):
+            return value
+        codec, colon, level = str(value).partition(":")
+        if codec not in CODEC_NAMES:
+            self.fail(f"{codec!r} is not one of {', '.join(CODEC_NAMES)}", param, ctx)
+        try:
+            number = int(level) if colon else None
+            BatchBuilder(codec=codec, level=number)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        return codec, number
+
+
+class Time(ParamType[int]):
+    """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO time. It may start with @."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the time in milliseconds."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_time(str(value).removeprefix("@"))
+        except ValueError as error:
+            self.fail(f"{value!r} is not a time: {error}", param, ctx)
 
 
 class Offsets(ParamType[OffsetRange]):

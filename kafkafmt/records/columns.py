@@ -148,6 +148,20 @@ def decoded(source: Buffer, columns: RecordColumns) -> Columns:
     return Columns(columns.rows, keys, values, columns.timestamp, columns.offset, headers)
 
 
+def taken_rows(columns: Columns, rows: np.ndarray) -> Columns:
+    """Return the given rows of columns. Keys, values and headers are not copied."""
+
+    def spans(given: Spans | None) -> Spans | None:
+        return None if given is None else Spans(given.buffer, given.positions[rows], given.lengths[rows])
+
+    headers = columns.headers
+    if headers is not None:
+        headers = HeaderSpans(headers.starts[rows], headers.counts[rows], headers.keys, headers.values)
+    timestamps = None if columns.timestamps is None else columns.timestamps[rows]
+    offsets = None if columns.offsets is None else columns.offsets[rows]
+    return Columns(len(rows), spans(columns.keys), spans(columns.values), timestamps, offsets, headers)
+
+
 def _length(name: str, column: Any) -> int:
     scalar = isinstance(column, str | bytes | bytearray | memoryview | dict) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):

@@ -122,7 +122,7 @@ def test_killed_salvage_leaves_no_directory_that_looks_complete(moment: str, sou
     for command in ("ls", "verify", "cat"):
         done = kafkafmt(command, out)
         assert done.returncode == 3, done.stdout
-        assert "incomplete, because a salvage was interrupted" in done.stderr
+        assert "incomplete, because the command that writes it was interrupted" in done.stderr
     with pytest.raises(OSError, match="incomplete"):
         kafkafmt_package.LogDirectory(out)
     assert not (out / "meta.properties").exists()
@@ -132,7 +132,7 @@ def test_killed_salvage_leaves_no_directory_that_looks_complete(moment: str, sou
         assert json.loads(kafkafmt("verify", out, "--format", "json").stdout)["ok"]
     else:
         assert again.returncode == 2
-        assert "delete the directory and salvage again" in again.stderr
+        assert "delete the directory and run the command again" in again.stderr
 
 
 def test_second_salvage_into_the_same_directory_is_refused(source: Path, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def _arguments(chance: Random) -> list[str]:
     The arguments contain placeholders: PATH for the log directory, OUT for a new directory, and
     FILES for all files.
     """
-    name = chance.choice(("ls", "cat", "cat", "seek", "groups", "verify", "salvage", "dump"))
+    name = chance.choice(("ls", "cat", "cat", "seek", "groups", "verify", "salvage", "rewrite", "dump"))
     some = {
         "ls": [["-t", "*"], ["-p", "0"]],
         "cat": [["-o", chance.choice(("0:5", "-3:", "5:", "@0:", "@1700000000003:", "7:3", ":-1"))], ["-n", "3"], ["--control"],
@@ -50,15 +50,16 @@ def _arguments(chance: Random) -> list[str]:
         "groups": [["--members"], ["-g", "*"]],
         "verify": [["--shallow"], ["--strict"]],
         "salvage": [["--stop-at-first"], ["--abort-open-transactions"]],
+        "rewrite": [["--compact"], ["--codec", "gzip"], ["--on-error", "skip"], ["--before", "1700000000003"], ["--drop-key", "k"]],
         "dump": [["--print-data-log"], ["--deep-iteration"], ["--max-bytes", "100"], ["--index-sanity-check"], ["--verify-index-only"],
                  ["--offsets-decoder"], ["--transaction-log-decoder"], ["--cluster-metadata-decoder"], ["--skip-record-metadata"]],
     }[name]  # fmt: skip
     made = [name, "--files", "FILES"] if name == "dump" else [name, "PATH"]
     if name == "seek":
         made += ["-t", chance.choice(("t", "t", "orders")), "-p", "0", "--offset", "1"]
-    if name == "salvage":
+    if name in ("salvage", "rewrite"):
         made += ["-O", "OUT"]
-    if name in ("verify", "salvage"):
+    if name in ("verify", "salvage", "rewrite"):
         made += ["-j", "1"]
     for option in some:
         made += option if chance.random() < 0.3 else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 from pathlib import Path
 from random import Random
@@ -231,6 +232,31 @@ def _compare_copy(source: Any, copy: Any) -> Any:
         wrong.discard("leader_epoch_mismatch")
     same(sorted(wrong), [], f"findings of the copy: {report['findings']}")
     return [len(copied), report["next_offset"]]
+
+
+@target("rewrite", directory_case, quick=25)
+def rewrite(case: Case) -> Any:
+    """Check that a copy contains exactly the records whose keys do not match a pattern."""
+    with directories.written(case.blobs) as root:
+        log, out = opened(root), root.with_name("copy")
+        words = ["--on-error", "skip", "--drop-key-regex", "[13579]", "-j", 1, "--max-batch-bytes", LIMIT]
+        done = command("rewrite", root, "-O", out, *words, "--format", "json")
+        check(
+            done.code in ((2, 3) if isinstance(log, Failed) else (0, 1)), f"rewrite exits with {done.code}: {done.err}"
+        )
+        if not out.exists():  # damage that cannot be skipped
+            check(done.code != 0, "rewrite without a copy exits with 0")
+            return done.code
+        copy, found = opened(out), []
+        for partition in [] if isinstance(copy, Failed) else copy.partitions:
+            source = next(p for p in log.partitions if p.log.directory.key == partition.log.directory.key)
+            every, _ = skipping(source)
+            copied, damage = skipping(partition)
+            same(damage, [], "damage that reading the copy reports")
+            stays = [r for r in every if r[3] is None or not re.search(rb"[13579]", r[3])]
+            same(copied, every if source.topic.startswith("__") else stays, "records of the copy")
+            found.append(len(copied))
+    return [done.code, found]
 
 
 ALLOWED_FINDINGS = {"segment_gap", "transaction_in_doubt", "read_committed_differs"}

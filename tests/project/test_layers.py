@@ -37,9 +37,9 @@ LAYERS = {
     "records": 4, "internal_topics": 4,
     "log": 5, "protocol": 5,
     "kraft": 5.5,
-    "arrow": 6,
+    "arrow": 6, "table_files": 6,
     "view": 7,
-    "polars_source": 7.2,
+    "polars_source": 7.2, "make_log": 7.2,
     "server": 7.3,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
@@ -48,7 +48,7 @@ LAYERS = {
     "__main__": 9.5,
 }  # fmt: skip
 FOLDERS = {
-    "log": ("format", "reading", "writing", "auditing"),
+    "log": ("format", "reading", "writing", "auditing", "rewriting"),
     "spark": ("sink", "source", "export"),
 }
 """The folders, from the lowest to the highest. Modules outside these folders are below all of them,
@@ -66,7 +66,7 @@ THIRD_PARTY = {
     "lz4": ("kafkafmt/codecs.py",),
     "snappy": ("kafkafmt/codecs.py",),
     "zstandard": ("kafkafmt/codecs.py",),
-    "pyarrow": ("kafkafmt/arrow.py", "kafkafmt/spark/"),
+    "pyarrow": ("kafkafmt/arrow.py", "kafkafmt/table_files.py", "kafkafmt/spark/"),
     "pyspark": ("kafkafmt/spark/", "pyspark_kafkafmt/"),
     "py4j": ("kafkafmt/spark/",),
     "pandas": ("kafkafmt/spark/",),

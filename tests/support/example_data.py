@@ -9,11 +9,15 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from metadata_logs import MetadataLog, leader_change, record, uuid
 
 import kafkafmt
 from kafkafmt import protocol
+from kafkafmt._backend import core
+from kafkafmt.internal_topics.decode import _metadata
+from kafkafmt.messages import layout_of
 
 START = 1_767_225_600_000
 """Timestamp of 2026-01-01T00:00 UTC, in milliseconds."""
@@ -38,6 +42,9 @@ def make_example_data(folder: Path) -> dict[str, Path]:
             writer.append([(b"invoice-%d" % n, b'{"paid": true}', START + n * STEP) for n in range(500)])
             directory.writer("__consumer_offsets", 0).append(commits())
     shutil.copytree(data, broken)
+    for name in ("new-broker", "as-of-broker"):
+        new_broker(folder / name)
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
     damage(broken / "orders-1" / f"{0:020}.log")
     requests, responses = conversation()
     make_metadata(folder / "metadata", folder / "metadata-backup")
@@ -61,6 +68,31 @@ def order(partition: int, n: int) -> tuple[bytes, bytes, int, list[tuple[str, by
         "country": ("DE", "FR", "IT", "PL")[n % 4],
     }
     return b"customer-%d" % (n % 50), json.dumps(value).encode(), START + n * STEP, [("source", b"shop")]
+
+
+def rows() -> Iterable[dict[str, Any]]:
+    """Yield rows for `kafkafmt make`."""
+    for n in range(1000):
+        yield {"key": f"customer-{n % 50}", "value": f"order {n}", "timestamp": START + n * STEP}
+
+
+def new_broker(root: Path) -> None:
+    """Write the log directory of a stopped broker that has created the topic `orders` with three partitions."""
+    topic_id = UUID("1f7a9c52-3f0e-4a55-9d0c-2f9f0e6c8a11")
+    topic: Any = _metadata()[2]
+    partition: Any = _metadata()[3]
+    messages = [(2, topic(name="orders", topic_id=topic_id))]
+    for number in range(3):
+        fields = {"partition_id": number, "topic_id": topic_id, "leader": 1, "leader_epoch": 2, "partition_epoch": 2}
+        messages.append((3, partition(replicas=[1], isr=[1], **fields)))
+    with kafkafmt.LogDirectory(root) as directory:
+        writer = directory.writer("__cluster_metadata", 0)
+        for kind, message in messages:
+            body = b"".join(core.write_messages((layout_of(type(message), 0),), (message,), False))
+            writer.append([(None, bytes([1, kind, 0]) + body, START)])
+        for number in range(3):
+            directory.writer("orders", number)
+    (root / "meta.properties").write_text("version=1\ncluster.id=ThisIsTheNewClusterId0\nnode.id=1\n")
 
 
 def commits() -> Iterable[tuple[bytes, bytes, int]]:

@@ -223,15 +223,15 @@ def salvage(
     chosen = run.choose(found, topics, partitions)
     chosen += metadata_logs(found, chosen)
     roots = list(dict.fromkeys(d.path.parent for d in chosen))
-    chosen = [d for d in chosen if _is_usable(d, bounds, run)]
+    chosen = [d for d in chosen if is_usable(d, bounds, run)]
     target = output_directory(output, chosen)
-    logs = list(_opened(chosen, limits, run))
-    _note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
+    logs = list(opened_logs(chosen, limits, run))
+    note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
     total = 2 * sum(s.size for log in logs for s in log.segments)
     filled = Output(target, files.narrowed(0o777, *roots))
 
     def copy(log: PartitionLog) -> tuple[PartitionReport, Salvaged, list[OpenTransaction]] | None:
-        with run.reading(log.directory, _is_output_error):
+        with run.reading(log.directory, is_output_error):
             report = verify_partition(log, progress=run.advance)
             made = salvage_partition(log, report.damaged, filled.work, stop_at_first, bounds)
             run.advance(report.bytes)
@@ -279,12 +279,12 @@ def _salvaged(
     )
 
 
-def _is_output_error(error: OSError) -> bool:
+def is_output_error(error: OSError) -> bool:
     """Return whether an error concerns the output, so that no partition can be copied."""
     return error.errno in OUTPUT_ERRORS
 
 
-def _is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
+def is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
     """Return whether a partition can be salvaged.
 
     If the partition cannot be salvaged, report it. Also report each of its files that is not
@@ -292,18 +292,18 @@ def _is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
     """
     with run.reading(directory):
         bounds.check_partition(directory)
-        _note_links(bounds.without_foreign_files(directory), run, directory)
+        note_links(bounds.without_foreign_files(directory), run, directory)
         return True
     return False
 
 
-def _opened(chosen: Iterable[PartitionDir], limits: ReadLimits, run: Run) -> Iterator[PartitionLog]:
+def opened_logs(chosen: Iterable[PartitionDir], limits: ReadLimits, run: Run) -> Iterator[PartitionLog]:
     """Yield the log of each partition whose directory can be listed, and report the other partitions."""
     for directory in chosen:
         with run.reading(directory):
             yield PartitionLog(directory, limits, tell=run.tell)
 
 
-def _note_links(left_out: Iterable[LeftOut], run: Run, directory: PartitionDir | None) -> None:
+def note_links(left_out: Iterable[LeftOut], run: Run, directory: PartitionDir | None) -> None:
     for entry in left_out:
         run.note(directory, entry.path, f"not copied, {entry.reason}")

@@ -151,7 +151,7 @@ def salvage_partition(
     bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
     bounds.check_partition(directory)
     left_out = bounds.without_foreign_files(directory)
-    holes = _holes(damaged)
+    holes = holes_of(damaged)
     kept: list[tuple[SegmentFile, IntArray]] = []
     for segment in log.segments:
         runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
@@ -162,7 +162,7 @@ def salvage_partition(
                 kept.append((segment, spans[spans[:, 1] <= cuts[0, 0]]))
                 break
         kept.append((segment, spans))
-    copy = _Copy(log, output / f"{log.topic}-{log.partition}", left_out)
+    copy = PartitionCopy(log, output / f"{log.topic}-{log.partition}", left_out)
     try:
         filled = [(s, spans) for s, spans in kept if copy.is_copied(s, spans, s.name in holes)]
         markers = restored_markers(log, filled, to_the_end=not stop_at_first)
@@ -174,7 +174,7 @@ def salvage_partition(
         raise
 
 
-def _holes(damaged: Sequence[Damage]) -> dict[str, IntArray]:
+def holes_of(damaged: Sequence[Damage]) -> dict[str, IntArray]:
     """Return the start and end positions of the damaged spans of each file, sorted by position."""
     parts = damaged.parts if isinstance(damaged, Joined) else [damaged]
     found: dict[str, list[IntArray]] = defaultdict(list)
@@ -194,7 +194,7 @@ class _RefusedError(Exception):
     """Raised if the batches of a copied segment are invalid or do not fit in its index."""
 
 
-class _Copy:
+class PartitionCopy:
     """Copies one partition. Each call of `segment` copies one segment."""
 
     def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:

@@ -144,6 +144,8 @@ def _copy(source: Location, target: Path) -> None:
 class Output:
     """Builds an output directory in a hidden subdirectory, and publishes it when it is complete.
 
+    `salvage`, `rewrite` and `make` use it.
+
     Parameters
     ----------
     target : Path
@@ -151,6 +153,8 @@ class Output:
         it is emptied first.
     mode : int, default 0o777
         Permissions of `target` if it is created, before the umask is applied.
+    doing : str, default "salvaging"
+        What the calling function does, for error messages.
 
     Notes
     -----
@@ -158,8 +162,9 @@ class Output:
     `discard`.
     """
 
-    def __init__(self, target: Path, mode: int = 0o777) -> None:
+    def __init__(self, target: Path, mode: int = 0o777, doing: str = "salvaging") -> None:
         self.target = target
+        self._busy = f"another process is {doing} into this directory"
         self.work: Path = target / INCOMPLETE
         self._mode = mode
         self._created = self._working = False
@@ -174,7 +179,7 @@ class Output:
         FileExistsError
             The target directory contains other files.
         BlockingIOError
-            Another process is salvaging into the target directory.
+            Another process is writing into the target directory.
         """
         if not self.target.exists():
             self._created = True
@@ -184,7 +189,7 @@ class Output:
         if INCOMPLETE in entries:
             self._take_lock()
             if entries != [INCOMPLETE]:
-                why = "an interrupted salvage left an incomplete copy; delete the directory and salvage again"
+                why = "an interrupted command left incomplete data; delete the directory and run the command again"
                 raise FileExistsError(errno.EEXIST, why, str(self.target))
             shutil.rmtree(self.work)
             self._release_lock()
@@ -197,9 +202,7 @@ class Output:
             self.work.mkdir(0o700)
         except FileExistsError:
             self._working = False  # another process created the directory at the same time
-            raise BlockingIOError(
-                errno.EAGAIN, "another process is salvaging into this directory", str(self.target)
-            ) from None
+            raise BlockingIOError(errno.EAGAIN, self._busy, str(self.target)) from None
         self._take_lock()
 
     def _take_lock(self) -> None:
@@ -208,9 +211,7 @@ class Output:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._working = False
-            raise BlockingIOError(
-                errno.EAGAIN, "another process is salvaging into this directory", str(self.target)
-            ) from None
+            raise BlockingIOError(errno.EAGAIN, self._busy, str(self.target)) from None
 
     def _release_lock(self) -> None:
         if self._lock >= 0:

@@ -152,7 +152,8 @@ def _discover_path(path: Location, messages: list[str]) -> list[PartitionDir]:
     directories, names, sizes = files.list_with_sizes(path)
     if INCOMPLETE in directories:
         raise NoLogError(
-            f"{path} is incomplete, because a salvage was interrupted or is still running; if the salvage was interrupted, delete the directory and salvage again"
+            f"{path} is incomplete, because the command that writes it was interrupted or is still running; "
+            "if it was interrupted, delete the directory and run the command again"
         )
     logs = [n for n in names if is_log_name(n)]
     if any(base_of(n) is not None for n in logs):

@@ -385,9 +385,20 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
     """Return whether offsets are missing between two segments for a reason other than compaction.
 
     The segment `before` ends before the offset `end`. The next existing segment is `segment`, and
-    its first batch has the offset `first_offset`.
+    its first batch has the offset `first_offset`. Segments without a batch can be between both,
+    because compaction keeps the file of a segment that it has emptied.
     """
-    return first_offset > end and not (before.next_base == segment.base_offset and log.compacted)
+    if first_offset <= end:
+        return False
+    start, end_at = (bisect_left(log.segments, _order(s), key=_order) for s in (before, segment))
+    chain = log.segments[start : end_at + 1]
+    adjacent = all(one.next_base == other.base_offset for one, other in itertools.pairwise(chain))
+    return not (adjacent and not any(s.size for s in chain[1:-1]) and log.compacted)
+
+
+def _order(segment: SegmentFile) -> tuple[bool, int, str]:
+    """Return the key by which the segments of a log are sorted."""
+    return segment.base_offset is None, segment.base_offset or 0, segment.name
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:

@@ -102,7 +102,7 @@ class LogDirectory:
         The directory is already open, in this process or in another one, such as a broker.
     OSError
         The directory cannot be created, read or written. The errno is EBUSY if an interrupted
-        `kafkafmt salvage` left the directory incomplete.
+        `kafkafmt salvage`, `rewrite` or `make` left the directory incomplete.
     StructureError
         The journal of atomic appends (`kafkafmt-append.json`) is corrupted.
     DamagedLogError
@@ -131,12 +131,13 @@ class LogDirectory:
         LogSettings(**settings)
         if (self.path / INCOMPLETE).exists():
             why = (
-                "incomplete, because a salvage into it was interrupted or is still running; delete it and salvage again"
+                "incomplete, because the command that writes it was interrupted or is still running; delete it and run "
+                "the command again"
             )
             raise OSError(errno.EBUSY, why, str(self.path))
         self.path.mkdir(parents=True, exist_ok=True)
         self._owner = OwnerLock(repr(str(self.path)))
-        self._lock = _take_lock(self.path / LOCK)
+        self._lock = take_lock(self.path / LOCK)
         # Lock order: a thread must acquire the lock of a writer before the lock of the directory.
         self._threads = RLock()
         self._closing = False
@@ -153,7 +154,7 @@ class LogDirectory:
                 files.sync_directory(self.path)
             roll_back(self.path, self.writer)
         except BaseException:
-            _release_lock(self._lock)
+            release_lock(self._lock)
             self._lock = -1
             raise
 
@@ -357,7 +358,7 @@ class LogDirectory:
                 self._save()
                 files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
         finally:
-            _release_lock(self._lock)
+            release_lock(self._lock)
             self._lock = -1
         if errors:
             raise errors[0]
@@ -374,7 +375,7 @@ class LogDirectory:
         refuse_pickling(self)
 
 
-def _take_lock(path: Path) -> int:
+def take_lock(path: Path) -> int:
     """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor.
 
     If this process has already locked the file, it is not opened again, because closing the second
@@ -404,7 +405,8 @@ def _take_lock(path: Path) -> int:
         return handle
 
 
-def _release_lock(handle: int) -> None:
+def release_lock(handle: int) -> None:
+    """Release the lock that `take_lock` has taken."""
     status = os.fstat(handle)
     _locked.pop((status.st_dev, status.st_ino), None)
     os.close(handle)

@@ -9,6 +9,7 @@ directory's `partition.metadata`, or it does not assign the partition to this br
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,6 +38,8 @@ METADATA_LOG = f"{CLUSTER_METADATA}-0"
 GUIDE = "docs/from-a-damaged-directory-to-a-new-cluster.md"
 TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
 """Type numbers of the metadata records that affect topics and partitions."""
+NO_LEADER_CHANGE = -2
+"""Value of the field Leader of a PartitionChangeRecord that does not change the leader."""
 MAX_NAMED = 5
 """Largest number of partitions that one message lists."""
 _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
@@ -59,10 +62,13 @@ class Metadata:
         The id of each topic, by topic name.
     replicas : dict
         The ids of the brokers that have a replica, by (topic id, partition number).
+    leader_epochs : dict
+        The current leader epoch, by (topic id, partition number).
     """
 
     topics: dict[str, UUID] = field(default_factory=dict)
     replicas: dict[tuple[UUID, int], list[int]] = field(default_factory=dict)
+    leader_epochs: dict[tuple[UUID, int], int] = field(default_factory=dict)
 
     def add(self, value: bytes | None) -> None:
         """Apply one record of the metadata log.
@@ -80,8 +86,21 @@ class Metadata:
             self.topics[record.name] = record.topic_id
         elif value[1] == REMOVE_TOPIC:
             self.topics = {name: topic_id for name, topic_id in self.topics.items() if topic_id != record.topic_id}
-        elif record.replicas is not None:
-            self.replicas[record.topic_id, record.partition_id] = list(record.replicas)
+        else:
+            self._add_partition(record, value[1] == PARTITION_CHANGE)
+
+    def _add_partition(self, record: Any, changed: bool) -> None:
+        """Apply a record about a partition.
+
+        A change of the leader increases the leader epoch (Kafka: ``PartitionRegistration.merge``).
+        """
+        key = record.topic_id, record.partition_id
+        if record.replicas is not None:
+            self.replicas[key] = list(record.replicas)
+        if not changed:
+            self.leader_epochs[key] = record.leader_epoch
+        elif record.leader != NO_LEADER_CHANGE:
+            self.leader_epochs[key] = self.leader_epochs.get(key, -1) + 1
 
 
 def read_metadata(root: Path) -> Metadata | None:
@@ -118,6 +137,11 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
     return found
 
 
+def base64_uuid(topic_id: UUID) -> str:
+    """Return a topic id as 22 characters of base64url, as in `partition.metadata`."""
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
     """Return the metadata logs in the log directories of the chosen partitions, except chosen metadata logs."""
     mine = list(chosen)
@@ -145,7 +169,7 @@ def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
         yield (
             f"{root}: {reason}, so a KRaft broker does not serve {', '.join(names[:MAX_NAMED])}{more}, "
             "and renames their directories to '…-stray'. To mount the partitions, create the topics on a broker, "
-            f"stop it, and put the segments into the directories that it created: see {GUIDE}"
+            f"stop it, and run `kafkafmt restore`: see {GUIDE}"
         )
 
 
@@ -168,13 +192,14 @@ def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int
     replicas = metadata.replicas.get((topic_id, partition))
     if replicas is None:
         return "the metadata log contains the topics, but not these partitions"
-    node = _node_id(root)
+    node = node_id(root)
     if node is not None and node not in replicas:
         return f"the metadata log does not assign the partitions to broker {node}"
     return None
 
 
-def _node_id(root: Path) -> int | None:
+def node_id(root: Path) -> int | None:
+    """Return the id of the broker that owns a log directory, or None if it is unknown."""
     try:
         values = read_meta_properties(files.read_text(root / META_PROPERTIES) or "")
         return int(values.get("node.id") or values["broker.id"])

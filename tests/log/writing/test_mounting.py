@@ -64,7 +64,7 @@ def test_salvage_of_one_partition_warns_that_a_broker_renames_it(source: Path, t
     (line,) = stray_warnings(done.stderr)
     assert "there is no metadata log (__cluster_metadata-0) with the topics" in line
     assert "source-0" in line
-    assert "create the topics on a broker, stop it, and put the segments into the directories" in line
+    assert "create the topics on a broker, stop it, and run `kafkafmt restore`" in line
     assert str(tmp_path / "out") in line
 
 

@@ -1,0 +1,118 @@
+"""Implement `kafkafmt make`, which writes test data: a log directory from rows."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ..make_log import TIMESTAMP_TYPES, MakeReport
+from ..make_log import make as make_log
+from ..text import counted, encode_json
+from .options import ByteSize, Codec, LocalPath, format_option
+from .output import EXIT_INTERRUPTED, show, show_table, tell
+
+
+@click.command(
+    epilog="\b\nExample: kafkafmt make --from rows.parquet --topic orders --partitions 6 --output /tmp/kafka-data"
+)
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="FILE",
+    help="Parquet file, CSV file or file with JSON lines. - is stdin, with JSON lines unless --input-format is given.",
+)
+@click.option(
+    "--output", "-O", required=True, metavar="DIR", type=LocalPath(), help="New or empty log directory to write."
+)
+@click.option(
+    "-t", "--topic", metavar="NAME", help="Topic of all rows. Without this option, the column topic names it."
+)
+@click.option(
+    "-P",
+    "--partitions",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of partitions of each topic.",
+)
+@click.option(
+    "--input-format",
+    type=click.Choice(["parquet", "csv", "json"]),
+    help="Format of FILE. By default, the suffix of its name decides.",
+)
+@click.option("--codec", type=Codec(), default="none", show_default=True, help="Codec of the batches, such as zstd:3.")
+@click.option(
+    "--timestamp-type",
+    type=click.Choice(TIMESTAMP_TYPES),
+    default="CreateTime",
+    show_default=True,
+    help="LogAppendTime gives all records the current time.",
+)
+@click.option(
+    "--batch-size", type=ByteSize(), default="16384", show_default=True, help="Largest size of a batch, in bytes."
+)
+@click.option(
+    "--segment-size", type=ByteSize(), default="1g", show_default=True, help="Largest size of a segment, in bytes."
+)
+@format_option
+def make(
+    source: str,
+    output: str,
+    topic: str | None,
+    partitions: int,
+    input_format: str | None,
+    codec: tuple[str, int | None],
+    timestamp_type: str,
+    batch_size: int,
+    segment_size: int,
+    output_format: str,
+) -> int:
+    """Write a log directory from the rows of a file, as test data.
+
+    The columns are those of Spark's Kafka sink, and timestamp: value (required), key, headers,
+    timestamp, partition and topic. Keys and values are text or binary. A row with a key goes to the
+    partition that Kafka's producer would choose. Rows without a key fill one batch of a partition,
+    and then one of the next partition. Rows without a timestamp get the current time.
+
+    If the command fails or is interrupted, DIR contains nothing.
+    """
+    target = os.path.abspath(output)
+    try:
+        report = make_log(
+            source,
+            output,
+            topic=topic,
+            partitions=partitions,
+            source_format=input_format,
+            codec=codec[0],
+            level=codec[1],
+            timestamp_type=timestamp_type,
+            batch_bytes=batch_size,
+            segment_bytes=segment_size,
+            on_message=tell,
+        )
+    except FileExistsError as error:
+        if error.filename != target:
+            raise
+        raise click.UsageError(f"{target!r}: {error.strerror}") from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except KeyboardInterrupt:
+        tell(f"interrupted: {target} contains no data")
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    if output_format == "json":
+        click.echo(encode_json(report.to_dict()))
+    else:
+        _show(report)
+    return 0
+
+
+def _show(report: MakeReport) -> None:
+    rows = [(f"{p.topic}-{p.partition}", f"{p.records:,}", f"{p.bytes:,}") for p in report.partitions]
+    show_table(("partition", "records", "bytes"), rows, right=("records", "bytes"))
+    records, size = sum(p.records for p in report.partitions), sum(p.bytes for p in report.partitions)
+    made = f"{counted(records, 'record')} in {counted(len(report.partitions), 'partition')}, {size:,} bytes"
+    show(f"made {made} in {report.output}")

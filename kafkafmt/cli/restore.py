@@ -1,0 +1,135 @@
+"""Implement `kafkafmt restore`, which puts partitions into the log directory of a stopped broker."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ..log import DamagedLogError
+from ..log.reading.choice import PartitionNotFoundError
+from ..log.rewriting.restore import RestoreError, RestoreReport
+from ..log.rewriting.restore import restore as restore_paths
+from ..text import counted, encode_json
+from .choosing import not_there
+from .options import LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, show, show_table, tell
+
+
+@click.command(
+    epilog="\b\nExample: kafkafmt restore /srv/salvaged --into /var/lib/kafka/data --until 2026-03-01T12:00Z "
+    "--groups-csv groups.csv"
+)
+@paths_argument
+@click.option(
+    "--into",
+    required=True,
+    metavar="DIR",
+    type=LocalPath(),
+    help="Log directory (log.dirs) of a stopped broker. The topics must exist, and their partitions must be empty.",
+)
+@click.option(
+    "--until",
+    type=Time(),
+    help="End each partition after its last record before TIME. TIME is a number of milliseconds since 1970-01-01 UTC, "
+    "or an ISO time.",
+)
+@click.option(
+    "--abort-open-transactions",
+    "abort_open",
+    is_flag=True,
+    help="End every transaction that is open at the end of a partition with an abort marker.",
+)
+@click.option(
+    "--groups-csv",
+    metavar="FILE",
+    type=LocalPath(),
+    help="Write the committed offsets of consumer groups to FILE, for kafka-consumer-groups.sh --reset-offsets "
+    "--from-file.",
+)
+@click.option(
+    "--metadata-dir",
+    metavar="DIR",
+    type=LocalPath(),
+    help="Log directory with __cluster_metadata-0, if it is not that of --into.",
+)
+@choice_options
+@jobs_option
+@reading_options
+def restore(
+    paths: tuple[str, ...],
+    into: str,
+    until: int | None,
+    abort_open: bool,
+    groups_csv: str | None,
+    metadata_dir: str | None,
+    topics: tuple[str, ...],
+    numbers: list[int],
+    jobs: int,
+    replicas: str | None,
+    max_batch_bytes: int,
+    output_format: str,
+) -> int:
+    """Put partitions into the log directory of a stopped broker. Records keep their offsets.
+
+    Create the topics on the broker first, and stop it. The directories get the topic ids of the
+    broker's metadata log. Leader epochs above those of the cluster are replaced. Kafka's internal
+    topics (__…) are omitted, unless -t with a pattern that starts with __ selects them.
+
+    If the command fails before it has copied everything, nothing is changed. A partition is replaced
+    by renaming, so a broker never serves an incomplete copy.
+    """
+    try:
+        with progress_bar("restoring") as progress:
+            report = restore_paths(
+                paths,
+                into,
+                topics=topics,
+                partitions=numbers,
+                until=until,
+                abort_open_transactions=abort_open,
+                groups_csv=groups_csv,
+                metadata_directory=metadata_dir,
+                replicas=replicas,
+                max_batch_bytes=max_batch_bytes,
+                threads=jobs,
+                progress=progress,
+                on_message=tell,
+            )
+    except PartitionNotFoundError as error:
+        raise not_there(error) from None
+    except RestoreError as error:
+        tell(str(error))
+        return EXIT_USAGE
+    except DamagedLogError as error:
+        tell(f"{error}; run `kafkafmt salvage` first, and restore its output")
+        return EXIT_DAMAGE
+    except KeyboardInterrupt:
+        tell(f"interrupted: {os.path.abspath(into)} contains no incomplete partition")
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    if output_format == "json":
+        click.echo(encode_json(report.to_dict()))
+    else:
+        _show(report, groups_csv)
+    return 0
+
+
+def _show(report: RestoreReport, groups_csv: str | None) -> None:
+    names = ("partition", "topic id", "first offset", "next offset", "aborted transactions")
+    rows = [
+        (
+            f"{p.topic}-{p.partition}",
+            p.topic_id or "",
+            f"{p.first_offset}",
+            f"{p.next_offset}",
+            f"{p.aborted_transactions or ''}",
+        )
+        for p in report.partitions
+    ]
+    show_table(names, rows, right=names[2:])
+    if groups_csv is not None:
+        groups = {o.group for o in report.groups}
+        show(
+            f"wrote {counted(len(report.groups), 'committed offset')} of {counted(len(groups), 'group')} to {groups_csv}"
+        )
+    show(f"restored {counted(len(report.partitions), 'partition')} in {report.into}")

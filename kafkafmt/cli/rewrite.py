@@ -1,0 +1,148 @@
+"""Implement `kafkafmt rewrite`, which copies logs without some records, compacted, or recompressed."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ..log import DamagedLogError
+from ..log.auditing.salvage_output import OutputPlaceError
+from ..log.reading.choice import PartitionNotFoundError
+from ..log.rewriting.rewrite import ON_ERROR, RewriteReport
+from ..log.rewriting.rewrite import rewrite as rewrite_paths
+from ..text import counted, encode_json
+from .choosing import not_there, tell_nothing_to_read
+from .options import Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, show, show_table, tell
+
+
+@click.command(
+    epilog="\b\nExample: kafkafmt rewrite /var/lib/kafka/data -t users --drop-key user-42 --output /srv/rewritten"
+)
+@paths_argument
+@click.option(
+    "--output",
+    "-O",
+    required=True,
+    metavar="DIR",
+    type=LocalPath(),
+    help="New log directory to write. DIR must be empty, or must not exist.",
+)
+@click.option("--drop-key", "keys", multiple=True, metavar="TEXT", help="Drop records with this key. May be repeated.")
+@click.option("--drop-key-regex", "regex", metavar="RE", help="Drop records whose key contains a match of RE.")
+@click.option(
+    "--before",
+    type=Time(),
+    help="Drop records with a timestamp before TIME. TIME is a number of milliseconds since 1970-01-01 UTC, or an ISO "
+    "time. Records without a timestamp stay.",
+)
+@click.option("--compact", is_flag=True, help="Keep only the latest record of each key, as Kafka's log cleaner.")
+@click.option("--drop-tombstones", is_flag=True, help="With --compact, also drop records that have a null value.")
+@click.option("--codec", type=Codec(), help="Recompress batches, for example with zstd:3.")
+@click.option(
+    "--on-error",
+    type=click.Choice(ON_ERROR),
+    default="fail",
+    show_default=True,
+    help="On damaged data: fail writes nothing, skip omits damaged spans and exits with 1.",
+)
+@choice_options
+@jobs_option
+@reading_options
+def rewrite(
+    paths: tuple[str, ...],
+    output: str,
+    keys: tuple[str, ...],
+    regex: str | None,
+    before: int | None,
+    compact: bool,
+    drop_tombstones: bool,
+    codec: tuple[str, int | None] | None,
+    on_error: str,
+    topics: tuple[str, ...],
+    numbers: list[int],
+    jobs: int,
+    replicas: str | None,
+    max_batch_bytes: int,
+    output_format: str,
+) -> int:
+    """Copy logs into a new log directory, without some records, compacted, or recompressed.
+
+    Offsets, timestamps, producer ids, epochs and sequence numbers do not change. Batches that lose
+    no record are copied byte for byte, unless --codec is given. Indexes, producer snapshots, leader
+    epochs and checkpoints are rebuilt. The command never writes to PATH.
+
+    Kafka's internal topics (__…) are copied unchanged, unless -t with a pattern that starts with __
+    selects them.
+    """
+    target = os.path.abspath(output)
+    try:
+        with progress_bar("rewriting") as progress:
+            report = rewrite_paths(
+                paths,
+                output,
+                topics=topics,
+                partitions=numbers,
+                drop_keys=keys,
+                drop_key_regex=regex,
+                before=before,
+                compact=compact,
+                drop_tombstones=drop_tombstones,
+                codec=None if codec is None else codec[0],
+                level=None if codec is None else codec[1],
+                on_error=on_error,
+                replicas=replicas,
+                max_batch_bytes=max_batch_bytes,
+                threads=jobs,
+                progress=progress,
+                on_message=tell,
+            )
+    except PartitionNotFoundError as error:
+        raise not_there(error) from None
+    except DamagedLogError as error:
+        tell(f"{error}; run `kafkafmt salvage` first, or skip damaged spans with --on-error skip")
+        return EXIT_DAMAGE
+    except OutputPlaceError as error:
+        raise click.UsageError(str(error)) from None
+    except ValueError as error:
+        if type(error) is not ValueError:
+            raise
+        raise click.UsageError(str(error)) from None
+    except FileExistsError as error:
+        if error.filename != target:
+            raise
+        raise click.UsageError(f"{target!r}: {error.strerror}") from None
+    except KeyboardInterrupt:
+        tell(f"interrupted: {target} contains no data")
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    if not report.partitions and not report.unreadable:
+        tell_nothing_to_read()
+    if output_format == "json":
+        click.echo(encode_json(report.to_dict()))
+    else:
+        _show(report)
+    return report.exit_code
+
+
+def _show(report: RewriteReport) -> None:
+    names = ("partition", "records", "dropped", "bytes before", "bytes after")
+    rows = [
+        (
+            f"{p.topic}-{p.partition}",
+            f"{p.records_out:,}",
+            f"{p.records_in - p.records_out:,}",
+            f"{p.bytes_in:,}",
+            f"{p.bytes_out:,}",
+        )
+        for p in report.partitions
+    ]
+    show_table(names, rows, right=names[1:])
+    for p in report.partitions:
+        for damage in p.damaged:
+            show(f"skipped  {p.topic}-{p.partition}: {damage.message}; {damage.lost}")
+    kept, dropped = (
+        sum(p.records_out for p in report.partitions),
+        sum(p.records_in - p.records_out for p in report.partitions),
+    )
+    show(f"rewrote {counted(kept + dropped, 'record')}, {dropped:,} dropped, in {report.output}")

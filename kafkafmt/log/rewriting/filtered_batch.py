@@ -1,0 +1,167 @@
+"""Build a batch again without some of its records, and recompress batches.
+
+Kafka's counterpart is ``MemoryRecords.filterTo``, which the log cleaner calls. A batch of format 2
+keeps its base offset, last offset, producer, sequence number and leader epoch. So the sequence
+numbers of the producer stay consecutive, although records are missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..._backend import core
+from ...constants import (
+    ATTRIBUTES_AT,
+    BASE_TIMESTAMP_AT,
+    BATCH_HEADER_SIZE,
+    CODEC_MASK,
+    CODEC_NONE,
+    CODEC_ZSTD,
+    CONTROL_BIT,
+    COUNT_AT,
+    CRC_AT,
+    CRC_START,
+    DELETE_HORIZON_BIT,
+    ENTRY_OVERHEAD,
+    LEADER_EPOCH_AT,
+    LENGTH_AT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC_AT,
+    MAGIC_V0,
+    MAGIC_V2,
+    PRODUCER_ID_AT,
+    TRANSACTIONAL_BIT,
+)
+from ...errors import InvalidError
+from ...records import BatchBuilder, RecordReader, recompress
+from ...records.columns import decoded, taken_rows
+from ...types import BatchTable, IntArray, byte_view, last_offset
+
+_INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
+
+
+def empty_batch(batch: memoryview) -> bytes:
+    """Return a v2 batch without its records, which keeps the offsets, producer and sequence number.
+
+    Kafka's counterpart is ``DefaultRecordBatch.writeEmptyHeader``.
+    """
+    data = bytearray(batch[:BATCH_HEADER_SIZE])
+    attributes = _INT16.unpack_from(data, ATTRIBUTES_AT)[0] & ~(CODEC_MASK | DELETE_HORIZON_BIT)
+    _INT32.pack_into(data, LENGTH_AT, len(data) - ENTRY_OVERHEAD)
+    _INT16.pack_into(data, ATTRIBUTES_AT, attributes)
+    data[BASE_TIMESTAMP_AT : BASE_TIMESTAMP_AT + 8] = data[BASE_TIMESTAMP_AT + 8 : BASE_TIMESTAMP_AT + 16]
+    _INT32.pack_into(data, COUNT_AT, 0)
+    _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
+    return bytes(data)
+
+
+def _with_header(built: bytes, original: memoryview) -> bytes:
+    """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original.
+
+    The fields are copied and not passed to the builder, because the builder rejects combinations that
+    readers accept, such as a producer without a sequence number.
+    """
+    data = bytearray(built)
+    data[LEADER_EPOCH_AT:MAGIC_AT] = original[LEADER_EPOCH_AT:MAGIC_AT]
+    data[PRODUCER_ID_AT:COUNT_AT] = original[PRODUCER_ID_AT:COUNT_AT]
+    attributes = _INT16.unpack_from(original, ATTRIBUTES_AT)[0] & (
+        TRANSACTIONAL_BIT | CONTROL_BIT | LOG_APPEND_TIME_BIT
+    )
+    _INT16.pack_into(data, ATTRIBUTES_AT, _INT16.unpack_from(data, ATTRIBUTES_AT)[0] | attributes)
+    _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
+    return bytes(data)
+
+
+class BatchFilter:
+    """Rebuilds batches of one log.
+
+    Parameters
+    ----------
+    codec : int or None
+        Id of the codec of the rebuilt batches. If None, each batch keeps its codec.
+    level : int or None
+        Compression level. If None, the default level of the codec.
+    max_batch_bytes : int
+        Largest size of one batch, in bytes after decompression.
+    """
+
+    def __init__(self, codec: int | None, level: int | None, max_batch_bytes: int) -> None:
+        self.codec, self.level = codec, level
+        self.max_batch_bytes = max_batch_bytes
+        self._reader = RecordReader(max_batch_bytes=max_batch_bytes)
+
+    def _codec_of(self, magic: int, own: int) -> tuple[int, int | None]:
+        """Return the codec and the level for a batch. zstd is impossible in formats 0 and 1."""
+        if self.codec is None or (magic < MAGIC_V2 and self.codec == CODEC_ZSTD):
+            return own, None
+        return self.codec, self.level
+
+    def without(self, buffer: Any, table: BatchTable, dropped: IntArray, last: int | None = None) -> bytes:
+        """Return a batch without the records at the offsets `dropped`.
+
+        Parameters
+        ----------
+        buffer : bytes-like
+            The buffer to which the positions in `table` refer.
+        table : BatchTable
+            One row: the batch, of which at least one record stays.
+        dropped : array of int64
+            Offsets in ascending order.
+        last : int, optional
+            Last offset of a v2 batch. By default, its last offset does not change.
+        """
+        row = table[0]
+        attributes, magic = int(row["attributes"]), int(row["magic"])
+        codec, level = self._codec_of(magic, attributes & CODEC_MASK)
+        given: dict[str, Any] = {"magic": magic, "codec": codec, "level": level}
+        if magic == MAGIC_V2:
+            given["base_offset"] = int(row["base_offset"])
+            if attributes & DELETE_HORIZON_BIT and row["base_timestamp"] >= 0:
+                given["delete_horizon"] = int(row["base_timestamp"])
+        elif attributes & LOG_APPEND_TIME_BIT and magic > MAGIC_V0:
+            given["log_append_time"] = int(row["max_timestamp"])
+        builder = BatchBuilder(**given)
+        for source, columns in self._reader.read(buffer, table):
+            records = decoded(source, columns)
+            assert records.offsets is not None
+            offsets = records.offsets[: records.rows]
+            at = np.searchsorted(dropped, offsets)
+            keep = at == len(dropped)
+            keep[~keep] = dropped[at[~keep]] != offsets[~keep]
+            kept = taken_rows(records, np.flatnonzero(keep))
+            if magic == MAGIC_V0:
+                kept = kept._replace(timestamps=None)
+            if builder.append_columns(kept) < kept.rows:
+                raise InvalidError("the records do not fit into a batch", int(row["position"]), int(row["base_offset"]))
+        if magic != MAGIC_V2:
+            return builder.finish()
+        start = int(row["position"])
+        return _with_header(builder.finish(last_offset(row) if last is None else last), byte_view(buffer)[start:])
+
+    def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
+        """Yield batches that lose no record, with the codec that is wanted: their rows and their bytes.
+
+        Batches that have this codec already are yielded unchanged, unless a level is given. The rows
+        of `table` are adjacent in the buffer.
+        """
+        view = byte_view(buffer)
+        starts, ends = table["position"], table["position"] + table["size"]
+        if self.codec is None:
+            yield table, view[int(starts[0]) : int(ends[-1])]
+            return
+        own = table["attributes"] & CODEC_MASK
+        same = (own == self.codec) & ((self.codec == CODEC_NONE) | (self.level is None))
+        same |= (table["attributes"] & CONTROL_BIT) != 0
+        if self.codec == CODEC_ZSTD:
+            same |= table["magic"] < MAGIC_V2
+        borders = [0, *(np.flatnonzero(same[1:] != same[:-1]) + 1).tolist(), len(table)]
+        for first, end in itertools.pairwise(borders):
+            span: memoryview | bytes = view[int(starts[first]) : int(ends[end - 1])]
+            if not same[first]:
+                span = recompress(span, self.codec, self.level, max_batch_bytes=self.max_batch_bytes).records
+            yield table[first:end], span

@@ -1,0 +1,275 @@
+"""Copy one partition so that a broker of another cluster can continue it.
+
+Batches are copied byte for byte, with one exception: a leader epoch above the current leader epoch
+of the cluster is replaced by the latter. Consumers compare leader epochs to detect a truncated log,
+so they would lose their position if a batch had an epoch that the cluster has not reached. The CRC
+of a batch does not cover its leader epoch.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...constants import LEADER_EPOCH_AT, MAGIC_V2
+from ...records import RecordReader, build_marker
+from ...types import BatchTable, ByteArray, IntArray, last_offsets
+from ..auditing.salvage_copy import OWNER, PartitionCopy, Salvaged
+from ..auditing.salvage_source import Bounds
+from ..format import files
+from ..format.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, partition_metadata_text
+from ..format.files import FileView
+from ..format.leader_epochs import Epochs, believable_runs, epochs_from, within
+from ..format.snapshots import ProducerEntry, snapshot_bytes
+from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
+from ..reading.parts import RunColumns
+from ..writing.index_builder import read_through
+from .filtered_batch import BatchFilter
+from .rewrite_partition import Kept, OpenSegment, tables_of
+
+
+@dataclass(frozen=True)
+class Target:
+    """The partition of a broker's log directory that is restored.
+
+    Attributes
+    ----------
+    path : Path
+        Directory of the partition, which the broker has created.
+    topic_id : str or None
+        Topic id to write to `partition.metadata`. None if the cluster has no topic ids.
+    leader_epoch : int
+        Current leader epoch of the partition in the cluster.
+    keep_producers : bool
+        Keep the state of the producers. A new cluster assigns the same producer ids to other
+        producers, so their state must not be kept there.
+    mode : int
+        Permissions of the files, as those of the broker's own files.
+    """
+
+    path: Path
+    topic_id: str | None
+    leader_epoch: int
+    keep_producers: bool
+    mode: int
+
+
+@dataclass
+class Restored:
+    """A restored partition in its staging directory.
+
+    Attributes
+    ----------
+    made : Salvaged
+        The copy.
+    first_offset : int
+        Log start offset.
+    open : list of ProducerEntry
+        Producers whose transaction is open at the end.
+    aborted : int
+        Number of transactions that were ended with an abort marker.
+    """
+
+    made: Salvaged
+    first_offset: int
+    open: list[ProducerEntry]
+    aborted: int = 0
+
+
+def restore_partition(
+    log: PartitionLog, target: Target, staging: Path, until: int | None, abort_open: bool, bounds: Bounds
+) -> Restored:
+    """Copy a valid partition into the directory `staging`, which must not exist.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The source, without damage.
+    target : Target
+        The partition of the broker.
+    staging : Path
+        The directory to create. It is removed if an error is raised.
+    until : int or None
+        End the copy after the last record with a timestamp before this time, in ms.
+    abort_open : bool
+        End open transactions with abort markers.
+    bounds : Bounds
+        Links to places outside these paths are not followed.
+    """
+    bounds.check_partition(log.directory)
+    left_out = bounds.without_foreign_files(log.directory)
+    kept: Kept = []
+    for segment in log.segments:
+        runs = RunColumns.of(log.plan(segment).extents)
+        kept.append((segment, np.stack((runs.position, runs.end), axis=1)))
+    end = None if until is None else _end_before(log, kept, until)
+    copy = _RestoredCopy(log, staging, left_out, target, end, abort_open)
+    try:
+        for segment, spans in kept:
+            copy.restore_segment(segment, spans)
+        made = copy.finish()
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    start = min(max(log.log_start_offset, copy.bases[0]), made.next_offset)
+    return Restored(made, start, made.open, copy.aborted)
+
+
+def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
+    """Return the offset after the last record with a timestamp before `until`.
+
+    Transaction markers count as records. A record without a timestamp counts as before `until`.
+    """
+    end, reader = 0, RecordReader(("offset", "timestamp"), max_batch_bytes=log.max_batch_bytes)
+    for segment, spans in kept:
+        with FileView(segment.path) as view:
+            for buffer, table in tables_of(view, segment, spans, log.max_batch_bytes):
+                # The largest timestamp in the header of a wrapper message is that of the message.
+                early = (table["max_timestamp"] < until) & (table["count"] >= 0)
+                if early.any():
+                    end = max(end, int(last_offsets(table[early])[-1]) + 1)
+                for _, columns in reader.read(buffer, table[~early]):
+                    assert columns.offset is not None
+                    assert columns.timestamp is not None
+                    found = columns.offset[: columns.rows][columns.timestamp[: columns.rows] < until]
+                    end = max(end, int(found[-1]) + 1) if len(found) else end
+    return end
+
+
+class _RestoredCopy(PartitionCopy):
+    """Writes one partition. Each call of `restore_segment` writes one segment."""
+
+    def __init__(
+        self, log: PartitionLog, folder: Path, left_out: Any, target: Target, end: int | None, abort_open: bool
+    ) -> None:
+        super().__init__(log, folder, left_out)
+        self.target, self.end, self.abort_open = target, end, abort_open
+        self.aborted = 0
+        self._filter = BatchFilter(None, None, log.max_batch_bytes)
+        self._last = log.segments[-1].name if log.segments else ""
+
+    def restore_segment(self, source: SegmentFile, spans: IntArray) -> None:
+        """Copy one segment, unless it begins at or after the end of the copy."""
+        base = source.base_offset or 0
+        beyond = self.end is not None and base >= self.end
+        if (beyond and self.bases) or not self.is_copied(source, spans, False):
+            return
+        last = source.name == self._last or (self.end is not None and (source.next_base or 0) >= self.end)
+        segment = OpenSegment(self._path(base, ".log"), base, self.target.mode)
+        try:
+            with FileView(source.path) as view:
+                for buffer, table in tables_of(view, source, spans, self.log.max_batch_bytes):
+                    for data in self._batches(buffer, table):
+                        segment.write(data)
+            if last:
+                self._abort_open(segment)
+        finally:
+            segment.close()
+        self.made.modes[segment.path.name] = segment.mode
+        self.bases.append(base)
+        self._index(segment.path, base)
+        self.unsure = False
+
+    def _batches(self, buffer: Any, table: BatchTable) -> Iterator[Any]:
+        """Yield the batches before the end of the copy. The last of them loses its later records."""
+        lasts = last_offsets(table)
+        n = len(table) if self.end is None else int(np.searchsorted(lasts, self.end))
+        if n:
+            yield self._with_epochs(buffer, table[:n])
+        if n == len(table) or self.end is None:
+            return
+        row = table[n : n + 1]
+        if row["magic"][0] == MAGIC_V2 and row["base_offset"][0] >= self.end:
+            return
+        dropped = [
+            columns.offset[: columns.rows][columns.offset[: columns.rows] >= self.end]
+            for _, columns in RecordReader(("offset",), max_batch_bytes=self.log.max_batch_bytes).read(buffer, row)
+            if columns.offset is not None
+        ]
+        rebuilt = self._filter.without(buffer, row, np.concatenate(dropped), last=self.end - 1)
+        if rebuilt:  # empty if all messages of a wrapper are after the end
+            one = row.copy()
+            one["position"], one["size"] = 0, len(rebuilt)
+            yield self._with_epochs(rebuilt, one)
+
+    def _with_epochs(self, buffer: Any, table: BatchTable) -> Any:
+        """Return the bytes of adjacent batches, with leader epochs up to that of the cluster."""
+        start, end = int(table["position"][0]), int(table["position"][-1] + table["size"][-1])
+        data = np.frombuffer(buffer, np.uint8)[start:end]
+        later = (table["magic"] == MAGIC_V2) & (table["leader_epoch"] > self.target.leader_epoch)
+        if not later.any():
+            return data
+        changed: ByteArray = data.copy()
+        fields = (table["position"][later] - start + LEADER_EPOCH_AT)[:, None] + np.arange(4)
+        changed[fields] = np.frombuffer(self.target.leader_epoch.to_bytes(4, "big"), np.uint8)
+        return changed
+
+    def _abort_open(self, segment: OpenSegment) -> None:
+        """Append an abort marker for each transaction that is open at the end of the copy."""
+        if not self.abort_open:
+            return
+        state = self.state.copy()
+        with FileView(segment.path) as view:
+            found = read_through(view, segment.base, state, max_batch_bytes=self.log.max_batch_bytes)
+        offset = found.next_offset
+        for entry in state.producers.open_transactions:
+            segment.write(
+                build_marker(
+                    entry.producer_id,
+                    entry.epoch,
+                    commit=False,
+                    coordinator_epoch=max(entry.coordinator_epoch, 0),
+                    base_offset=offset,
+                    timestamp=entry.timestamp,
+                    leader_epoch=self.target.leader_epoch,
+                )
+            )
+            offset += 1
+            self.aborted += 1
+
+    def finish(self) -> Salvaged:
+        """Write the other files of the partition, after all segments were copied."""
+        if self.bases and not self.target.keep_producers and self.state.producers.entries:
+            self._roll()
+        made = super().finish()
+        if made.offsets:
+            made.offsets[HIGH_WATERMARKS] = made.next_offset
+        return made
+
+    def _roll(self) -> None:
+        """Start an empty segment, whose producer snapshot contains only producers with an open transaction.
+
+        A broker restores the state of producers from the snapshot and from the batches after it.
+        """
+        producers = self.state.producers
+        producers.entries = {e.producer_id: e for e in producers.open_transactions}
+        end = self.made.next_offset
+        if end == self.bases[-1]:
+            self._path(end, ".snapshot").write_bytes(snapshot_bytes(producers.entries.values()))
+            return
+        path = self._path(end, ".log")
+        OpenSegment(path, end, self.target.mode).close()
+        self.made.modes[path.name] = self.target.mode
+        self.bases.append(end)
+        self._index(path, end)
+
+    def _epochs(self, start: int, end: int) -> Epochs:
+        """Return the leader epochs of the copied batches."""
+        return within(epochs_from(believable_runs(self.state.epoch_runs, [])), start, end)
+
+    def _copy_unchanged_files(self) -> None:
+        """Write `partition.metadata` with the topic id of the cluster."""
+        if self.target.topic_id is not None:
+            text = partition_metadata_text(self.target.topic_id)
+            self._new(self.made.path / PARTITION_METADATA, text.encode(), self.target.mode)
+
+    def _new(self, path: Path, data: bytes, mode: int) -> None:
+        """Write a rebuilt file with the permissions of the broker's own files."""
+        self.made.modes[path.name] = self.target.mode
+        files.write_new(path, data, self.target.mode | OWNER, synced=False)

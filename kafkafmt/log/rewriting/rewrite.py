@@ -1,0 +1,299 @@
+"""`kafkafmt.rewrite`: copy logs without some records, compacted, or with another codec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ... import arguments
+from ...constants import DEFAULT_MAX_BATCH_BYTES
+from ...records import BatchBuilder
+from ...records.builder import codec_id
+from ..auditing.reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
+from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
+from ..auditing.salvage import is_output_error, is_usable, note_links, opened_logs
+from ..auditing.salvage_copy import Salvaged, salvage_partition
+from ..auditing.salvage_output import Output, finish_directory, output_directory
+from ..auditing.salvage_source import Bounds
+from ..auditing.verify import verify_partition
+from ..format import files
+from ..reading.models import Damage, DamagedLogError
+from ..reading.partition import PartitionLog
+from ..reading.read_limits import ReadLimits
+from ..writing.mounting import CLUSTER_METADATA, metadata_logs, strays
+from .record_rules import record_rules
+from .rewrite_partition import Changes, Counts, rewrite_partition
+
+ON_ERROR = ("fail", "skip")
+
+
+@dataclass(frozen=True)
+class RewrittenPartition:
+    """A partition that `kafkafmt.rewrite` has copied.
+
+    Attributes
+    ----------
+    topic : str
+        Name of the topic.
+    partition : int
+        Number of the partition.
+    path : str
+        Directory of the copy.
+    records_in, records_out : int
+        Number of data records in the source and in the copy.
+    bytes_in, bytes_out : int
+        Size of the valid batches in the source, and of the batches in the copy, in bytes.
+    next_offset : int
+        Log end offset of the copy.
+    damaged : tuple of Damage
+        Damaged spans of the source that were skipped.
+    """
+
+    topic: str
+    partition: int
+    path: str
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    next_offset: int
+    damaged: tuple[Damage, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the partition as it appears in the JSON output."""
+        names = ("topic", "partition", "records_in", "records_out", "bytes_in", "bytes_out", "next_offset")
+        return {name: getattr(self, name) for name in names} | {"damaged": len(self.damaged)}
+
+
+@dataclass(frozen=True)
+class RewriteReport:
+    """The result of `kafkafmt.rewrite`.
+
+    Attributes
+    ----------
+    output : Path
+        The log directory that was written.
+    partitions : tuple of RewrittenPartition
+        The partitions that were copied.
+    unreadable : tuple of UnreadablePartition
+        Partitions and files that were not copied, each with the reason.
+    messages : tuple of str
+        Other messages. They are not part of the JSON output.
+    """
+
+    output: Path
+    partitions: tuple[RewrittenPartition, ...]
+    unreadable: tuple[UnreadablePartition, ...] = ()
+    messages: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt rewrite``: 3 if something was unreadable, 1 if damage was skipped, else 0."""
+        if self.unreadable:
+            return EXIT_UNREADABLE
+        return EXIT_DAMAGE if any(p.damaged for p in self.partitions) else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt rewrite --format json`` prints."""
+        return {"partitions": [p.to_dict() for p in self.partitions]} | unreadable_dict(self.unreadable)
+
+
+def rewrite(
+    paths: AnyPath | Iterable[AnyPath],
+    output: AnyPath,
+    *,
+    topics: Globs | None = None,
+    partitions: Numbers | None = None,
+    drop_keys: str | bytes | Iterable[str | bytes] | None = None,
+    drop_key_regex: str | re.Pattern[str] | None = None,
+    before: int | datetime | None = None,
+    compact: bool = False,
+    drop_tombstones: bool = False,
+    codec: str | int | None = None,
+    level: int | None = None,
+    on_error: str = "fail",
+    replicas: str | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    on_message: OnMessage | None = None,
+) -> RewriteReport:
+    """Copy logs into a new log directory, without some records, compacted, or recompressed.
+
+    Offsets, timestamps, producer ids, epochs and sequence numbers do not change. Batches that lose
+    no record are copied byte for byte, unless `codec` is given.
+
+    Parameters
+    ----------
+    paths : str, os.PathLike, or an iterable of these
+        Log directories, partition directories or `.log` files. They are never written to.
+    output : str or os.PathLike
+        The log directory to write. It must be new or empty, and outside `paths`.
+    topics : str or iterable of str, optional
+        Globs that select the topics to copy. By default all topics. Kafka's internal topics
+        (``__…``) are copied unchanged, unless a glob that starts with ``__`` selects them.
+    partitions : int or iterable of int, optional
+        Numbers of the partitions to copy. By default all.
+    drop_keys : str, bytes, or an iterable of these, optional
+        Drop records with one of these keys. Text is encoded as UTF-8.
+    drop_key_regex : str or re.Pattern, optional
+        Drop records whose key contains a match of this regular expression.
+    before : int or datetime, optional
+        Drop records with a timestamp before this time, in ms since 1970-01-01 UTC or with a time
+        zone. Records without a timestamp stay.
+    compact : bool, default False
+        Keep only the latest record of each key, as Kafka's log cleaner. Records without a key are
+        dropped.
+    drop_tombstones : bool, default False
+        With `compact`, also drop records that have a null value. By default, the latest tombstone of
+        a key stays.
+    codec : str or int, optional
+        Codec of the copy: none, gzip, snappy, lz4 or zstd. By default, each batch keeps its codec.
+        Messages of formats 0 and 1 keep their codec if `codec` is zstd.
+    level : int, optional
+        Compression level. By default, the default level of the codec.
+    on_error : {"fail", "skip"}, default "fail"
+        "fail" raises `DamagedLogError` at the first damage. "skip" omits damaged spans, as
+        `salvage` does.
+    replicas : "longest", optional
+        If two paths contain the same partition, copy the one with the higher end offset. By
+        default, such a partition is an error.
+    max_batch_bytes : int, default 134217728 (128 MiB)
+        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+    threads : int, optional
+        Number of partitions to copy at the same time. By default one per core.
+    progress : callable, optional
+        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice.
+    on_message : callable, optional
+        Called with each message immediately. `RewriteReport.messages` contains all messages.
+
+    Returns
+    -------
+    RewriteReport
+        `RewriteReport.to_dict` returns the object that ``kafkafmt rewrite --format json`` prints.
+
+    Raises
+    ------
+    DamagedLogError
+        A log is damaged, and `on_error` is "fail".
+    FileExistsError
+        `output` is not empty.
+    OSError
+        A path cannot be read, or `output` cannot be written.
+    KafkaFormatError
+        A batch cannot be built again.
+    PartitionNotFoundError
+        `topics` or `partitions` are given, and no partition matches.
+    TypeError, ValueError
+        An argument is wrong. `OutputPlaceError`, a ValueError, if `output` is inside a path.
+
+    Notes
+    -----
+    Kafka's counterparts are ``LogCleaner`` and ``MemoryRecords.filterTo``.
+
+    - The last batch of each producer and of each partition stays, even if it becomes empty. So the
+      sequence numbers of producers and the log end offset do not change. The first batch of an open
+      transaction also stays, and so does the last stable offset.
+    - Compaction ends at the last stable offset. It removes the records of aborted transactions. It
+      removes a marker only if its transaction has no batch and its delete horizon is over.
+    - A broker also removes tombstones whose delete horizon is over. Here, `drop_tombstones` decides.
+    - Compaction takes about 24 bytes of memory per key, and about 60 bytes while keys are merged.
+    - Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. If an error is raised,
+      nothing is left in `output`.
+    """
+    limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
+    changes = _changes(drop_keys, drop_key_regex, before, compact, drop_tombstones, codec, level)
+    arguments.one_of("on_error", on_error, ON_ERROR)
+    given = paths_of(paths)
+    run, bounds = Run(progress, on_message), Bounds(given)
+    run.threads(threads)
+    found = run.find(given, replicas)
+    chosen = run.choose(found, topics, partitions)
+    chosen += metadata_logs(found, chosen)
+    roots = list(dict.fromkeys(d.path.parent for d in chosen))
+    chosen = [d for d in chosen if is_usable(d, bounds, run)]
+    target = output_directory(output, chosen)
+    logs = list(opened_logs(chosen, limits, run))
+    note_links((entry for root in roots for entry in bounds.foreign_root_files(root)), run, None)
+    internal = any(glob.startswith("__") for glob in ([topics] if isinstance(topics, str) else list(topics or ())))
+    filled = Output(target, files.narrowed(0o777, *roots), "rewriting")
+
+    def copy(log: PartitionLog) -> tuple[Salvaged, Counts, tuple[Damage, ...]] | None:
+        with run.reading(log.directory, is_output_error):
+            report = verify_partition(log, progress=run.advance)
+            path = str(log.directory.path)
+            if report.damaged and on_error == "fail":
+                raise DamagedLogError(report.damaged[0], path)
+            if unmarked := log.transactions.unmarked:
+                raise DamagedLogError(lost_marker(log, unmarked[0].last), path)
+            if log.topic.startswith("__") and (log.topic == CLUSTER_METADATA or not internal):
+                made = salvage_partition(log, report.damaged, filled.work, bounds=bounds)
+                counts = Counts(report.records_recovered, report.records_recovered, report.bytes, made.bytes)
+            else:
+                made, counts = rewrite_partition(log, report.damaged, filled.work, changes, bounds)
+            if made.damaged and on_error == "fail":
+                raise DamagedLogError(made.damaged[0], path)
+            run.advance(report.bytes)
+            return made, counts, (*report.damaged, *made.damaged)
+        return None
+
+    try:
+        filled.open()
+        run.begin(2 * sum(s.size for log in logs for s in log.segments))
+        copied = run.map(copy, logs, threads, wait=True)
+        messages = finish_directory(filled.work, [made for made, _, _ in copied], roots, bounds)
+        filled.publish([made for made, _, _ in copied])
+    except BaseException:
+        filled.discard()
+        raise
+    for message in messages:
+        run.tell(message.replace(str(filled.work), str(target)))
+    for message in strays(target, [(made.topic, made.partition) for made, _, _ in copied]):
+        run.tell(message)
+    done = [_rewritten(made, counts, damaged, target) for made, counts, damaged in copied]
+    return RewriteReport(target, tuple(done), tuple(run.unreadable), tuple(run.messages))
+
+
+def _changes(
+    drop_keys: str | bytes | Iterable[str | bytes] | None,
+    drop_key_regex: str | re.Pattern[str] | None,
+    before: int | datetime | None,
+    compact: bool,
+    drop_tombstones: bool,
+    codec: str | int | None,
+    level: int | None,
+) -> Changes:
+    time = None if before is None else arguments.millis("before", before)
+    changes = Changes(record_rules(drop_keys, drop_key_regex, time), compact, drop_tombstones)
+    if drop_tombstones and not compact:
+        raise ValueError("drop_tombstones is True, but compact is False; pass compact=True too")
+    if codec is None:
+        if level is not None:
+            raise ValueError(f"level is {level}, but codec is None; pass a codec that compresses, or omit level")
+        return changes
+    BatchBuilder(codec=codec, level=level)  # raises an error now if an argument is wrong
+    return replace(changes, codec=codec_id(codec), level=level)
+
+
+def lost_marker(log: PartitionLog, offset: int) -> Damage:
+    """Return the damage to report if a transaction index lists a marker that no batch contains."""
+    message = f"a transaction index lists an abort marker at offset {offset}, but the log does not contain it"
+    return Damage(log.segments[-1].name, 0, 0, offset, offset, "read_committed_differs", message)
+
+
+def _rewritten(made: Salvaged, counts: Counts, damaged: tuple[Damage, ...], target: Path) -> RewrittenPartition:
+    return RewrittenPartition(
+        topic=made.topic,
+        partition=made.partition,
+        path=str(target / made.path.name),
+        records_in=counts.records_in,
+        records_out=counts.records_out,
+        bytes_in=counts.bytes_in,
+        bytes_out=counts.bytes_out,
+        next_offset=made.next_offset,
+        damaged=damaged,
+    )

@@ -1,0 +1,398 @@
+"""Write a copy of one partition without some of its records.
+
+Each segment keeps its name. Batches that lose no record are copied unchanged, unless they are
+recompressed. The log is read twice or three times: once to verify it, once to find the last batch of
+each producer and, for compaction, the latest offset of each key, and once to copy it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...constants import CONTROL_BIT, MAGIC_V2, MAX_RELATIVE_OFFSET
+from ...records import RecordReader
+from ...times import now_millis
+from ...types import BatchTable, IntArray, Spans, last_offset, last_offsets
+from ..auditing.salvage_copy import OWNER, PartitionCopy, Salvaged, holes_of
+from ..auditing.salvage_pieces import indexable, outside, pieces_of, spans_of
+from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
+from ..format import files
+from ..format.checkpoints import CLEANER_OFFSETS
+from ..format.files import FileView
+from ..reading.models import Damage
+from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
+from ..reading.parts import RunColumns
+from ..reading.segment_walker import Walker
+from ..writing.index_builder import MAX_SEGMENT_BYTES
+from .filtered_batch import BatchFilter, empty_batch
+from .latest_offsets import LatestOffsets
+from .record_rules import RecordRules
+from .transaction_tracker import LastBatches, TransactionTracker
+
+Kept = list[tuple[SegmentFile, IntArray]]
+"""The segments to copy, with the start and end positions of their valid batches."""
+NO_OFFSETS: IntArray = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What `rewrite` changes in a partition.
+
+    Attributes
+    ----------
+    rules : RecordRules
+        Records to drop.
+    compact : bool
+        Keep only the latest record of each key.
+    drop_tombstones : bool
+        Also drop the latest record of a key if its value is null.
+    codec, level : int or None
+        Codec id and level of the batches. None keeps the codec of each batch.
+    """
+
+    rules: RecordRules = field(default_factory=RecordRules)
+    compact: bool = False
+    drop_tombstones: bool = False
+    codec: int | None = None
+    level: int | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Number of records and size of the `.log` files in bytes, before and after."""
+
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+
+
+@dataclass
+class Survey:
+    """What must be known about a log before it is copied.
+
+    Attributes
+    ----------
+    last : LastBatches
+        The last batch of each producer.
+    end : int
+        Offset after the last batch.
+    clean_end : int
+        Offset before which records are compacted; the last stable offset at most.
+    latest : int64 array
+        The latest offset of each key below `clean_end`, in ascending order.
+    open_from : list of int
+        First offset of each open transaction. These batches stay, so that the last stable offset
+        does not change.
+    """
+
+    last: LastBatches
+    end: int
+    clean_end: int = 0
+    latest: IntArray = field(default_factory=lambda: NO_OFFSETS)
+    open_from: list[int] = field(default_factory=list)
+
+
+def rewrite_partition(
+    log: PartitionLog, damaged: Sequence[Damage], output: Path, changes: Changes, bounds: Bounds | None = None
+) -> tuple[Salvaged, Counts]:
+    """Write a changed copy of a partition into a new directory below `output`.
+
+    The parameters are those of `salvage_partition`. Damaged spans are not copied.
+
+    Raises
+    ------
+    OSError
+        The source cannot be read or has changed, or the copy cannot be written.
+    KafkaFormatError
+        A batch cannot be built again.
+    """
+    directory = log.directory
+    bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
+    bounds.check_partition(directory)
+    left_out = bounds.without_foreign_files(directory)
+    holes = holes_of(damaged)
+    kept: Kept = []
+    for segment in log.segments:
+        runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
+        spans = np.stack((runs.position, runs.end), axis=1)
+        kept.append((segment, spans if cuts is None else outside(cuts, spans)))
+    contradictions = _drop_contradictions(log, kept)
+    holes_in = {*holes, *(damage.file for damage in contradictions)}
+    survey = _survey(log, kept, changes)
+    copy = _RewrittenCopy(log, output / f"{log.topic}-{log.partition}", left_out, changes, survey)
+    try:
+        for segment, spans in kept:
+            copy.rewrite_segment(segment, spans, segment.name in holes_in)
+        made = copy.finish()
+    except BaseException:
+        shutil.rmtree(copy.made.path, ignore_errors=True)
+        raise
+    made.damaged += contradictions
+    copied = sum(int((spans[:, 1] - spans[:, 0]).sum()) for _, spans in kept)
+    return made, Counts(copy.records_in, copy.records_out, copied, made.bytes)
+
+
+def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
+    """Remove batches whose offsets contradict the batches around them from `kept`, and return them as damage.
+
+    The plan of a segment accepts some of these batches, but no offset index can contain them. Only
+    wrapper messages can have such offsets, so logs of format 2 are not read.
+    """
+    damaged: list[Damage] = []
+    for i, (segment, spans) in enumerate(kept):
+        if log.plan(segment).stats.magics in (0, 1 << MAGIC_V2):
+            continue
+        with FileView(segment.path) as view:
+            walker = Walker(view, segment.base_offset or 0, log.max_batch_bytes)
+            pieces, found = indexable(
+                walker, segment.name, pieces_of(spans), segment.base_offset or 0, segment.next_base
+            )
+        if found:
+            kept[i] = segment, spans_of(pieces)
+            damaged += found
+    return damaged
+
+
+def tables_of(view: FileView, segment: SegmentFile, spans: IntArray, limit: int) -> Iterator[tuple[Any, BatchTable]]:
+    """Yield the buffers and tables of the batches in the given spans of a segment.
+
+    Raise OSError if a batch is no longer valid, because the file has changed.
+    """
+    walker = Walker(view, segment.base_offset or 0, limit)
+    for start, end in spans.tolist():
+        for _, buffer, table, error in walker.tables(start, end):
+            if error is not None:
+                raise OSError(errno.EIO, f"the file changed while it was rewritten ({error})", str(segment.path))
+            yield buffer, table
+
+
+def _survey(log: PartitionLog, kept: Kept, changes: Changes) -> Survey:
+    """Read a log once, to find the last batch of each producer and the latest offset of each key."""
+    survey, latest = Survey(LastBatches(), 0), LatestOffsets()
+    tracker, reader = None, RecordReader(("offset", "key", "timestamp"), max_batch_bytes=log.max_batch_bytes)
+    transactions = log.transactions
+    survey.open_from = list(transactions.open.values())
+    if changes.compact:
+        survey.clean_end = min([transactions.last_stable_offset, *(d.first_offset for d in transactions.doubts)])
+        tracker = TransactionTracker(transactions, 0)
+    for segment, spans in kept:
+        with FileView(segment.path) as view:
+            for buffer, table in tables_of(view, segment, spans, log.max_batch_bytes):
+                survey.last.add(table)
+                survey.end = max(survey.end, int(last_offsets(table)[-1]) + 1) if len(table) else survey.end
+                if tracker is None or not len(table):
+                    continue
+                rows = table[~tracker.aborted(table) & ((table["attributes"] & CONTROL_BIT) == 0)]
+                for source, columns in reader.read(buffer, rows):
+                    assert columns.offset is not None
+                    assert columns.key_position is not None
+                    assert columns.key_length is not None
+                    offsets, lengths = columns.offset[: columns.rows], columns.key_length[: columns.rows]
+                    wanted = np.flatnonzero((lengths >= 0) & (offsets < survey.clean_end))
+                    if changes.rules:
+                        wanted = wanted[~changes.rules.dropped(source, columns)[wanted]]
+                    positions = columns.key_position[wanted]
+                    latest.add(Spans(source, positions, lengths[wanted]), offsets[wanted])
+    survey.latest = latest.take()
+    return survey
+
+
+class _RewrittenCopy(PartitionCopy):
+    """Writes one partition. Each call of `rewrite_segment` writes one segment."""
+
+    def __init__(self, log: PartitionLog, folder: Path, left_out: Any, changes: Changes, survey: Survey) -> None:
+        super().__init__(log, folder, left_out)
+        self.changes, self.survey = changes, survey
+        self.records_in = self.records_out = 0
+        self._filter = BatchFilter(changes.codec, changes.level, log.max_batch_bytes)
+        self._reader = RecordReader(("offset", "key", "value", "timestamp"), max_batch_bytes=log.max_batch_bytes)
+        self._tracker = TransactionTracker(log.transactions, now_millis()) if changes.compact else None
+        self._last_kept = -1
+        self._base = 0
+        self._removed = False
+
+    def rewrite_segment(self, source: SegmentFile, spans: IntArray, damaged: bool) -> None:
+        """Write one segment, unless nothing in it can be copied. An emptied segment stays, as in Kafka."""
+        if not self.is_copied(source, spans, damaged):
+            self.unsure = True
+            return
+        with FileView(source.path) as view:
+            base = source.base_offset
+            if base is None:
+                walker = Walker(view, 0, self.log.max_batch_bytes)
+                base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
+            times, mode = files.times_of(source.path), files.narrowed(ALL_FILE_BITS | 0o111, source.path)
+            segment, self._base = OpenSegment(self._path(base, ".log"), base, mode), base
+            try:
+                for buffer, table in tables_of(view, source, spans, self.log.max_batch_bytes):
+                    for first, last, data in self._changed_batches(buffer, table):
+                        if not segment.has_room(len(data), last):
+                            self._close(segment, times)
+                            segment, self._base = OpenSegment(self._path(first, ".log"), first, mode), first
+                        segment.write(data)
+                self._close(segment, times)
+            finally:
+                segment.close()
+        self.unsure = self.unsure or damaged
+
+    def _close(self, segment: OpenSegment, times: tuple[int, int] | None) -> None:
+        """Complete a segment: write its indexes, and give it the modification time of its source."""
+        segment.close()
+        self.made.modes[segment.path.name] = segment.mode
+        self.bases.append(segment.base)
+        self._index(segment.path, segment.base)
+        if times is not None:  # Kafka applies retention by this time if batches have no timestamps
+            os.utime(segment.path, ns=times)
+
+    def _changed_batches(self, buffer: Any, table: BatchTable) -> Iterator[tuple[int, int, Any]]:
+        """Yield the first offset, the last offset and the bytes of unchanged, rebuilt and emptied batches."""
+        if not len(table):
+            return
+        lasts = last_offsets(table)
+        dropped, kept_records, lost_records = self._dropped(buffer, table, lasts)
+        self.records_in += int(kept_records.sum() + lost_records.sum())
+        self.records_out += int(kept_records.sum())
+        removed = (lost_records > 0) & (kept_records == 0)
+        if self._tracker is not None:
+            empty = (table["count"] == 0) & ((table["attributes"] & CONTROL_BIT) == 0)
+            removed |= (empty | self._tracker.removable_markers(table)) & (lasts < self.survey.clean_end)
+        special = removed | (lost_records > 0)
+        stays = self.survey.last.kept(table[removed]) | (lasts[removed] + 1 == self.survey.end)
+        stays |= np.isin(table["base_offset"][removed], self.survey.open_from)
+        retained = np.zeros(len(table), bool)
+        retained[removed] = stays & (table["magic"][removed] == MAGIC_V2)
+        begin = 0
+        for i in [*np.flatnonzero(special).tolist(), len(table)]:
+            if begin < i:
+                yield from self._unchanged(buffer, table[begin:i])
+            begin = i + 1
+            if i == len(table):
+                break
+            first, last = self._first_offset(table[i : i + 1]), int(lasts[i])
+            if removed[i] and not retained[i]:
+                self._removed = True
+                continue
+            self._last_kept = last
+            row = table[i : i + 1]
+            if removed[i]:
+                yield first, last, self._emptied(buffer, row)
+            else:
+                own = dropped[
+                    np.searchsorted(dropped, self._first(table, lasts, i)) : np.searchsorted(dropped, last, "right")
+                ]
+                yield first, last, self._filter.without(buffer, row, own)
+
+    def _unchanged(self, buffer: Any, rows: BatchTable) -> Iterator[tuple[int, int, Any]]:
+        if last_offset(rows[-1]) - self._base > MAX_RELATIVE_OFFSET and len(rows) > 1:
+            for i in range(len(rows)):  # a new segment may have to begin at any of these batches
+                yield from self._unchanged(buffer, rows[i : i + 1])
+            return
+        for part, data in self._filter.recompressed(buffer, rows):
+            first, self._last_kept = self._first_offset(part), last_offset(part[-1])
+            yield first, self._last_kept, data
+
+    def _first_offset(self, rows: BatchTable) -> int:
+        """Return a base offset for a segment that begins with these batches.
+
+        The header of a wrapper message does not contain its first offset, so the offset can be lower.
+        """
+        if rows["magic"][0] == MAGIC_V2:
+            return int(rows["base_offset"][0])
+        return max(self._last_kept + 1, last_offset(rows[0]) - MAX_RELATIVE_OFFSET)
+
+    @staticmethod
+    def _first(table: BatchTable, lasts: IntArray, i: int) -> int:
+        """Return the lowest offset that batch `i` can contain. The header of a wrapper message lacks it."""
+        if table["magic"][i] == MAGIC_V2:
+            return int(table["base_offset"][i])
+        return int(lasts[i - 1]) + 1 if i else 0
+
+    def _emptied(self, buffer: Any, row: BatchTable) -> Any:
+        start, end = int(row["position"][0]), int(row["position"][0] + row["size"][0])
+        batch = memoryview(buffer)[start:end]
+        return batch if row["attributes"][0] & CONTROL_BIT or row["count"][0] == 0 else empty_batch(batch)
+
+    def _dropped(self, buffer: Any, table: BatchTable, lasts: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Decide which records to drop.
+
+        Return the offsets of the dropped records, and how many records each batch keeps and loses.
+        """
+        n = len(table)
+        data = (table["attributes"] & CONTROL_BIT) == 0
+        if not self.changes.rules and not self.changes.compact and (table["magic"] == MAGIC_V2).all():
+            return NO_OFFSETS, np.where(data, table["count"], 0).astype(np.int64), np.zeros(n, np.int64)
+        aborted = self._tracker.aborted(table) if self._tracker is not None else np.zeros(n, bool)
+        offsets: list[IntArray] = []
+        kept, lost = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        for source, columns in self._reader.read(buffer, table[data]):
+            assert columns.offset is not None
+            found = columns.offset[: columns.rows]
+            at = np.searchsorted(lasts, found)
+            drop = self.changes.rules.dropped(source, columns)
+            if self._tracker is not None:
+                drop |= self._superseded(columns, found) & (found < self.survey.clean_end)
+                drop |= aborted[at] & (found < self.survey.clean_end)
+            kept += np.bincount(at[~drop], minlength=n)
+            lost += np.bincount(at[drop], minlength=n)
+            offsets.append(found[drop])
+        return np.concatenate([NO_OFFSETS, *offsets]), kept, lost
+
+    def _superseded(self, columns: Any, offsets: IntArray) -> np.ndarray:
+        """Return a mask of records without a key, of records that are not the latest of their key, and of tombstones."""
+        latest = self.survey.latest
+        at = np.searchsorted(latest, offsets)
+        drop: np.ndarray = at == len(latest)
+        drop[~drop] = latest[at[~drop]] != offsets[~drop]
+        if self.changes.drop_tombstones:
+            drop |= columns.value_length[: columns.rows] < 0
+        return drop
+
+    def finish(self) -> Salvaged:
+        """Write the other files of the partition, after all segments were written."""
+        if self.bases and self.made.next_offset < self.survey.end:
+            # Formats 0 and 1 have no empty batches, so the log end offset is stored as the name of an empty segment.
+            path = self._path(self.survey.end, ".log")
+            self._new(path, b"", self.made.mode)
+            self.bases.append(self.survey.end)
+            self._index(path, self.survey.end)
+        made = super().finish()
+        if self._removed and made.offsets:
+            # The entry declares that gaps between offsets are the result of compaction.
+            cleaned = min(self.survey.clean_end, made.next_offset) if self.changes.compact else self.bases[0]
+            made.offsets[CLEANER_OFFSETS] = max(cleaned, self.bases[0])
+        return made
+
+
+class OpenSegment:
+    """The `.log` file of a segment that is written."""
+
+    def __init__(self, path: Path, base: int, mode: int) -> None:
+        self.path, self.base, self.mode = path, base, mode
+        self._size = 0
+        self._file = files.create(path, mode | OWNER)
+
+    def has_room(self, size: int, last: int) -> bool:
+        """Return whether an index can hold a batch of `size` bytes that ends with the offset `last`."""
+        fits = not self._size or self._size + size <= MAX_SEGMENT_BYTES
+        return fits and last - self.base <= MAX_RELATIVE_OFFSET
+
+    def write(self, data: Any) -> None:
+        """Append batches."""
+        files.write_all(self._file, data)
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Close the file, unless it is closed."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1

@@ -1,0 +1,67 @@
+"""Check rewriting of logs with many segments, keys, producers and open transactions."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import TRANSACTIONAL, batch, record
+
+import kafkafmt
+
+from .growth import grows_linearly, lines_of
+
+NUMBER = itertools.count()
+
+
+def rewrite(root: Path, segments: list[tuple[int, bytes]], **changes: Any) -> Counter[str]:
+    """Write segments, rewrite them, and return the executed lines. Then verify the copy."""
+    number = next(NUMBER)
+    folder = root / f"{number}" / "t-0"
+    folder.mkdir(parents=True)
+    for base, data in segments:
+        (folder / f"{base:020}.log").write_bytes(data)
+    out = root / f"{number}-out"
+    lines = lines_of(lambda: kafkafmt.rewrite(folder.parent, out, threads=1, **changes))
+    assert kafkafmt.verify(out).partitions[0].damaged == ()
+    return lines
+
+
+def keyed(offset: int, key: bytes, **fields: Any) -> bytes:
+    return batch([record(0, key=key), record(1, key=b"stays")], base_offset=offset, **fields)
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_rewrite_grows_linearly_with_segments_and_producers(compact: bool, tmp_path: Path) -> None:
+    def work(n: int) -> Counter[str]:
+        producer: dict[str, Any] = {"producer_epoch": 0, "base_sequence": 0}
+        segments = [(2 * i, keyed(2 * i, b"k%d" % i, producer_id=i, **producer)) for i in range(n)]
+        return rewrite(tmp_path, segments, drop_key_regex="^k", compact=compact)
+
+    grows_linearly(20, work)
+
+
+def test_rewrite_grows_linearly_with_batches(tmp_path: Path) -> None:
+    def work(n: int) -> Counter[str]:
+        data = b"".join(keyed(2 * i, b"k%d" % i) for i in range(n))
+        return rewrite(tmp_path, [(0, data)], compact=True)
+
+    grows_linearly(100, work)
+
+
+def test_reading_grows_linearly_with_emptied_segments_in_an_open_transaction(tmp_path: Path) -> None:
+    def work(n: int) -> Counter[str]:
+        fields: dict[str, Any] = {"flags": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        number = next(NUMBER)
+        folder = tmp_path / f"{number}" / "t-0"
+        folder.mkdir(parents=True)
+        for i in range(n):
+            one = batch([record(0)], base_offset=4 * i, **fields) if i % 3 == 0 else b""
+            (folder / f"{4 * i:020}.log").write_bytes(one)
+        (folder.parent / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 0\n")
+        return lines_of(lambda: list(kafkafmt.open(folder.parent).partitions[0].records(isolation="read_committed")))
+
+    grows_linearly(30, work)

@@ -1,0 +1,204 @@
+"""Test `kafkafmt.make` and the command `make`, which write a log directory from rows."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import inside, kafkafmt, records, report
+
+import kafkafmt as k
+
+pa = pytest.importorskip("pyarrow")
+
+FIRST = 1_767_225_600_000
+
+
+def rows_of(path: Path, topic: str) -> dict[int, list[Any]]:
+    """Return (key, value, timestamp, headers) of all records of a topic, by partition number."""
+    found: dict[int, list[Any]] = {}
+    for p in k.open(path):
+        if p.topic == topic:
+            found[p.partition] = [(r.key, r.value, r.timestamp, r.headers) for r in p]
+    return found
+
+
+def table(n: int = 1000, **columns: Any) -> Any:
+    keys = [None if i % 5 == 0 else b"key %d" % (i % 37) for i in range(n)]
+    values = [None if i % 11 == 0 else b"value %d" % i for i in range(n)]
+    return pa.table({"key": keys, "value": values, "timestamp": [FIRST + i for i in range(n)]} | columns)
+
+
+def test_keys_go_to_the_partitions_of_the_partitioner(tmp_path: Path) -> None:
+    made = k.make(table(), tmp_path / "out", topic="orders", partitions=4)
+    found, partitioner = rows_of(tmp_path / "out", "orders"), k.Partitioner(4)
+    assert sorted(found) == [0, 1, 2, 3]
+    for number, rows in found.items():
+        assert {partitioner.partition(key) for key, *_ in rows if key is not None} == {number}
+    everything = sorted((r for rows in found.values() for r in rows), key=lambda r: r[2])
+    rows = table().to_pylist()
+    assert everything == [(r["key"], r["value"], r["timestamp"], ()) for r in rows]
+    assert [p.records for p in made.partitions] == [len(found[n]) for n in range(4)]
+    assert sum(p.bytes for p in made.partitions) == sum(f.stat().st_size for f in (tmp_path / "out").rglob("*.log"))
+    assert report(tmp_path / "out")["ok"]
+
+
+def test_rows_keep_their_order_within_a_partition(tmp_path: Path) -> None:
+    k.make(table(200_000), tmp_path / "out", topic="orders", partitions=3)
+    for rows in rows_of(tmp_path / "out", "orders").values():
+        times = [timestamp for _, _, timestamp, _ in rows]
+        assert times == sorted(times)
+
+
+def test_keyless_rows_fill_one_batch_of_a_partition_after_another(tmp_path: Path) -> None:
+    rows = pa.table({"value": [b"x" * 88] * 100})
+    k.make(rows, tmp_path / "out", topic="t", partitions=3, batch_bytes=1000)
+    found = [len(rows) for rows in rows_of(tmp_path / "out", "t").values()]
+    assert found == [40, 30, 30]  # ten records of about 100 bytes in each turn
+
+
+def test_columns_partition_and_topic_choose_the_partition(tmp_path: Path) -> None:
+    rows = table(6, topic=["a", "b", "a", "b", "a", "a"], partition=pa.array([1, 0, 1, None, 0, 1], pa.int32()))
+    made = k.make(rows, tmp_path / "out", partitions=2)
+    assert made.topic is None
+    assert [(p.topic, p.partition) for p in made.partitions] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    a = rows_of(tmp_path / "out", "a")
+    assert [[t - FIRST for _, _, t, _ in a[n]] for n in (0, 1)] == [[4], [0, 2, 5]]
+    b = rows_of(tmp_path / "out", "b")
+    expected = k.Partitioner(2).partition(b"key 3")
+    assert 3 in [t - FIRST for _, _, t, _ in b[expected]]
+
+
+def test_headers_are_written_from_structs_and_from_pairs(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    structs = pa.array([[{"key": "a", "value": b"1"}], None, [{"key": "b", "value": None}]], kind)
+    pairs = pa.array([[["a", "1"]], None, [["b", None]]], pa.list_(pa.list_(pa.string())))
+    for i, headers in enumerate((structs, pairs, pairs.slice(1))):
+        rows = pa.table({"value": [b"v"] * len(headers), "headers": headers})
+        k.make(rows, tmp_path / str(i), topic="t")
+        expected = [(("a", b"1"),), (), (("b", None),)]
+        assert [tuple(map(tuple, r[3])) for r in rows_of(tmp_path / str(i), "t")[0]] == expected[-len(headers) :]
+
+
+def test_times_without_a_zone_are_in_utc_and_missing_times_are_now(tmp_path: Path) -> None:
+    rows = pa.table({"value": ["v"] * 3, "timestamp": ["2026-01-01T00:00:00", None, "2026-01-01T00:00:01"]})
+    before = k.times.now_millis()
+    k.make(rows, tmp_path / "out", topic="t")
+    first, second, third = (r[2] for r in rows_of(tmp_path / "out", "t")[0])
+    assert (first, third) == (FIRST, FIRST + 1000)
+    assert before <= second
+
+
+def test_log_append_time_codec_and_segment_size_are_used(tmp_path: Path) -> None:
+    options = {"codec": "zstd", "level": 3, "segment_bytes": 20_000, "timestamp_type": "LogAppendTime"}
+    k.make(table(20_000), tmp_path / "out", topic="t", **options)  # type: ignore[arg-type]
+    (p,) = k.open(tmp_path / "out")
+    assert {r.timestamp_type for r in p} == {1}
+    assert len(list((tmp_path / "out" / "t-0").glob("*.log"))) > 3
+    (summary,) = json.loads(kafkafmt("ls", tmp_path / "out", "--format", "json").stdout)["partitions"]
+    assert (summary["codecs"], summary["records"]) == (["zstd"], 20_000)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"value": [1]}, "value is an Arrow array of int64; it must be binary or string; cast"),
+        ({"value": ["v"], "key": [1.5]}, "key is an Arrow array of double"),
+        ({"value": ["v"], "colour": ["red"]}, "the column 'colour' is unknown"),
+        ({"key": ["v"]}, "the column 'value' is missing"),
+        ({"value": ["v"], "partition": [2]}, "the partition of a row is 2, but topic t has 2 partitions"),
+        ({"value": ["v"], "partition": [-1]}, "the partition of a row is -1"),
+        ({"value": ["v"], "partition": ["0"]}, "partition has the type string"),
+        ({"value": ["v"], "timestamp": ["yesterday"]}, "use milliseconds or a time in ISO format"),
+        ({"value": ["v"], "timestamp": [1.5]}, "timestamp must contain integers or times"),
+        ({"value": ["v"], "headers": [[["a"]]]}, "each header must be a pair"),
+    ],
+)
+def test_wrong_rows_are_refused_and_leave_nothing(columns: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        k.make(pa.table(columns), tmp_path / "out", topic="t", partitions=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_or_invalid_topic_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the topic is missing"):
+        k.make(table(1), tmp_path / "out")
+    with pytest.raises(ValueError, match="topic of a row is 'a/b'"):
+        k.make(table(1, topic=["a/b"]), tmp_path / "out")
+    with pytest.raises(ValueError, match="topic of a row is null"):
+        k.make(table(1, topic=pa.array([None], pa.string())), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_error_in_the_middle_leaves_nothing_and_keeps_an_empty_directory(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+
+    def batches() -> Iterator[Any]:
+        yield from table(50_000).to_batches()
+        assert list(out.iterdir()) == [out / ".kafkafmt-salvage"]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        k.make(pa.RecordBatchReader.from_batches(table(50).schema, batches()), out, topic="t", partitions=3)
+    assert list(out.iterdir()) == []
+
+
+def test_output_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        k.make(table(1), tmp_path, topic="t")
+    done = inside("make", "--from", tmp_path / "file", "--input-format", "json", "-t", "t", "--output", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_command_reads_every_format(kind: str, tmp_path: Path) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    rows = [("a", "1", FIRST), (None, "2026-01-01", FIRST + 1), ("", None, FIRST + 2), ("b,c", 'q"', FIRST + 3)]
+    names, path = ("key", "value", "timestamp"), tmp_path / f"rows.{kind}"
+    given = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    if kind == "parquet":
+        pyarrow.parquet.write_table(given, path)
+    elif kind == "csv":
+        pyarrow.csv.write_csv(given, path)
+    else:
+        path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    done = kafkafmt("make", "--from", path, "-t", "t", "--output", tmp_path / "out", "--format", "json")
+    size = (tmp_path / "out" / "t-0" / f"{0:020}.log").stat().st_size
+    partition = {"topic": "t", "partition": 0, "records": 4, "bytes": size}
+    assert json.loads(done.stdout) == {"topic": "t", "partitions": [partition]}
+    assert "run `kafkafmt restore`" in done.stderr
+    assert [(r["key"], r["value"], r["timestamp"]) for r in records(tmp_path / "out")] == rows
+
+
+def test_command_reads_the_output_of_cat(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = pa.array([[{"key": "h", "value": b"x"}] if i % 3 == 0 else None for i in range(100)], kind)
+    k.make(table(100, headers=headers), tmp_path / "one", topic="t", partitions=3)
+    lines = tmp_path / "lines"
+    lines.write_text(kafkafmt("cat", tmp_path / "one", "--format", "json").stdout)
+    with lines.open() as stdin:
+        done = kafkafmt("make", "--from", "-", "-P", "3", "--output", tmp_path / "two", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    assert "ignored columns: offset, timestampType" in done.stderr
+    assert rows_of(tmp_path / "one", "t") == rows_of(tmp_path / "two", "t")
+
+
+def test_command_reports_unreadable_files_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"no parquet")
+    expected: dict[str, tuple[int, str]] = defaultdict(lambda: (3, "No such file"))
+    expected["bad.parquet"] = 3, "the file cannot be read as parquet"
+    expected["rows.txt"] = 2, "the format of"
+    for name in ("bad.parquet", "missing.csv", "rows.txt"):
+        done = kafkafmt("make", "--from", tmp_path / name, "-t", "t", "--output", tmp_path / "out")
+        assert (done.returncode, done.stdout) == (expected[name][0], "")
+        assert expected[name][1] in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
