@@ -13,7 +13,7 @@ from ..constants import DEFAULT_MAX_BATCH_BYTES, ISOLATION_LEVELS
 from ..log.format.stores import store_of
 from ..log.reading.record_selection import OffsetRange
 from ..paths import UrlPath, input_path, local_path
-from .offset_range import parse_offsets
+from .offset_range import parse_offsets, parse_time
 from .output import BYTES
 
 if TYPE_CHECKING:
@@ -107,6 +107,24 @@ class Offsets(ParamType[OffsetRange]):
             return parse_offsets(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class Moment(ParamType[int]):
+    """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO date or time.
+
+    The time may start with @, as in `kafkafmt cat -o`.
+    """
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the time in milliseconds since 1970-01-01 UTC."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_time(str(value).removeprefix("@"))
+        except ValueError as error:
+            self.fail(f"{value!r} is not a time: {error}", param, ctx)
 
 
 class LocalPath(ParamType[str]):
