@@ -79,6 +79,8 @@ if TYPE_CHECKING:
     from .log.auditing.open_transactions import OpenTransaction
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
+    from .log.auditing.stats import stats
+    from .log.auditing.stats_report import PartitionStats, StatsReport, TopicStats
     from .log.auditing.verify import verify
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
@@ -89,15 +91,19 @@ _LOADED_ON_DEMAND = {
     "OpenTransaction": "open_transactions",
     "OutputPlaceError": "salvage",
     "PartitionReport": "reports",
+    "PartitionStats": "stats_report",
     "PartitionSummary": "describe",
     "SalvageReport": "salvage",
     "SalvagedPartition": "salvage",
+    "StatsReport": "stats_report",
     "Summary": "describe",
+    "TopicStats": "stats_report",
     "UnreadablePartition": "reports",
     "VerifyReport": "reports",
     "describe": "describe",
     "dump": "dump",
     "salvage": "salvage",
+    "stats": "stats",
     "verify": "verify",
 }
 """Names of public functions and classes, and the module in `kafkafmt.log.auditing` that defines
@@ -135,16 +141,19 @@ __all__ = [
     "Partition",
     "PartitionNotFoundError",
     "PartitionReport",
+    "PartitionStats",
     "PartitionSummary",
     "Partitioner",
     "Position",
     "Record",
     "SalvageReport",
     "SalvagedPartition",
+    "StatsReport",
     "StrayPartitionWarning",
     "StructureError",
     "Summary",
     "TooLargeError",
+    "TopicStats",
     "TruncatedError",
     "UnreadablePartition",
     "UnsupportedError",
@@ -169,6 +178,7 @@ __all__ = [
     "recompress",
     "salvage",
     "scan_polars",
+    "stats",
     "to_arrow",
     "validate_and_assign_offsets",
     "verify",

@@ -40,14 +40,15 @@ def _arguments(chance: Random) -> list[str]:
     The arguments contain placeholders: PATH for the log directory, OUT for a new directory, and
     FILES for all files.
     """
-    name = chance.choice(("ls", "cat", "cat", "seek", "groups", "verify", "salvage", "dump"))
+    name = chance.choice(("ls", "cat", "cat", "seek", "groups", "stats", "verify", "salvage", "dump"))
     some = {
         "ls": [["-t", "*"], ["-p", "0"]],
         "cat": [["-o", chance.choice(("0:5", "-3:", "5:", "@0:", "@1700000000003:", "7:3", ":-1"))], ["-n", "3"], ["--control"],
                 ["--internal"], ["--on-error", "skip"], ["--isolation", "read_committed"], ["--bytes", chance.choice(("hex", "base64"))],
                 ["--below-log-start"], ["-g", "g"]],
         "seek": [["--offset", "0"], ["--offset", "3"], ["--timestamp", "latest"], ["--timestamp", "0"], ["--timestamp", "max-timestamp"]],
-        "groups": [["--members"], ["-g", "*"]],
+        "groups": [["--members"], ["-g", "*"], ["--at", "1700000000003"]],
+        "stats": [["--deep"], ["--top", "1"]],
         "verify": [["--shallow"], ["--strict"]],
         "salvage": [["--stop-at-first"], ["--abort-open-transactions"]],
         "dump": [["--print-data-log"], ["--deep-iteration"], ["--max-bytes", "100"], ["--index-sanity-check"], ["--verify-index-only"],
@@ -58,7 +59,7 @@ def _arguments(chance: Random) -> list[str]:
         made += ["-t", chance.choice(("t", "t", "orders")), "-p", "0", "--offset", "1"]
     if name == "salvage":
         made += ["-O", "OUT"]
-    if name in ("verify", "salvage"):
+    if name in ("stats", "verify", "salvage"):
         made += ["-j", "1"]
     for option in some:
         made += option if chance.random() < 0.3 else []
