@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from .log.auditing.describe import PartitionSummary, Summary, describe
+    from .log.auditing.diff import diff
+    from .log.auditing.diff_report import Difference, DiffReport, PartitionDiff
     from .log.auditing.dump import DumpedFile, dump
     from .log.auditing.open_transactions import OpenTransaction
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
@@ -87,9 +89,12 @@ if TYPE_CHECKING:
     from .spark.export import ExportReport, OutputExistsError, export
 
 _LOADED_ON_DEMAND = {
+    "DiffReport": "diff_report",
+    "Difference": "diff_report",
     "DumpedFile": "dump",
     "OpenTransaction": "open_transactions",
     "OutputPlaceError": "salvage",
+    "PartitionDiff": "diff_report",
     "PartitionReport": "reports",
     "PartitionStats": "stats_report",
     "PartitionSummary": "describe",
@@ -101,6 +106,7 @@ _LOADED_ON_DEMAND = {
     "UnreadablePartition": "reports",
     "VerifyReport": "reports",
     "describe": "describe",
+    "diff": "diff",
     "dump": "dump",
     "salvage": "salvage",
     "stats": "stats",
@@ -121,6 +127,8 @@ __all__ = [
     "ChecksumError",
     "Damage",
     "DamagedLogError",
+    "DiffReport",
+    "Difference",
     "DumpedFile",
     "DuplicatePartitionError",
     "ExportReport",
@@ -139,6 +147,7 @@ __all__ = [
     "OutputExistsError",
     "OutputPlaceError",
     "Partition",
+    "PartitionDiff",
     "PartitionNotFoundError",
     "PartitionReport",
     "PartitionStats",
@@ -170,6 +179,7 @@ __all__ = [
     "convert",
     "decode_control_record",
     "describe",
+    "diff",
     "dump",
     "export",
     "iter_batches",

@@ -28,6 +28,7 @@ COMMANDS = {
     "seek": "Find records by offset or by timestamp.",
     "groups": "List consumer groups with their committed offsets and lags.",
     "stats": "Show what topics contain: sizes, codecs, keys, producers, rates.",
+    "diff": "Compare replicas or other copies of partitions.",
     "verify": "Check logs for damage, and report which offsets are lost.",
     "salvage": "Copy all intact batches into a new log directory.",
     "dump": "Print log files in the output format of kafka-dump-log.",

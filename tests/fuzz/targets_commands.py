@@ -170,3 +170,28 @@ def groups(case: Case) -> Any:
         if case.params["format"] == "json" and done.code in (0, 1):
             same(sorted(done.lines[0]), ["groups", "offsets"], "keys of the JSON")
         return [done.code, done.out, done.err.replace(str(root.parent), "ROOT")]
+
+
+def diff_case(chance: Random) -> Case:
+    """Return two copies of a log directory. Some files of each copy are mutated."""
+    files = directories.mutated(chance)
+    blobs = {f"a/{name}": data for name, data in files.items()}
+    for name, data in files.items():
+        if chance.random() < 0.9:
+            change = name.endswith(".log") and chance.random() < 0.4
+            blobs[f"b/{name}"] = directories._change_log(chance, data) if change else data
+    return Case({"format": chance.choice(FORMATS), "records_only": chance.random() < 0.2}, blobs)
+
+
+@target("diff-command", diff_case, quick=25)
+def diff(case: Case) -> Any:
+    """Check that the order of two copies does not decide whether they are equal."""
+    with directories.written(case.blobs) as root:
+        options = ["--records-only"] if case.params["records_only"] else []
+        options += ["-j", "1", "--format", case.params["format"]]
+        done = command("diff", root / "a", root / "b", *options)
+        check_output(done, case.params["format"])
+        back = command("diff", root / "b", root / "a", *options)
+        same(back.code, done.code, "exit code")
+        shown = [t.replace(str(root.parent), "ROOT") for t in (done.out, done.err)]
+        return [done.code, *shown]
