@@ -80,10 +80,14 @@ if TYPE_CHECKING:
     from .kraft.commands import metadata_commands
     from .kraft.diff import MetadataDiff, MetadataDifference, metadata_diff
     from .log.auditing.describe import PartitionSummary, Summary, describe
+    from .log.auditing.diff import diff
+    from .log.auditing.diff_report import Difference, DiffReport, PartitionDiff
     from .log.auditing.dump import DumpedFile, dump
     from .log.auditing.open_transactions import OpenTransaction
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
+    from .log.auditing.stats import stats
+    from .log.auditing.stats_report import PartitionStats, StatsReport, TopicStats
     from .log.auditing.verify import verify
     from .log.rewriting.restore import RestoredPartition, RestoreError, RestoreReport, restore
     from .log.rewriting.rewrite import RewriteReport, RewrittenPartition, rewrite
@@ -95,6 +99,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ClusterMetadata": "kraft.cluster_metadata",
+    "DiffReport": "log.auditing.diff_report",
+    "Difference": "log.auditing.diff_report",
     "DumpedFile": "log.auditing.dump",
     "ExportReport": "spark.export",
     "Installation": "installation",
@@ -106,7 +112,9 @@ _HOMES = {
     "OpenTransaction": "log.auditing.open_transactions",
     "OutputExistsError": "spark.export",
     "OutputPlaceError": "log.auditing.salvage",
+    "PartitionDiff": "log.auditing.diff_report",
     "PartitionReport": "log.auditing.reports",
+    "PartitionStats": "log.auditing.stats_report",
     "PartitionSummary": "log.auditing.describe",
     "RestoreError": "log.rewriting.restore",
     "RestoreReport": "log.rewriting.restore",
@@ -119,10 +127,13 @@ _HOMES = {
     "Server": "server",
     "ServerAddressError": "server",
     "ServerLimits": "server",
+    "StatsReport": "log.auditing.stats_report",
     "Summary": "log.auditing.describe",
+    "TopicStats": "log.auditing.stats_report",
     "UnreadablePartition": "log.auditing.reports",
     "VerifyReport": "log.auditing.reports",
     "describe": "log.auditing.describe",
+    "diff": "log.auditing.diff",
     "doctor": "installation",
     "dump": "log.auditing.dump",
     "export": "spark.export",
@@ -135,6 +146,7 @@ _HOMES = {
     "salvage": "log.auditing.salvage",
     "scan_polars": "polars_source",
     "serve": "server",
+    "stats": "log.auditing.stats",
     "verify": "log.auditing.verify",
 }
 """Public names, and the module in `kafkafmt` that defines each. To keep `import kafkafmt` fast, these
@@ -149,6 +161,8 @@ __all__ = [
     "ClusterMetadata",
     "Damage",
     "DamagedLogError",
+    "DiffReport",
+    "Difference",
     "DumpedFile",
     "DuplicatePartitionError",
     "ExportReport",
@@ -173,8 +187,10 @@ __all__ = [
     "OutputExistsError",
     "OutputPlaceError",
     "Partition",
+    "PartitionDiff",
     "PartitionNotFoundError",
     "PartitionReport",
+    "PartitionStats",
     "PartitionSummary",
     "Partitioner",
     "Position",
@@ -190,11 +206,13 @@ __all__ = [
     "Server",
     "ServerAddressError",
     "ServerLimits",
+    "StatsReport",
     "StrayPartitionWarning",
     "StructureError",
     "Summary",
     "TooLargeError",
     "Topic",
+    "TopicStats",
     "TruncatedError",
     "UnreadablePartition",
     "UnsupportedError",
@@ -211,6 +229,7 @@ __all__ = [
     "convert",
     "decode_control_record",
     "describe",
+    "diff",
     "doctor",
     "dump",
     "export",
@@ -227,6 +246,7 @@ __all__ = [
     "salvage",
     "scan_polars",
     "serve",
+    "stats",
     "to_arrow",
     "validate_and_assign_offsets",
     "verify",

@@ -466,6 +466,8 @@ COMMITTED = pa.schema(
         ("metadata", pa.string()),
         ("commit_timestamp", pa.timestamp("ms", "UTC")),
         ("expire_timestamp", pa.timestamp("ms", "UTC")),
+        ("log_end_offset", pa.int64()),
+        ("lag", pa.int64()),
     ]
 )
 """Schema of a table of committed offsets, with the fields of CommittedOffset."""

@@ -17,6 +17,8 @@ EXTRAS = {
     "spark": {"pyspark": "pyspark>=4.0", "pyarrow": "pyarrow>=14", "pandas": "pandas>=2.2"},
     "fast": {"isal": "isal>=1.6"},
     "polars": {"polars": "polars>=1.34", "pyarrow": "pyarrow>=14"},
+    "stats": {"datasketches": "datasketches>=5"},
+    "plot": {"matplotlib": "matplotlib>=3.8", "plotly": "plotly>=6"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
 """The requirements of each extra, by the name of the module that a requirement provides. The key ""
@@ -56,7 +58,9 @@ def extra_of(module: str | None) -> str | None:
     `module` is the name in a ModuleNotFoundError. It can be None.
     """
     root = (module or "").partition(".")[0]
-    return next((extra for extra in ("cli", "arrow", "spark", "polars", "") if root in EXTRAS[extra]), None)
+    return next(
+        (extra for extra in ("cli", "arrow", "spark", "polars", "stats", "plot", "") if root in EXTRAS[extra]), None
+    )
 
 
 def _installed(module: str) -> bool:

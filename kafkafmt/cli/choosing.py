@@ -125,7 +125,10 @@ class _DamageReport:
         tell(f"skipped: {error.message}; newer committed offsets may be missing")
 
 
-def read_all_groups(found: Discovery) -> tuple[GroupState, bool]:
-    """Return the state of all consumer groups, and whether damage may make it incomplete."""
+def read_all_groups(found: Discovery, at: int | None = None) -> tuple[GroupState, bool]:
+    """Return the state of all consumer groups, and whether damage may make it incomplete.
+
+    If `at` is a time in milliseconds since 1970-01-01 UTC, return the state at this time.
+    """
     report = _DamageReport()
-    return read_groups(found.partitions, report, tell), report.damaged
+    return read_groups(found.partitions, report, tell, at), report.damaged

@@ -1,18 +1,25 @@
-"""Implement `kafkafmt groups`, which lists consumer groups and their committed offsets."""
+"""Implement `kafkafmt groups`, which lists consumer groups, their committed offsets and their lags."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import groupby
 
 import click
 
 from ..constants import NO_TIMESTAMP
-from ..log.reading.groups import CommittedOffset, Group, GroupState, Member, groups_dict
+from ..log.auditing.group_report import GroupReport, GroupTotal, report_groups
+from ..log.auditing.run import Run
+from ..log.reading.groups import CommittedOffset, Group, GroupState, Member
 from ..log.reading.selection import like
 from ..text import encode_json
 from .choosing import NotThereError, find, read_all_groups
-from .options import format_option, paths_argument, replicas_option
-from .output import EXIT_DAMAGE, moment, show_table, tell
+from .options import Moment, format_option, paths_argument, replicas_option
+from .output import moment, show_table, tell
+
+UNKNOWN = "-"
+"""Text of an unknown number, as in the output of `kafka-consumer-groups`."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt groups /var/lib/kafka/data -g 'billing*'")
@@ -26,28 +33,49 @@ from .output import EXIT_DAMAGE, moment, show_table, tell
     help="List only groups whose name matches this pattern. May be repeated.",
 )
 @click.option("--members", is_flag=True, help="List groups and their members instead of committed offsets.")
+@click.option(
+    "--at",
+    type=Moment(),
+    help="List the offsets that were committed at this time, and the log ends of this time. TIME is a number of "
+    "milliseconds since 1970-01-01 UTC, or an ISO time, in UTC by default.",
+)
 @replicas_option
 @format_option
 def groups(
-    paths: tuple[str, ...], names: tuple[str, ...], members: bool, replicas: str | None, output_format: str
+    paths: tuple[str, ...],
+    names: tuple[str, ...],
+    members: bool,
+    at: int | None,
+    replicas: str | None,
+    output_format: str,
 ) -> int:
-    """List consumer groups and their committed offsets, which are read from the topic __consumer_offsets.
+    """List consumer groups with their committed offsets and lags.
+
+    Committed offsets are read from the topic __consumer_offsets. The lag is the log end offset minus
+    the committed offset. The lag is unknown (-) if PATH does not contain the partition. The line
+    "total" contains the total lag of a group, with a plus sign if the lag of a partition is unknown.
 
     Each group belongs to one partition of __consumer_offsets. A broker's log directory contains
     only the groups whose partition is stored on that broker. To list all groups of a cluster,
     specify the log directories of all brokers, and --replicas longest. Offsets that were committed
     in a transaction are included if the transaction was committed.
+
+    With --at, a commit counts if it was made at TIME or earlier, and a transaction counts if it was
+    committed then. The log end is the first record with the timestamp TIME or a later one. Compaction
+    removes older commits; a message reports commits that may be missing.
     """
-    state, damaged = read_all_groups(find(paths, replicas))
+    found = find(paths, replicas)
+    state, damaged = read_all_groups(found, at)
     if names:
         _keep(state, names)
+    report = report_groups(state, found.partitions, Run(on_message=tell), at, damaged)
     if output_format == "json":
-        click.echo(encode_json(groups_dict(state.offsets, state.groups)))
+        click.echo(encode_json(report.to_dict()))
     elif members:
-        _show_groups(state.groups)
+        _show_groups(report.groups)
     else:
-        _show_offsets(state.offsets)
-    return EXIT_DAMAGE if damaged else 0
+        _show_offsets(report)
+    return report.exit_code
 
 
 def _keep(state: GroupState, names: tuple[str, ...]) -> None:
@@ -69,22 +97,36 @@ def _keep(state: GroupState, names: tuple[str, ...]) -> None:
     state.groups = [g for g in state.groups if any(fnmatchcase(g.group, glob) for glob in names)]
 
 
-def _show_offsets(offsets: list[CommittedOffset]) -> None:
-    rows = [
-        (
-            c.group,
-            f"{c.topic}-{c.partition}",
-            f"{c.offset}",
-            _second(c.commit_timestamp),
-            "" if c.expire_timestamp is None else _second(c.expire_timestamp),
-            c.metadata,
-        )
-        for c in offsets
-    ]
-    names = ("group", "partition", "offset", "committed (UTC)", "expires", "metadata")
-    show_table(names, rows, right=("offset",))
+def _show_offsets(report: GroupReport) -> None:
+    names = ("group", "partition", "offset", "log_end", "lag", "committed (UTC)", "expires", "metadata")
+    rows = []
+    totals = {t.group: t for t in report.totals}
+    for group, offsets in groupby(report.offsets, key=lambda c: c.group):
+        rows += [_row(c) for c in offsets]
+        rows.append((group, "total", "", "", _total(totals[group]), "", "", ""))
+    show_table(names, rows, right=("offset", "log_end", "lag"))
     if not rows:
         tell("no group has committed an offset")
+
+
+def _row(c: CommittedOffset) -> tuple[str, ...]:
+    return (
+        c.group,
+        f"{c.topic}-{c.partition}",
+        f"{c.offset}",
+        UNKNOWN if c.log_end_offset is None else f"{c.log_end_offset}",
+        UNKNOWN if c.lag is None else f"{c.lag}",
+        _second(c.commit_timestamp),
+        "" if c.expire_timestamp is None else _second(c.expire_timestamp),
+        c.metadata,
+    )
+
+
+def _total(total: GroupTotal) -> str:
+    """Return the total lag of a group, with a plus sign if the lag of a partition is unknown."""
+    if total.unknown == total.partitions:
+        return UNKNOWN
+    return f"{total.lag}+" if total.unknown else f"{total.lag}"
 
 
 def _second(ms: int) -> str:
@@ -92,7 +134,7 @@ def _second(ms: int) -> str:
     return "-" if ms == NO_TIMESTAMP else moment(ms)[:19]
 
 
-def _show_groups(groups: list[Group]) -> None:
+def _show_groups(groups: Sequence[Group]) -> None:
     rows = []
     for g in groups:
         about = (g.group, g.type, f"{g.epoch}", g.protocol or g.protocol_type or "")

@@ -158,6 +158,24 @@ class Offsets(ParamType[OffsetRange]):
             self.fail(str(error), param, ctx)
 
 
+class Moment(ParamType[int]):
+    """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO date or time.
+
+    The time may start with @, as in `kafkafmt cat -o`.
+    """
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the time in milliseconds since 1970-01-01 UTC."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_time(str(value).removeprefix("@"))
+        except ValueError as error:
+            self.fail(f"{value!r} is not a time: {error}", param, ctx)
+
+
 class LocalPath(ParamType[str]):
     """A parameter type for a local path. A `file:` URL is also accepted."""
 

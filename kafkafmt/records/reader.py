@@ -109,6 +109,8 @@ class RecordReader:
         self.end_offset: int | None = None if end_offset is None or end_offset > MAX_OFFSET else end_offset
         self._max_batch_bytes = max_batch_bytes
         self._check_offsets = check_offsets
+        self.decompressed_bytes: int = 0
+        """Number of bytes that decompression has returned."""
 
     @cached_property
     def _arena(self) -> Arena:
@@ -237,6 +239,7 @@ class RecordReader:
             else:
                 decompressed.append(i)
                 placed.append((at, size))
+                self.decompressed_bytes += size
             if decompressed and (failure is not None or arena.filled >= ARENA_BYTES):
                 yield from self._decode_arena(table[decompressed], placed, on_batch_error)
                 decompressed, placed = [], []

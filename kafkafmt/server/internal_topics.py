@@ -17,7 +17,8 @@ from ..constants import READ_COMMITTED
 from ..errors import KafkaFormatError
 from ..internal_topics.decode import UnknownTypeError, read_coordinator_record
 from ..log import Damage, NoLogError, PartitionLog, discover
-from ..log.reading.groups import GROUPS_TOPIC, GroupState, read_group_state
+from ..log.reading.group_records import GROUPS_TOPIC
+from ..log.reading.groups import GroupState, read_group_state
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.record_selection import Selection
 from ..paths import input_path

@@ -1,4 +1,4 @@
-"""Represent the consumer groups of an open log, and the offsets that they have committed."""
+"""Represent the consumer groups of an open log, their committed offsets and their lags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arguments
 from ..log import Damage, PartitionLog
-from ..log.reading.groups import CommittedOffset, Group, groups_dict, read_group_state
+from ..log.auditing.group_report import GroupReport, GroupTotal, report_groups
+from ..log.auditing.reports import UnreadablePartition
+from ..log.auditing.run import OnMessage, Run
+from ..log.reading.group_records import GROUPS_TOPIC
+from ..log.reading.groups import CommittedOffset, Group, read_group_state
+from ..log.reading.record_selection import Time
 from .selection_arguments import ON_ERROR
 
 if TYPE_CHECKING:
@@ -15,37 +20,58 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """Consumer groups and their committed offsets, decoded from ``__consumer_offsets``.
+    """Consumer groups, their committed offsets and their lags, decoded from ``__consumer_offsets``.
 
     `Log.groups` returns this object.
 
     Attributes
     ----------
     offsets : list of CommittedOffset
-        Committed offsets, ordered by group, topic and partition.
+        Committed offsets with their lags, ordered by group, topic and partition.
     groups : list of Group
         Groups with their members, ordered by name.
+    totals : list of GroupTotal
+        The total lag of each group that has committed an offset, ordered by name.
     damaged : list of Damage
         Damaged spans of ``__consumer_offsets`` that were skipped. If there are any, newer committed
         offsets may be missing.
     unreadable : int
         Number of records whose key or value cannot be decoded.
+    unreadable_partitions : list of UnreadablePartition
+        Partitions whose log end offset cannot be read. Their lag is None.
     """
 
-    def __init__(self, logs: Iterable[PartitionLog], on_error: str = "fail") -> None:
+    def __init__(
+        self,
+        logs: Iterable[PartitionLog],
+        on_error: str = "fail",
+        at: Time | None = None,
+        on_message: OnMessage | None = None,
+    ) -> None:
         arguments.one_of("on_error", on_error, ON_ERROR)
+        time = None if at is None else arguments.millis("at", at)
+        given = list(logs)
         self.damaged: list[Damage] = []
-        state = read_group_state(logs, (lambda _, damage: self.damaged.append(damage)) if on_error == "skip" else None)
-        self.offsets: list[CommittedOffset] = state.offsets
-        self.groups: list[Group] = state.groups
+        state = read_group_state(
+            [log for log in given if log.topic == GROUPS_TOPIC],
+            (lambda _, damage: self.damaged.append(damage)) if on_error == "skip" else None,
+            time,
+        )
+        run = Run(on_message=on_message)
+        report = report_groups(state, [log.directory for log in given], run, time, bool(self.damaged))
+        self._report: GroupReport = report
+        self.offsets: list[CommittedOffset] = list(report.offsets)
+        self.groups: list[Group] = list(report.groups)
+        self.totals: list[GroupTotal] = list(report.totals)
         self.unreadable: int = state.unreadable
+        self.unreadable_partitions: list[UnreadablePartition] = list(report.unreadable)
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the groups as the dict that ``kafkafmt groups --format json`` prints."""
-        return groups_dict(self.offsets, self.groups)
+        return self._report.to_dict()
 
     def to_arrow(self) -> pa.Table:
         """Return the committed offsets as a pyarrow Table.
@@ -61,6 +87,7 @@ class Groups:
             - commit_timestamp: timestamp[ms, tz=UTC]
             - expire_timestamp: timestamp[ms, tz=UTC]; null in commits of Kafka 2.1 and later, which
               do not contain it
+            - log_end_offset, lag: int64; null if the partition was not found or cannot be read
         """
         from .. import arrow
 

@@ -14,7 +14,7 @@ from ..log.reading.choice import choose_partitions
 from ..log.reading.discovery import Discovery
 from ..log.reading.follow import Follower
 from ..log.reading.following import POLL, Followers, paths_to_follow
-from ..log.reading.groups import GROUPS_TOPIC
+from ..log.reading.group_records import GROUPS_TOPIC
 from ..log.reading.record_selection import Time
 from ..log.reading.selection import like, select_partitions
 from ..notebook import html_table
@@ -90,8 +90,8 @@ class Log:
         """Names of all topics in `partitions`, sorted."""
         return sorted({p.topic for p in self.partitions})
 
-    def groups(self, on_error: str = "fail") -> Groups:
-        """Read consumer groups and their committed offsets from ``__consumer_offsets``.
+    def groups(self, on_error: str = "fail", *, at: Time | None = None) -> Groups:
+        """Read consumer groups, their committed offsets and their lags.
 
         A broker's log directory contains only the groups whose partition of ``__consumer_offsets``
         is stored on that broker. To get all groups of a cluster, open the log directories of all
@@ -102,11 +102,14 @@ class Log:
         on_error : {"fail", "skip"}, default "fail"
             "fail" raises an error at the first damage. "skip" omits damaged spans and lists them in
             `Groups.damaged`.
+        at : int or timezone-aware datetime, optional
+            Return the state at this time. An int is a number of milliseconds since 1970-01-01 UTC.
+            By default, the latest state is returned.
 
         Returns
         -------
         Groups
-            The groups, their members and their committed offsets.
+            The groups, their members, their committed offsets and their lags.
 
         Raises
         ------
@@ -114,17 +117,30 @@ class Log:
             The log contains no partition of ``__consumer_offsets``.
         DamagedLogError
             ``__consumer_offsets`` is damaged, and `on_error` is "fail".
-        ValueError
-            `on_error` is wrong.
+        TypeError, ValueError
+            `on_error` or `at` is wrong.
 
         Notes
         -----
-        Kafka's counterparts are ``GroupMetadataManager`` and ``GroupCoordinatorService``.
+        Kafka's counterparts are ``GroupMetadataManager`` and ``GroupCoordinatorService``. The lag
+        is the log end offset minus the committed offset, as in Kafka's ``ConsumerGroupCommand``.
+
+        The state at the time `at` consists of
+
+        - the offset commits whose commit timestamp is `at` or earlier, and whose own expiry time,
+          if they have one, is after `at`;
+        - the deletions, groups and members whose record timestamp is `at` or earlier;
+        - of transactions, only those whose commit marker has the timestamp `at` or an earlier one.
+
+        The log end offset at this time is the offset of the first record whose timestamp is `at` or
+        later, as `Partition.seek` finds it. It is an estimate if producers set the timestamps, so
+        the lag is 0 if this offset is below the committed offset. Compaction removes older commits.
+        If it may have removed commits that were valid at this time, `Log.messages` contains a
+        message.
         """
-        logs = [p.log for p in self.partitions if p.topic == GROUPS_TOPIC]
-        if not logs:
+        if GROUPS_TOPIC not in self.topics:
             raise NoLogError(f"the log contains no partition of {GROUPS_TOPIC}, the topic that stores consumer groups")
-        return Groups(logs, on_error)
+        return Groups([p.log for p in self.partitions], on_error, at, self.messages.append)
 
     def follow(
         self,

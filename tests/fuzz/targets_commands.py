@@ -40,14 +40,15 @@ def _arguments(chance: Random) -> list[str]:
     The arguments contain placeholders: PATH for the log directory, OUT for a new directory, and
     FILES for all files.
     """
-    name = chance.choice(("ls", "cat", "cat", "seek", "groups", "verify", "salvage", "rewrite", "dump"))
+    name = chance.choice(("ls", "cat", "cat", "seek", "groups", "stats", "verify", "salvage", "rewrite", "dump"))
     some = {
         "ls": [["-t", "*"], ["-p", "0"]],
         "cat": [["-o", chance.choice(("0:5", "-3:", "5:", "@0:", "@1700000000003:", "7:3", ":-1"))], ["-n", "3"], ["--control"],
                 ["--internal"], ["--on-error", "skip"], ["--isolation", "read_committed"], ["--bytes", chance.choice(("hex", "base64"))],
                 ["--below-log-start"], ["-g", "g"]],
         "seek": [["--offset", "0"], ["--offset", "3"], ["--timestamp", "latest"], ["--timestamp", "0"], ["--timestamp", "max-timestamp"]],
-        "groups": [["--members"], ["-g", "*"]],
+        "groups": [["--members"], ["-g", "*"], ["--at", "1700000000003"]],
+        "stats": [["--deep"], ["--top", "1"]],
         "verify": [["--shallow"], ["--strict"]],
         "salvage": [["--stop-at-first"], ["--abort-open-transactions"]],
         "rewrite": [["--compact"], ["--codec", "gzip"], ["--on-error", "skip"], ["--before", "1700000000003"], ["--drop-key", "k"]],
@@ -59,7 +60,7 @@ def _arguments(chance: Random) -> list[str]:
         made += ["-t", chance.choice(("t", "t", "orders")), "-p", "0", "--offset", "1"]
     if name in ("salvage", "rewrite"):
         made += ["-O", "OUT"]
-    if name in ("verify", "salvage", "rewrite"):
+    if name in ("stats", "verify", "salvage", "rewrite"):
         made += ["-j", "1"]
     for option in some:
         made += option if chance.random() < 0.3 else []
@@ -170,3 +171,28 @@ def groups(case: Case) -> Any:
         if case.params["format"] == "json" and done.code in (0, 1):
             same(sorted(done.lines[0]), ["groups", "offsets"], "keys of the JSON")
         return [done.code, done.out, done.err.replace(str(root.parent), "ROOT")]
+
+
+def diff_case(chance: Random) -> Case:
+    """Return two copies of a log directory. Some files of each copy are mutated."""
+    files = directories.mutated(chance)
+    blobs = {f"a/{name}": data for name, data in files.items()}
+    for name, data in files.items():
+        if chance.random() < 0.9:
+            change = name.endswith(".log") and chance.random() < 0.4
+            blobs[f"b/{name}"] = directories._change_log(chance, data) if change else data
+    return Case({"format": chance.choice(FORMATS), "records_only": chance.random() < 0.2}, blobs)
+
+
+@target("diff-command", diff_case, quick=25)
+def diff(case: Case) -> Any:
+    """Check that the order of two copies does not decide whether they are equal."""
+    with directories.written(case.blobs) as root:
+        options = ["--records-only"] if case.params["records_only"] else []
+        options += ["-j", "1", "--format", case.params["format"]]
+        done = command("diff", root / "a", root / "b", *options)
+        check_output(done, case.params["format"])
+        back = command("diff", root / "b", root / "a", *options)
+        same(back.code, done.code, "exit code")
+        shown = [t.replace(str(root.parent), "ROOT") for t in (done.out, done.err)]
+        return [done.code, *shown]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from .discovery import Discovery, NoLogError
-from .groups import GROUPS_TOPIC, GroupState, read_group_state
+from .group_records import GROUPS_TOPIC
+from .groups import GroupState, read_group_state
 from .models import Damage
 from .partition import PartitionLog
 from .partition_dir import PartitionDir
@@ -46,6 +47,7 @@ def read_groups(
     directories: Iterable[PartitionDir],
     on_damage: Callable[[PartitionLog, Damage], None] | None,
     on_message: Callable[[str], None],
+    at: int | None = None,
 ) -> GroupState:
     """Return the state of all consumer groups.
 
@@ -57,6 +59,8 @@ def read_groups(
         Called with the log and the damage. If it is None, damage raises DamagedLogError.
     on_message : callable
         Called with messages for people, for example about records of an unknown format.
+    at : int, optional
+        A time, in milliseconds since 1970-01-01 UTC. By default, the latest state is returned.
 
     Raises
     ------
@@ -66,7 +70,7 @@ def read_groups(
     logs = [PartitionLog(d, tell=on_message) for d in directories if d.topic == GROUPS_TOPIC and d.readable]
     if not logs:
         raise NoLogError(f"found no partition of {GROUPS_TOPIC}, which stores the offsets of consumer groups")
-    state = read_group_state(logs, on_damage)
+    state = read_group_state(logs, on_damage, at)
     if state.unreadable:
         on_message(f"{state.unreadable} records of {GROUPS_TOPIC} have an unknown format and were omitted")
     return state

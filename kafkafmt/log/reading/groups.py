@@ -1,21 +1,17 @@
 """Read committed offsets, consumer groups and their members from `__consumer_offsets`.
 
 The topic is compacted: the latest record of each key is valid, and a record without a value deletes
-its key. Transactions are treated as a group coordinator treats them when it loads the topic:
-
-- Offsets of a committed transaction take effect in the order of their records, not of the markers.
-- Offsets of aborted and open transactions are omitted.
-- Records after the first open transaction are read.
+its key. `read_group_state` can also return the state at an earlier time, from the records that
+compaction has not removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...constants import READ_COMMITTED
 from ...errors import KafkaFormatError
 from ...internal_topics.decode import (
     CoordinatorRecord,
@@ -23,16 +19,10 @@ from ...internal_topics.decode import (
     read_coordinator_record,
     read_member,
 )
+from .group_records import COMMIT, GROUPS_TOPIC, latest, latest_at
 from .models import Damage
-from .partition import OnDamage, PartitionLog
-from .record_selection import Selection
+from .partition import PartitionLog
 
-GROUPS_TOPIC = "__consumer_offsets"
-COMMIT = 1
-COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""The version of the key of an offset commit, which is stored in its first two bytes. Both versions
-have the same fields.
-"""
 GROUPS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
 MEMBERS = {5: "consumer", 10: "share", 19: "streams"}
 
@@ -57,6 +47,10 @@ class CommittedOffset(NamedTuple):
     expire_timestamp : int or None
         Time at which the commit expires, in milliseconds since 1970-01-01 UTC. None if the commit
         does not contain it; only commits up to Kafka 2.0 do.
+    log_end_offset : int or None
+        The log end offset of the partition. None if the partition was not found or cannot be read.
+    lag : int or None
+        `log_end_offset` minus `offset`. None if `log_end_offset` is None.
     """
 
     group: str
@@ -67,6 +61,8 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp: int
     expire_timestamp: int | None
+    log_end_offset: int | None = None
+    lag: int | None = None
 
 
 class Member(NamedTuple):
@@ -143,19 +139,30 @@ class GroupState:
 
 
 def read_group_state(
-    logs: Iterable[PartitionLog], on_damage: Callable[[PartitionLog, Damage], None] | None = None
+    logs: Iterable[PartitionLog],
+    on_damage: Callable[[PartitionLog, Damage], None] | None = None,
+    at: int | None = None,
 ) -> GroupState:
-    """Return the latest state of all groups from the partitions of `__consumer_offsets`.
+    """Return the state of all groups from the partitions of `__consumer_offsets`.
 
-    `on_damage` is called with the log and each damaged span. If it is None, damage raises
-    DamagedLogError.
+    Parameters
+    ----------
+    logs : iterable of PartitionLog
+        The partitions of `__consumer_offsets`.
+    on_damage : callable, optional
+        Called with the log and each damaged span. By default, damage raises DamagedLogError.
+    at : int, optional
+        A time, in milliseconds since 1970-01-01 UTC. By default, the latest state is returned.
+        Otherwise, the state at this time is returned, as `latest_at` determines it, without commits
+        whose own expiry time has passed.
     """
     state = GroupState([], [])
     commits: list[CommittedOffset] = []
     groups: dict[tuple[str, str], Group] = {}
     members: dict[tuple[str, str], list[Member]] = {}
     for log in logs:
-        for key, value in _latest(log, None if on_damage is None else partial(on_damage, log)):
+        report = None if on_damage is None else partial(on_damage, log)
+        for key, value in latest(log, report) if at is None else latest_at(log, at, report):
             try:
                 record = read_coordinator_record(GROUPS_TOPIC, key, value)
             except UnknownTypeError:
@@ -165,34 +172,19 @@ def read_group_state(
                 continue
             assert record.value is not None
             if record.type == COMMIT:
-                commits.append(_commit(record.key, record.value))
+                commit = _commit(record.key, record.value)
+                if at is None or commit.expire_timestamp is None or commit.expire_timestamp > at:
+                    commits.append(commit)
             elif record.type in GROUPS:
                 group = _group(record)
                 groups[group.group, group.type] = group
             elif record.type in MEMBERS:
                 members.setdefault((record.key.group_id, MEMBERS[record.type]), []).append(_member(record))
-    for at, found in members.items():
-        groups.setdefault(at, Group(*at, -1)).members += found
+    for member_of, found in members.items():
+        groups.setdefault(member_of, Group(*member_of, -1)).members += found
     state.offsets = sorted(commits, key=lambda c: c[:3])
-    state.groups = [groups[at] for at in sorted(groups)]
+    state.groups = [groups[name] for name in sorted(groups)]
     return state
-
-
-def _latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator of (key, latest value) pairs, without deleted keys.
-
-    Keys are in the order of their latest records. Keys of old offset commits are converted to the
-    current version.
-    """
-    latest: dict[bytes, bytes | None] = {}
-    interval = Selection(isolation=READ_COMMITTED).resolve(log)
-    for record in log.records(interval, past_open=True, on_damage=on_damage):
-        key = record.key or b""
-        if key[:2] == OLD_COMMIT_KEY:
-            key = COMMIT_KEY + key[2:]
-        latest.pop(key, None)
-        latest[key] = record.value
-    return ((key, value) for key, value in latest.items() if value is not None)
 
 
 def _commit(key: Any, value: Any) -> CommittedOffset:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch
+from building import ABORT, COMMIT, TRANSACTIONAL, batch, control_batch, repair_crc, simple_batch
 from golden_cases import GOLDEN, decoded
 
 import kafkafmt
@@ -231,3 +231,94 @@ def test_choose_from_group_suggests_another_group() -> None:
     with pytest.raises(kafkafmt.GroupNotFoundError, match="the nearest is classic-static") as raised:
         choose_source_range("clasic-static", "source")
     assert raised.value.topics == ()
+
+
+def commit_at(offset: int, time: int, expiry: int | None = None) -> bytes:
+    """Return the value of a committed offset with a commit time, in version 1 if it has an expiry time."""
+    head = struct.pack(">hq", 2 if expiry is None else 1, offset) + text("")
+    return head + struct.pack(">q", time) + (b"" if expiry is None else struct.pack(">q", expiry))
+
+
+def stamped(offset: int, time: int, key: bytes, value: bytes | None, producer: int = -1) -> bytes:
+    """Return a batch with one record of `__consumer_offsets` and its timestamp."""
+    return batch(
+        [(0, 0, key, value, ())],
+        base_offset=offset,
+        base_timestamp=time,
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=0,
+        flags=TRANSACTIONAL if producer >= 0 else 0,
+    )
+
+
+def marker(kind: int, offset: int, time: int, producer: int) -> bytes:
+    """Return a transaction marker with a timestamp."""
+    made = bytearray(control_batch(kind, base_offset=offset, producer_id=producer))
+    struct.pack_into(">qq", made, 27, time, time)
+    return repair_crc(made)
+
+
+def at(path: Path, time: int) -> list[tuple[int, int]]:
+    return [(c.partition, c.offset) for c in kafkafmt.open(path).groups(at=time).offsets]
+
+
+def test_state_at_a_time_omits_later_transactions_and_expired_commits(tmp_path: Path) -> None:
+    path = log_of(
+        tmp_path,
+        stamped(0, 100, commit_key("g", 0), commit_at(1, 100)),
+        stamped(1, 200, commit_key("g", 0), commit_at(2, 200), producer=7),
+        stamped(2, 210, commit_key("g", 1), commit_at(3, 210), producer=8),
+        stamped(3, 220, commit_key("g", 2), commit_at(4, 220, expiry=400)),
+        marker(COMMIT, 4, 300, 7),
+        marker(ABORT, 5, 310, 8),
+        stamped(6, 350, commit_key("g", 0), commit_at(5, 350), producer=7),
+        marker(COMMIT, 7, 500, 7),
+        stamped(8, 600, commit_key("g", 0), None),
+    )
+    assert at(path, 99) == []
+    assert at(path, 250) == [(0, 1), (2, 4)]
+    assert at(path, 300) == [(0, 2), (2, 4)]
+    assert at(path, 399) == [(0, 2), (2, 4)]
+    assert at(path, 400) == [(0, 2)]
+    assert at(path, 500) == [(0, 5)]
+    assert at(path, 600) == []
+    assert [(c.partition, c.offset) for c in kafkafmt.open(path).groups().offsets] == [(2, 4)]
+
+
+def test_commits_that_compaction_may_have_removed_are_reported(tmp_path: Path) -> None:
+    path = log_of(
+        tmp_path,
+        stamped(0, 100, commit_key("g", 0), commit_at(1, 100)),
+        stamped(5, 900, commit_key("g", 1), commit_at(2, 900)),
+    )
+    log = kafkafmt.open(path)
+    assert [(c.partition, c.offset) for c in log.groups(at=500).offsets] == [(0, 1)]
+    assert log.messages == [
+        "__consumer_offsets-0 was compacted: 1 key may have had a value at that time, but only later records remain"
+    ]
+    log = kafkafmt.open(path)
+    log.groups(at=900)
+    assert log.messages == []
+
+
+def test_lag_is_the_distance_to_the_log_end(tmp_path: Path) -> None:
+    path = log_of(
+        tmp_path,
+        record_batch(0, commit_key("g", 0), commit(3)),
+        record_batch(1, commit_key("g", 1), commit(12)),
+        record_batch(2, commit_key("g", 2), commit(5)),
+        record_batch(3, commit_key("h", 0), commit(9)),
+    )
+    for partition in range(2):
+        (path / f"t-{partition}").mkdir()
+        (path / f"t-{partition}" / f"{0:020}.log").write_bytes(simple_batch([b"v"] * 10))
+    found = kafkafmt.open(path).groups()
+    assert [c[:3] + c[-2:] for c in found.offsets] == [
+        ("g", "t", 0, 10, 7),
+        ("g", "t", 1, 10, -2),
+        ("g", "t", 2, None, None),
+        ("h", "t", 0, 10, 1),
+    ]
+    assert [(t.group, t.partitions, t.lag, t.unknown) for t in found.totals] == [("g", 3, 5, 1), ("h", 1, 1, 0)]
+    assert found.to_arrow().column("lag").to_pylist() == [7, -2, None, 1]

@@ -1,0 +1,233 @@
+"""Implement `kafkafmt stats`, which shows what topics contain."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..log.auditing.stats import TOP
+from ..log.auditing.stats import stats as stats_of
+from ..log.auditing.stats_report import Content, Sizes, StatsReport, TopicStats
+from ..log.reading.choice import PartitionNotFoundError
+from ..text import counted, encode_json, plain
+from .chart import sparkline
+from .choosing import not_there, tell_nothing_to_read
+from .options import LocalPath, choice_options, jobs_option, paths_argument, reading_options
+from .output import moment, progress_bar, show, show_table, tell
+
+UNKNOWN = "?"
+SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
+"""Columns that are omitted if the terminal is too narrow. The first column is omitted first."""
+LABEL = 12
+"""Column at which the text after a label starts, as in `  keys      …`."""
+LONGEST_KEY = 40
+"""Keys and header keys are shortened to this number of characters."""
+
+
+@click.command(epilog="\b\nExample: kafkafmt stats /var/lib/kafka/data -t 'orders*' --deep")
+@paths_argument
+@choice_options
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Read all records. This adds sizes of records, keys, null values, headers and the sizes after decompression.",
+)
+@click.option(
+    "--top",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=TOP,
+    show_default=True,
+    help="Number of keys, header keys and producers to list.",
+)
+@click.option(
+    "--plot",
+    "plot_file",
+    metavar="FILE",
+    type=LocalPath(),
+    help="Also write charts to this file: .png or .svg (needs matplotlib), or .html (needs plotly).",
+)
+@jobs_option
+@reading_options
+def stats(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    numbers: list[int],
+    deep: bool,
+    top: int,
+    plot_file: str | None,
+    jobs: int,
+    replicas: str | None,
+    max_batch_bytes: int,
+    output_format: str,
+) -> int:
+    """Show what topics contain: records, sizes, codecs, keys, headers, producers and rates.
+
+    Without --deep, only batch headers are read. Numbers that only the records contain are unknown
+    then (?, or null in JSON), and damage inside large batches (more than 8 KiB) is not detected.
+
+    Only records from the log start offset onwards are counted. "bytes" is the size of the .log
+    files. If a partition cannot be read, an error message names it, and the exit code is 3. If there
+    is damage, the exit code is 1.
+    """
+    if plot_file is not None:
+        from ..log.auditing.stats_plot import check_plot_path
+
+        try:
+            check_plot_path(plot_file)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+    try:
+        with progress_bar("reading records" if deep else "reading headers") as progress:
+            report = stats_of(
+                paths,
+                topics=topics,
+                partitions=numbers,
+                deep=deep,
+                top=top,
+                replicas=replicas,
+                max_batch_bytes=max_batch_bytes,
+                threads=jobs,
+                progress=progress,
+                on_message=tell,
+            )
+    except PartitionNotFoundError as error:
+        raise not_there(error) from None
+    if not report.topics and not report.unreadable:
+        tell_nothing_to_read()
+    if output_format == "json":
+        click.echo(encode_json(report.to_dict()))
+    else:
+        _show(report)
+    if plot_file is not None and report.topics:
+        report.plot(plot_file)
+        tell(f"charts: {Path(plot_file)}")
+    return report.exit_code
+
+
+def _show(report: StatsReport) -> None:
+    numbers = (
+        "records",
+        "batches",
+        "bytes",
+        "uncompressed",
+        "ratio",
+        "record p50",
+        "p99",
+        "keys",
+        "tombstones",
+        "damaged",
+    )
+    rows = []
+    for t in report.topics:
+        rows.append((t.topic, *_cells(t.content, report.deep)))
+        if len(t.partitions) > 1:
+            rows += [(f"  {t.topic}-{p.partition}", *_cells(p.content, report.deep)) for p in t.partitions]
+    show_table(("topic", *numbers, "times (UTC)"), rows, numbers, SPARE)
+    for t in report.topics:
+        _show_topic(t)
+
+
+def _cells(c: Content, deep: bool) -> tuple[str, ...]:
+    sizes, keys = c.record_bytes, c.keys
+    return (
+        _number(c.records),
+        f"{c.batches:,}",
+        f"{c.bytes:,}",
+        _number(c.bytes_uncompressed),
+        UNKNOWN if c.ratio is None else f"{c.ratio:.2f}",
+        f"{sizes.p50:,}" if sizes else "",
+        f"{sizes.p99:,}" if sizes else "",
+        "" if not deep else UNKNOWN if keys is None else f"{'' if keys.exact else '~'}{keys.distinct:,}",
+        f"{c.tombstones:,}" if c.tombstones else "",
+        f"{c.damaged:,}" if c.damaged else "",
+        _times(c),
+    )
+
+
+def _number(n: int | None) -> str:
+    return UNKNOWN if n is None else f"{n:,}"
+
+
+def _times(c: Content) -> str:
+    if c.last_timestamp is None:
+        return ""
+    first = "-" if c.first_timestamp is None else _second(c.first_timestamp)
+    return f"{first} to {_second(c.last_timestamp)}"
+
+
+def _second(ms: int) -> str:
+    """Return a timestamp with a precision of one second."""
+    return moment(ms).partition(".")[0]
+
+
+def _show_topic(t: TopicStats) -> None:
+    c = t.content
+    click.echo()
+    show(f"{t.topic}: {counted(len(t.partitions), 'partition')}")
+    for name, codec in c.codecs.items():
+        batches = "1 batch" if codec.batches == 1 else f"{codec.batches:,} batches"
+        records = "an unknown number of records" if codec.records is None else counted(codec.records, "record")
+        ratio = "" if codec.ratio is None else f", ratio {codec.ratio:.2f}"
+        sizes = f"; batch {_sizes(codec.batch_bytes)}" if codec.batch_bytes else ""
+        _line("codec", f"{name}: {batches}, {records}, {codec.bytes:,} bytes{ratio}{sizes}")
+    if c.record_bytes is not None:
+        _line("records", f"{_sizes(c.record_bytes)}; {c.null_keys:,} null keys, {c.null_values:,} null values")
+    if c.keys is not None:
+        about = counted(c.keys.distinct, "distinct key") if c.keys.exact else f"about {c.keys.distinct:,} distinct keys"
+        top = _top((k.key.decode(errors="backslashreplace"), k.records) for k in c.keys.top)
+        _line("keys", about + (f": {top}" if top else ""))
+    if c.headers is not None and c.headers.headers:
+        _line(
+            "headers",
+            f"{counted(c.headers.headers, 'header')} in {counted(c.headers.records, 'record')}: {_top(c.headers.names.items())}",
+        )
+    p = c.producers
+    if p.ids != 0 or p.transactional_batches:
+        known = "many producers" if p.ids is None else counted(p.ids, "producer")
+        more = (
+            f"; {p.transactional_batches:,} transactional and {p.control_batches:,} control batches"
+            if p.transactional_batches
+            else ""
+        )
+        _line("producers", f"{known}: {_top((f'id {i}', n) for i, n in p.top.items())}{more}")
+    if c.rate.buckets:
+        _show_rate(c)
+
+
+def _show_rate(c: Content) -> None:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    chart, start, end, outside = sparkline(c.rate, max(width - LABEL - 2, 10))
+    per = (end - start) // len(chart)
+    show(f"  {'rate':{LABEL - 2}}{chart}".rstrip())
+    more = f"; {counted(outside, 'record')} outside" if outside else ""
+    _line("", f"{_second(start)} to {_second(end)}, {_duration(per)} per character{more}")
+
+
+def _duration(ms: int) -> str:
+    for name, unit in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if ms >= unit and ms % unit == 0:
+            return f"{ms // unit} {name}"
+    return f"{ms // 1000} s"
+
+
+def _line(label: str, text: str) -> None:
+    show(f"  {label:{LABEL - 2}}{text}")
+
+
+def _sizes(sizes: Sizes) -> str:
+    return f"size mean {sizes.mean:,.0f}, p50 {sizes.p50:,}, p99 {sizes.p99:,}, max {sizes.max:,} bytes"
+
+
+def _top(items: Any) -> str:
+    return ", ".join(f"{_short(plain(name))} {n:,}" for name, n in items)
+
+
+def _short(name: str) -> str:
+    if not name:
+        return '""'
+    return name if len(name) <= LONGEST_KEY else name[: LONGEST_KEY - 1] + "…"

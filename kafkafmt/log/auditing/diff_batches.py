@@ -1,0 +1,275 @@
+"""Compare the batches of two copies of a partition, and the records of batches that differ.
+
+Both copies are read in offset order. The CRC of every batch is checked. Batches with the same
+offsets, size and CRC are equal, and are not decompressed. If batches differ, their records are
+compared, because the same records can be in different batches, for example after compaction.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ...constants import MAGIC_V2
+from ...types import BatchTable, IntArray, last_offsets
+from ..reading.models import Damage
+from ..reading.offset_interval import OffsetInterval
+from ..reading.partition import BatchDamage, PartitionLog
+from .diff_report import BYTES, DAMAGED, LEADER_EPOCH, MISSING, RECORDS, Span
+
+MOST_SPANS = 10_000
+"""Largest number of differences of one kind and one copy. Further differences extend the last one."""
+MOST_UNITS = 1 << 16
+"""Largest number of adjacent batches that differ and whose records are compared at once."""
+COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
+
+
+class Spans:
+    """Collects differences, and joins adjacent differences of the same kind.
+
+    Attributes
+    ----------
+    limited : bool
+        Whether there were more than `MOST_SPANS` differences of a kind.
+    """
+
+    def __init__(self) -> None:
+        self._spans: dict[tuple[str, int], list[Span]] = {}
+        self.limited: bool = False
+
+    def add(self, kind: str, first: int, last: int, side: int = -1) -> None:
+        """Add a difference. The differences of a kind must be added in offset order."""
+        spans = self._spans.setdefault((kind, side), [])
+        previous = spans[-1].last if spans else None
+        full = len(spans) >= MOST_SPANS
+        if previous is not None and (first <= previous + 1 or full):
+            self.limited |= first > previous + 1
+            spans[-1] = spans[-1]._replace(last=max(previous, last))
+        else:
+            spans.append(Span(kind, first, last, side))
+
+    def add_damage(self, side: int, damage: Damage) -> None:
+        """Add a damaged span of the copy `side`."""
+        spans = self._spans.setdefault((DAMAGED, side), [])
+        span = Span(DAMAGED, damage.first_offset, damage.last_offset, side)
+        if len(spans) < MOST_SPANS:
+            spans.append(span)
+        else:
+            self.limited = True
+            spans[-1] = spans[-1]._replace(last=span.last)
+
+    def result(self) -> list[Span]:
+        """Return the differences. Offsets that are damaged in the other copy are not missing there."""
+        found: list[Span] = []
+        for (kind, side), spans in self._spans.items():
+            if kind != MISSING:
+                found += spans
+                continue
+            damaged = sorted(self._spans.get((DAMAGED, 1 - side), []), key=lambda d: d.first or 0)
+            found += chain.from_iterable(_without(span, damaged) for span in spans)
+        return found
+
+
+def _without(span: Span, damaged: list[Span]) -> Iterator[Span]:
+    """Yield the parts of a range of offsets that are not in a damaged span."""
+    assert span.first is not None
+    assert span.last is not None
+    first = span.first
+    for d in damaged:
+        low, high = d.first if d.first is not None else 0, span.last if d.last is None else d.last
+        if high < first or low > span.last:
+            continue
+        if low > first:
+            yield span._replace(first=first, last=low - 1)
+        first = max(first, high + 1)
+    if first <= span.last:
+        yield span._replace(first=first)
+
+
+class _Batches:
+    """The batches of one copy with offsets in [low, high), as arrays.
+
+    Attributes
+    ----------
+    first, last, epoch : int64 arrays
+        First offset, last offset and leader epoch of the batches that were read and not consumed.
+    same : structured array
+        The other fields that are compared.
+    """
+
+    def __init__(self, log: PartitionLog, low: int, high: int, on_damage: Any) -> None:
+        self._parts = log.parts(low, high, on_damage, grouped=True)
+        self._low, self._high = low, high
+        self._before = low - 1
+        self.first: IntArray = np.empty(0, np.int64)
+        self.last: IntArray = np.empty(0, np.int64)
+        self.epoch: IntArray = np.empty(0, np.int64)
+        self.same = np.empty(0, COMPARED)
+
+    def fill(self) -> bool:
+        """Read more batches if all were consumed. Return False at the end."""
+        while not len(self.first):
+            part = next(self._parts, None)
+            if part is None:
+                return False
+            self._take(part.table)
+        return True
+
+    def _take(self, table: BatchTable) -> None:
+        last = last_offsets(table)
+        first = table["base_offset"].copy()
+        wrappers = (table["magic"] < MAGIC_V2) & (table["count"] < 0)
+        if wrappers.any():  # the header of a wrapper message contains only its last offset
+            first[wrappers] = np.concatenate(([self._before], last[:-1]))[wrappers] + 1
+        wanted = (last >= self._low) & (first < self._high)
+        self.first, self.last = np.maximum(first, self._low)[wanted], last[wanted]
+        self.epoch = table["leader_epoch"].astype(np.int64)[wanted]
+        self.same = np.empty(len(self.first), COMPARED)
+        for name in COMPARED.names or ():
+            self.same[name] = table[name][wanted]
+        if len(last):
+            self._before = int(last[-1])
+
+    def skip(self, n: int) -> None:
+        """Consume batches."""
+        self.first, self.last, self.epoch, self.same = self.first[n:], self.last[n:], self.epoch[n:], self.same[n:]
+
+    def take_one(self) -> int:
+        """Consume one batch, and return its last offset."""
+        last = int(self.last[0])
+        self.skip(1)
+        return last
+
+
+class _Comparison:
+    """Compares two copies of a partition in a range of offsets.
+
+    Adjacent batches that differ are collected as units. A unit begins and ends at a border of a
+    batch in both copies. Their records are compared together, because each start of reading takes
+    time.
+    """
+
+    def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
+        self._logs = logs
+        self._spans = spans
+        self._units: list[int] = []
+        """The first offsets of the units."""
+        self._end = -1
+        """The last offset of the units."""
+
+    def compare(self, low: int, high: int) -> None:
+        """Compare the offsets in [low, high)."""
+        sides = [_Batches(log, low, high, partial(self._spans.add_damage, side)) for side, log in enumerate(self._logs)]
+        a, b = sides
+        while True:
+            more = [side.fill() for side in sides]
+            if not all(more):
+                break
+            n = min(len(a.first), len(b.first))
+            aligned = (a.first[:n] == b.first[:n]) & (a.last[:n] == b.last[:n])
+            k = n if aligned.all() else int(np.argmin(aligned))
+            if k:
+                self._compare_aligned(a, b, k)
+                a.skip(k)
+                b.skip(k)
+            elif a.last[0] < b.first[0] or b.last[0] < a.first[0]:
+                self._only_in_one(sides)
+            else:
+                self._compare_unaligned(a, b)
+        self._flush()
+        for side, has_more in enumerate(more):
+            if has_more:
+                end = min(high, max(self._logs[side].next_offset, int(sides[side].last[-1]) + 1))
+                self._spans.add(MISSING, int(sides[side].first[0]), end - 1, side)
+
+    def _compare_aligned(self, a: _Batches, b: _Batches, n: int) -> None:
+        """Compare the first `n` batches of both copies. They have the same offsets."""
+        other_epoch = a.epoch[:n] != b.epoch[:n]
+        other = a.same[:n] != b.same[:n]
+        for first, last in _runs(other_epoch, a.first, a.last):
+            self._spans.add(LEADER_EPOCH, first, last)
+        if not other.any():
+            self._flush()
+            return
+        for i in np.flatnonzero(other).tolist():
+            self._unit(int(a.first[i]), int(a.last[i]))
+
+    def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
+        """Consume batches up to the next offset at which a batch ends in both copies, or up to a gap."""
+        first = int(min(a.first[0], b.first[0]))
+        ends = [a.take_one(), b.take_one()]
+        while ends[0] != ends[1]:
+            behind = 0 if ends[0] < ends[1] else 1
+            side = (a, b)[behind]
+            if not side.fill() or side.first[0] > ends[1 - behind]:
+                break
+            ends[behind] = side.take_one()
+        self._unit(first, max(ends))
+
+    def _only_in_one(self, sides: list[_Batches]) -> None:
+        """Consume the batches of one copy that end before the next batch of the other copy."""
+        one = 0 if sides[0].last[0] < sides[1].first[0] else 1
+        batches = sides[one]
+        n = int(np.searchsorted(batches.last, sides[1 - one].first[0]))
+        self._flush()
+        self._spans.add(MISSING, int(batches.first[0]), int(batches.last[n - 1]), one)
+        batches.skip(n)
+
+    def _unit(self, first: int, last: int) -> None:
+        if self._units and (first != self._end + 1 or len(self._units) >= MOST_UNITS):
+            self._flush()
+        self._units.append(first)
+        self._end = last
+
+    def _flush(self) -> None:
+        """Compare the records of the collected units."""
+        if not self._units:
+            return
+        units, self._units = np.array(self._units, np.int64), []
+        starts = units.tolist()
+        unequal = np.zeros(len(units), bool)
+        for kind, first, last, side in self._record_differences(starts[0], self._end):
+            self._spans.add(kind, first, last, side)
+            unequal[bisect_right(starts, first) - 1 : bisect_right(starts, last)] = True
+        lasts = np.append(units[1:] - 1, self._end)
+        for first, last in _runs(~unequal, units, lasts):
+            self._spans.add(BYTES, first, last)
+
+    def _record_differences(self, low: int, end: int) -> Iterator[tuple[str, int, int, int]]:
+        """Yield the differences between the records at the offsets `low` to `end`, in offset order."""
+        interval = OffsetInterval(low, end + 1, control=True)
+        damage = [BatchDamage(), BatchDamage()]
+        sides = [log.records(interval, on_damage=found) for log, found in zip(self._logs, damage, strict=True)]
+        a, b = (next(side, None) for side in sides)
+        while a is not None or b is not None:
+            if b is None or (a is not None and a.offset < b.offset):
+                assert a is not None
+                yield MISSING, a.offset, a.offset, 0
+                a = next(sides[0], None)
+            elif a is None or b.offset < a.offset:
+                yield MISSING, b.offset, b.offset, 1
+                b = next(sides[1], None)
+            else:
+                if a != b:
+                    yield RECORDS, a.offset, a.offset, -1
+                a, b = (next(side, None) for side in sides)
+        for side, collected in enumerate(damage):
+            for d in collected.found:
+                self._spans.add_damage(side, d)
+
+
+def _runs(chosen: np.ndarray, firsts: IntArray, lasts: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last offset of each run of chosen batches."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8)))
+    for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        yield int(firsts[start]), int(lasts[end - 1])
+
+
+def compare_batches(a: PartitionLog, b: PartitionLog, low: int, high: int, spans: Spans) -> None:
+    """Add the differences between the batches of two copies with offsets in [low, high) to `spans`."""
+    _Comparison((a, b), spans).compare(low, high)

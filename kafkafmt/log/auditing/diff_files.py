@@ -1,0 +1,105 @@
+"""Compare files of two copies of a partition: segments byte by byte, transaction indexes and epoch checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...constants import NO_END
+from ..format.files import FileView, aligned_buffer
+from ..reading.partition import PartitionLog
+from ..reading.partition_dir import SegmentFile
+from ..reading.transaction_index import IndexEntries
+from .diff_report import EPOCH_CHECKPOINT, TRANSACTIONS, Span
+
+BLOCK = 1 << 20
+"""Number of bytes that are compared at once."""
+
+
+def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:
+    """Return whether two segment files have the same bytes."""
+    if a.size != b.size:
+        return False
+    try:
+        return _same_content(a, b)
+    except FileNotFoundError:  # retention has removed the file; reading the batches reports it
+        return False
+
+
+def _same_content(a: SegmentFile, b: SegmentFile) -> bool:
+    with FileView(a.path) as view, FileView(b.path) as other:
+        if view.size != other.size:
+            return False
+        left, right = (aligned_buffer(-(-min(BLOCK, max(view.size, 1)) // 8) * 8) for _ in range(2))
+        view.expect(0, view.size)
+        other.expect(0, other.size)
+        for position in range(0, view.size, len(left)):
+            got = view.read_into(left[: view.size - position], position)
+            if other.read_into(right[: other.size - position], position) != got:
+                return False
+            words = got // 8 * 8
+            if not np.array_equal(left[:words].view(np.int64), right[:words].view(np.int64)):
+                return False
+            if not np.array_equal(left[words:got], right[words:got]):
+                return False
+    return True
+
+
+def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges [start, end) of offsets from `low` on that are not in segments with the same bytes.
+
+    Segments are compared byte by byte if they have the same base offset, the same size and the same
+    next segment. The base offset of the next segment is the end of a segment.
+    """
+    others = {s.base_offset: s for s in b.segments}
+    start = low
+    for segment in a.segments:
+        other = others.get(segment.base_offset)
+        base, end = segment.base_offset, NO_END if segment.next_base is None else segment.next_base
+        if base is None or end <= low or other is None or other.next_base != segment.next_base:
+            continue
+        if same_bytes(segment, other):
+            if start < base:
+                yield start, base
+            start = max(start, end)
+    if start < NO_END:
+        yield start, NO_END
+
+
+def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
+    """Return the aborted transactions that only one copy's transaction indexes contain.
+
+    Only transactions whose abort marker has an offset in [low, end) are compared.
+    """
+    sides = []
+    for log in (a, b):
+        entries = IndexEntries(log.directory).all
+        sides.append({(e.first, e.last, e.producer_id) for e in entries if low <= e.last < end})
+    return [
+        Span(TRANSACTIONS, first, last, side)
+        for side in (0, 1)
+        for first, last, _ in sorted(sides[side] - sides[1 - side])
+    ]
+
+
+def compare_epochs(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
+    """Return the ranges of offsets to which the leader epoch checkpoints assign different epochs.
+
+    Only offsets in [low, end) are compared. If a copy has no checkpoint, nothing is compared,
+    because a copy of the `.log` files alone is complete.
+    """
+    epochs = [a.leader_epoch_checkpoint, b.leader_epoch_checkpoint]
+    if epochs[0] is None or epochs[1] is None or low >= end:
+        return []
+    borders = sorted({low, *(o for found in epochs for _, o in found or () if low < o < end)})
+    spans: list[Span] = []
+    for first, last in zip(borders, [*(o - 1 for o in borders[1:]), end - 1], strict=True):
+        assigned = [max((e for e, o in found or () if o <= first), default=None) for found in epochs]
+        if assigned[0] == assigned[1]:
+            continue
+        if spans and spans[-1].last == first - 1:
+            spans[-1] = spans[-1]._replace(last=last)
+        else:
+            spans.append(Span(EPOCH_CHECKPOINT, first, last))
+    return spans

@@ -1,0 +1,403 @@
+"""Statistics of topics and partitions: the results of `kafkafmt.stats`.
+
+All classes are frozen. Each `to_dict` returns an object of the JSON output; its keys are stable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+from ...notebook import html_table
+from .reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
+from .stats_plot import MOST_BARS, MOST_TOPICS, ChartTopic, plot
+
+OUTLIERS = 1000
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The distribution of sizes, in bytes.
+
+    Attributes
+    ----------
+    mean : float
+        Mean.
+    p50, p99 : int
+        Median and 99th percentile. From 511 bytes on, they are accurate to 0.4 %.
+    max : int
+        Largest size.
+    """
+
+    mean: float
+    p50: int
+    p99: int
+    max: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sizes as they appear in the JSON output."""
+        return asdict(self) | {"mean": round(self.mean, 1)}
+
+
+@dataclass(frozen=True)
+class CodecStats:
+    """The batches of one codec.
+
+    Attributes
+    ----------
+    batches : int
+        Number of batches, including control batches, which are never compressed.
+    records : int or None
+        Number of data records. None if it is unknown without decompression, because there are
+        wrapper messages.
+    bytes : int
+        Size of the batches as stored.
+    bytes_uncompressed : int or None
+        Size of the batches after decompression. None if it is unknown without decompression.
+    batch_bytes : Sizes or None
+        Sizes of the batches as stored.
+    """
+
+    batches: int
+    records: int | None
+    bytes: int
+    bytes_uncompressed: int | None
+    batch_bytes: Sizes | None
+
+    @property
+    def ratio(self) -> float | None:
+        """`bytes_uncompressed` divided by `bytes`. None if it is unknown."""
+        return self.bytes_uncompressed / self.bytes if self.bytes_uncompressed is not None and self.bytes else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the codec as it appears in the JSON output."""
+        row = {f.name: getattr(self, f.name) for f in fields(self)}
+        row["batch_bytes"] = None if self.batch_bytes is None else self.batch_bytes.to_dict()
+        return row | {"ratio": None if self.ratio is None else round(self.ratio, 3)}
+
+
+@dataclass(frozen=True)
+class KeyCount:
+    """A key and the number of records that have it."""
+
+    key: bytes
+    records: int
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Return the key as it appears in the JSON output. Bytes that are not UTF-8 appear as `\xNN`."""
+        return {"key": self.key.decode(errors="backslashreplace"), "records": self.records}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of the records, without null keys.
+
+    Attributes
+    ----------
+    distinct : int
+        Number of distinct keys.
+    exact : bool
+        Whether the numbers are exact. If False, `distinct` is an estimate with a standard error of
+        about 0.8 %, and the numbers in `top` are lower bounds.
+    top : tuple of KeyCount
+        The most frequent keys, the most frequent first.
+    """
+
+    distinct: int
+    exact: bool
+    top: tuple[KeyCount, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys as they appear in the JSON output."""
+        return {"distinct": self.distinct, "exact": self.exact, "top": [k.to_dict() for k in self.top]}
+
+
+@dataclass(frozen=True)
+class Headers:
+    """The headers of the records.
+
+    Attributes
+    ----------
+    records : int
+        Number of records with at least one header.
+    headers : int
+        Number of headers.
+    names : mapping of str to int
+        The most frequent header keys, with the number of headers that have them.
+    """
+
+    records: int
+    headers: int
+    names: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the headers as they appear in the JSON output."""
+        return {"records": self.records, "headers": self.headers, "names": dict(self.names)}
+
+
+@dataclass(frozen=True)
+class Producers:
+    """The producers, according to the batch headers.
+
+    Attributes
+    ----------
+    ids : int or None
+        Number of distinct producer ids. None if there are more than are counted.
+    transactional_batches, control_batches : int
+        Number of batches that belong to a transaction, and of batches with a control record.
+    top : mapping of int to int
+        The producer ids with the most records, with the number of their records.
+    """
+
+    ids: int | None
+    transactional_batches: int
+    control_batches: int
+    top: Mapping[int, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the producers as they appear in the JSON output."""
+        row = {f.name: getattr(self, f.name) for f in fields(self)}
+        return row | {"top": [{"producer_id": p, "records": n} for p, n in self.top.items()]}
+
+
+class RateBucket(NamedTuple):
+    """The number of records in a period of time, which starts at `timestamp` (ms since 1970-01-01 UTC)."""
+
+    timestamp: int
+    records: int
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The number of records over time.
+
+    Attributes
+    ----------
+    bucket_ms : int
+        Length of each period, in milliseconds.
+    buckets : tuple of RateBucket
+        The periods that contain records, in the order of time.
+    """
+
+    bucket_ms: int
+    buckets: tuple[RateBucket, ...]
+
+    def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
+        """Return the buckets to show in a chart that is `width` buckets wide.
+
+        A few records with timestamps that are far from all others would make the chart mostly
+        empty. Such records are omitted: at most one of 1000 records at each end.
+        """
+        buckets, total = self.buckets, sum(b.records for b in self.buckets)
+        low, high = 0, len(buckets)
+        for at_end in (False, True):
+            left = total // OUTLIERS
+            while high - low > 1 and (n := buckets[high - 1 if at_end else low].records) <= left:
+                left, low, high = left - n, low + (not at_end), high - at_end
+        if high - low == len(buckets):
+            return buckets
+        whole = buckets[-1].timestamp - buckets[0].timestamp
+        part = buckets[high - 1].timestamp - buckets[low].timestamp + self.bucket_ms
+        return buckets if whole < max(width * self.bucket_ms, 4 * part) else buckets[low:high]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rate as it appears in the JSON output."""
+        return {"bucket_ms": self.bucket_ms, "buckets": [b._asdict() for b in self.buckets]}
+
+
+@dataclass(frozen=True)
+class Content:
+    """What some logs contain, from their log start offsets onwards.
+
+    Attributes
+    ----------
+    records : int or None
+        Number of data records that can be read. None if it is unknown without decompression,
+        because there are wrapper messages.
+    batches : int
+        Number of batches.
+    bytes : int
+        Total size of the `.log` files.
+    bytes_uncompressed : int or None
+        Total size of the batches after decompression. None if it is unknown without decompression.
+    first_timestamp, last_timestamp : int or None
+        Smallest and largest timestamp, in milliseconds since 1970-01-01 UTC. From headers alone,
+        `first_timestamp` is the smallest timestamp of a batch's first record. None if no record has
+        a timestamp.
+    codecs : mapping of str to CodecStats
+        The batches of each codec.
+    producers : Producers
+        The producers.
+    rate : Rate
+        The number of records over time. From headers alone, the records of a batch are spread
+        evenly between its first and its largest timestamp.
+    damaged : int
+        Number of damaged spans.
+    record_bytes : Sizes or None
+        Sizes of the records: the sizes of key, value, header keys and header values together. Only
+        if the records were read, as the following attributes.
+    keys : Keys or None
+        The keys. Also None if there are too many keys, and the package datasketches is missing.
+    null_keys, null_values, tombstones : int or None
+        Number of records with a null key, with a null value, and with a key and a null value.
+    headers : Headers or None
+        The headers.
+    """
+
+    records: int | None
+    batches: int
+    bytes: int
+    bytes_uncompressed: int | None
+    first_timestamp: int | None
+    last_timestamp: int | None
+    codecs: Mapping[str, CodecStats]
+    producers: Producers
+    rate: Rate
+    damaged: int
+    record_bytes: Sizes | None
+    keys: Keys | None
+    null_keys: int | None
+    null_values: int | None
+    tombstones: int | None
+    headers: Headers | None
+
+    @property
+    def ratio(self) -> float | None:
+        """The size of all batches after decompression, divided by their size as stored. None if it is unknown."""
+        stored = sum(c.bytes for c in self.codecs.values())
+        return self.bytes_uncompressed / stored if self.bytes_uncompressed is not None and stored else None
+
+    def content_dict(self) -> dict[str, Any]:
+        """Return the attributes of this class as they appear in the JSON output."""
+        row = {f.name: getattr(self, f.name) for f in fields(Content)}
+        row["codecs"] = {name: c.to_dict() for name, c in self.codecs.items()}
+        for name in ("producers", "rate", "record_bytes", "keys", "headers"):
+            row[name] = None if row[name] is None else row[name].to_dict()
+        return row | {"ratio": None if self.ratio is None else round(self.ratio, 3)}
+
+
+@dataclass(frozen=True)
+class PartitionStats:
+    """Statistics of one partition.
+
+    Attributes
+    ----------
+    partition : int
+        Number of the partition.
+    path : str
+        The partition directory.
+    content : Content
+        What the log contains.
+    """
+
+    partition: int
+    path: str
+    content: Content
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the partition as it appears in the JSON output."""
+        return {"partition": self.partition, "path": self.path} | self.content.content_dict()
+
+
+@dataclass(frozen=True)
+class TopicStats:
+    """Statistics of one topic.
+
+    Attributes
+    ----------
+    topic : str
+        Name of the topic.
+    partitions : tuple of PartitionStats
+        The partitions that were read, ordered by number.
+    content : Content
+        What the logs of these partitions contain together.
+    """
+
+    topic: str
+    partitions: tuple[PartitionStats, ...]
+    content: Content
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the topic as it appears in the JSON output. `partitions` is the number of partitions."""
+        row = {"topic": self.topic, "partitions": len(self.partitions)} | self.content.content_dict()
+        return row | {"by_partition": [p.to_dict() for p in self.partitions]}
+
+    def chart_topic(self) -> ChartTopic:
+        """Return what the charts show of the topic."""
+        c = self.content
+        counts = {b.timestamp: b.records for b in c.rate.without_outliers(MOST_BARS)}
+        return ChartTopic(self.topic, c.bytes, c.bytes_uncompressed, c.rate.bucket_ms, counts)
+
+
+@dataclass(frozen=True)
+class StatsReport:
+    """The result of `kafkafmt.stats`.
+
+    Attributes
+    ----------
+    topics : tuple of TopicStats
+        The topics, ordered by name.
+    deep : bool
+        Whether the records were read.
+    unreadable : tuple of UnreadablePartition
+        Partitions that could not be read.
+    messages : tuple of str
+        Other messages. They are not part of the JSON output.
+    bytes_read : int
+        Number of bytes that were read from the `.log` files. It is not part of the JSON output.
+    """
+
+    topics: tuple[TopicStats, ...]
+    deep: bool
+    unreadable: tuple[UnreadablePartition, ...] = ()
+    messages: tuple[str, ...] = ()
+    bytes_read: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of ``kafkafmt stats``: 3 if a partition is unreadable, 1 if damaged, else 0."""
+        if self.unreadable:
+            return EXIT_UNREADABLE
+        return EXIT_DAMAGE if any(t.content.damaged for t in self.topics) else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that ``kafkafmt stats --format json`` prints."""
+        return {"topics": [t.to_dict() for t in self.topics]} | unreadable_dict(self.unreadable)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write charts of the records over time and of the sizes of the topics to a file.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            File to write. Its suffix is the format: ``.png`` and ``.svg`` need the package
+            matplotlib, and ``.html`` needs plotly.
+
+        Raises
+        ------
+        ValueError
+            The suffix is not one of these.
+        ImportError
+            The package is not installed.
+        OSError
+            The file cannot be written.
+        """
+        topics = sorted(self.topics, key=lambda t: -t.content.bytes)[:MOST_TOPICS]
+        plot([t.chart_topic() for t in topics], path)
+
+    def _repr_html_(self) -> str:
+        names = ("topic", "partitions", "records", "bytes", "ratio", "damaged spans")
+        rows = [
+            (
+                t.topic,
+                len(t.partitions),
+                "unknown" if t.content.records is None else f"{t.content.records:,}",
+                f"{t.content.bytes:,}",
+                "unknown" if t.content.ratio is None else f"{t.content.ratio:.2f}",
+                t.content.damaged,
+            )
+            for t in self.topics
+        ]
+        return html_table(f"{len(rows)} topics, {len(self.unreadable)} unreadable partitions", names, rows)
