@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..paths import UrlPath, input_path, local_path
+from ..paths import UrlPath, input_path, is_url, local_path
 
 NO_BROKER = "because no broker is contacted"
 """Reason for which options that configure a connection are ignored."""
@@ -51,6 +51,17 @@ def path_of(text: str) -> str:
     except ValueError as error:
         raise OptionError(str(error)) from None
     return os.path.abspath(path) if path else path
+
+
+def sink_path_of(text: str) -> str:
+    """Return the path of the log directory that a query writes, as an absolute local path.
+
+    Raise OptionError if it is a URL. The objects of a bucket cannot be appended to.
+    """
+    if is_url(text):
+        remedy = "write to a local path, and copy the directory after the query has ended"
+        raise OptionError(f"{text}: the data sink appends to local log directories only; {remedy}")
+    return path_of(text)
 
 
 def input_of(text: str) -> str:

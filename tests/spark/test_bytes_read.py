@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from counting import count_bytes
 from source_rows import plan
 
 from kafkafmt import LogDirectory, build_batch
-from kafkafmt.log.format.files import FileView
 
 RECORDS = 40
 SEGMENT_BYTES = 8 << 20
@@ -33,16 +32,7 @@ def topic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list with one item, the number of bytes read from files."""
-    count = [0]
-    original = FileView.read_into
-
-    def counted(view: FileView, buffer: Any, position: int) -> int:
-        got = original(view, buffer, position)
-        count[0] += got
-        return got
-
-    monkeypatch.setattr(FileView, "read_into", counted)
-    return count
+    return count_bytes(monkeypatch)
 
 
 def log_bytes(root: Path) -> int:

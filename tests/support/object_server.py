@@ -32,6 +32,11 @@ class Proxy:
         Time in seconds before a request is forwarded.
     failing : float
         Share of the requests that fail, half of them with 500, and half with 503 SlowDown.
+    most : int or None
+        Largest number of requests at the same time. Further requests fail with 503 SlowDown, as a
+        bucket answers too many requests.
+    failed : int
+        Number of requests that failed for one of these reasons.
     requests : list of (str, str, str)
         Method, path and range of each request, in the order of their arrival.
     """
@@ -39,12 +44,24 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self.delay: float = 0.0
         self.failing: float = 0.0
+        self.most: int | None = None
+        self.failed: int = 0
         self.requests: list[tuple[str, str, str]] = []
+        self._open = 0
         self._random, self._lock = random.Random(7), Lock()
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def handle_one(self) -> None:
+                with proxy._lock:
+                    proxy._open += 1
+                try:
+                    self.forward()
+                finally:
+                    with proxy._lock:
+                        proxy._open -= 1
 
             def forward(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -52,6 +69,9 @@ class Proxy:
                     proxy.requests.append((self.command, self.path, self.headers.get("Range", "")))
                     fails = proxy._random.random() < proxy.failing
                     code = proxy._random.choice([500, 503])
+                    if proxy.most is not None and proxy._open > proxy.most:
+                        fails, code = True, 503
+                    proxy.failed += fails
                 time.sleep(proxy.delay)
                 if fails:
                     name = "SlowDown" if code == 503 else "InternalError"
@@ -77,7 +97,7 @@ class Proxy:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward
+            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_one
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True

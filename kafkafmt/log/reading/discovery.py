@@ -35,6 +35,7 @@ from ..format.names import parse_partition_name
 from ..format.packed import base_of, is_log_name, segment_name_of
 from . import recognize
 from .archives import archive_root
+from .listings import Listings, NoListings
 from .partition_dir import PartitionDir, SegmentFile
 from .patterns import matching
 from .replicas import choose_replicas
@@ -72,7 +73,9 @@ class Discovery:
     messages: list[str]
 
 
-def discover(paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | None = None) -> Discovery:
+def discover(
+    paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | None = None, listings: Listings | None = None
+) -> Discovery:
     """Find every partition under the paths.
 
     Parameters
@@ -82,6 +85,9 @@ def discover(paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | 
     replicas : "longest", optional
         If two directories contain the same partition, keep the copy with the higher end offset. By
         default, such a partition is an error.
+    listings : Listings, optional
+        Listings of earlier calls. Local partition directories that have not changed are not listed
+        again.
 
     Returns
     -------
@@ -101,7 +107,7 @@ def discover(paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | 
     found: list[PartitionDir] = []
     messages: list[str] = []
     for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
-        found += _discover_path(path, messages)
+        found += _discover_path(path, messages, listings or NoListings())
     return Discovery(choose_replicas(_merged(found), replicas, messages), list(dict.fromkeys(messages)))
 
 
@@ -141,14 +147,17 @@ def _segment_order(segment: SegmentFile) -> tuple[bool, int, str]:
     return segment.base_offset is None, segment.base_offset or 0, segment.name
 
 
-def _discover_path(path: Location, messages: list[str]) -> list[PartitionDir]:
+def _discover_path(path: Location, messages: list[str], listings: Listings) -> list[PartitionDir]:
     if _is_file(path):
         inside = archive_root(path)
         if inside is not None:
-            return _discover_path(inside, messages)
+            return _discover_path(inside, messages, listings)
         _check_log_file(path)
         _, names, sizes = files.list_with_sizes(path.parent)
         return [_partition(path.parent, [path.name], names, sizes, messages, named=True)]
+    if (known := listings.find(path)) is not None:
+        return [_with_checkpoints(known, _checkpoints_next_to(path, messages)[0])]
+    state = listings.state_of(path)
     directories, names, sizes = files.list_with_sizes(path)
     if INCOMPLETE in directories:
         raise NoLogError(
@@ -157,11 +166,13 @@ def _discover_path(path: Location, messages: list[str]) -> list[PartitionDir]:
         )
     logs = [n for n in names if is_log_name(n)]
     if any(base_of(n) is not None for n in logs):
-        return [_partition(path, logs, names, sizes, messages, named=True)]
+        partition = _partition(path, logs, names, sizes, messages, named=True)
+        listings.add(path, state, partition)
+        return [partition]
     packed = recognize.packed_logs(names)
     links = [n for n in names if parse_partition_name(n).parsed and not files.is_file(path / n)]
     messages += [f"{path / link}: the target of the link does not exist" for link in links]
-    found = _partitions_in(path, directories, messages)
+    found = _partitions_in(path, directories, messages, listings)
     if found:
         messages += [_packed_message(path / name) for name in packed]
         return found
@@ -245,7 +256,9 @@ def _has_log(path: Location) -> bool:
         return False
 
 
-def _partitions_in(path: Location, directories: list[str], messages: list[str]) -> list[PartitionDir]:
+def _partitions_in(
+    path: Location, directories: list[str], messages: list[str], listings: Listings
+) -> list[PartitionDir]:
     """Return the partition directories of a log directory.
 
     If a partition directory cannot be read, the `error` attribute of its `PartitionDir` is the
@@ -256,7 +269,7 @@ def _partitions_in(path: Location, directories: list[str], messages: list[str]) 
     def read(directory: str) -> tuple[PartitionDir | None, list[str]]:
         name, told = parse_partition_name(directory), list[str]()
         try:
-            return _partition_in(path / directory, name.parsed, told, checkpoints), told
+            return _partition_in(path / directory, name.parsed, told, checkpoints, listings), told
         except OSError as error:
             if name.parsed:
                 unreadable = PartitionDir(name.topic, name.partition, path / directory, name.state, [], error=error)
@@ -273,12 +286,19 @@ def _partitions_in(path: Location, directories: list[str], messages: list[str]) 
 
 
 def _partition_in(
-    path: Location, parsed: bool, messages: list[str], checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]]
+    path: Location,
+    parsed: bool,
+    messages: list[str],
+    checkpoints: tuple[Checkpoints, list[tuple[str, str, str]]],
+    listings: Listings,
 ) -> PartitionDir | None:
     """Return the partition directory at `path`, or None if `path` is not a partition directory.
 
     `parsed` is True if the name of the directory has the form `topic-partition`.
     """
+    if (known := listings.find(path)) is not None:
+        return _with_checkpoints(known, checkpoints[0])
+    state = listings.state_of(path)
     try:
         _, inner, sizes = files.list_with_sizes(path)
     except FileNotFoundError:
@@ -289,7 +309,9 @@ def _partition_in(
         return None
     if not logs and PARTITION_METADATA not in inner and LEADER_EPOCHS not in inner:
         return None
-    return _partition(path, logs, inner, sizes, messages, checkpoints=checkpoints)
+    partition = _partition(path, logs, inner, sizes, messages, checkpoints=checkpoints)
+    listings.add(path, state, partition)
+    return partition
 
 
 def _segments_among(path: Location, names: list[str]) -> list[str]:
@@ -337,35 +359,45 @@ def _partition(
             f"{path}: the directory's name is not TOPIC-PARTITION; read as topic {name.topic!r}, partition 0"
         )
     if checkpoints is None:
-        try:
-            checkpoints = _read_checkpoints(path.parent)
-        except OSError as error:
-            messages.append(
-                f"{path.parent}: its checkpoints cannot be read ({error.strerror}); each log starts with its first segment"
-            )
-            checkpoints = {}, []
+        checkpoints = _checkpoints_next_to(path, messages)
     values, problems = checkpoints[0], list(checkpoints[1])
     if any(file == LOG_STARTS for file, _, _ in problems):
         messages.append(
             f"{path.parent / LOG_STARTS}: ignored, because it is damaged; each log starts with its first segment"
         )
-    key = name.topic, name.partition
     segments = _segments(path, logs, names, sizes, problems)
     messages += _skipped(path, names, {s.name for s in segments})
-    live = name.state == "live"
-    return PartitionDir(
+    found = PartitionDir(
         name.topic,
         name.partition,
         path,
         name.state,
         segments,
-        values.get(LOG_STARTS, {}).get(key, 0) if live else 0,
-        live and key in values.get(CLEANER_OFFSETS, {}),
-        named,
-        problems,
-        {file: offsets[key] for file, offsets in values.items() if live and key in offsets},
+        named=named,
+        problems=problems,
         inode=files.inode(path),
     )
+    return _with_checkpoints(found, values)
+
+
+def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> PartitionDir:
+    """Set what the checkpoints of the log directory contain about a partition."""
+    key = partition.key
+    offsets = {file: found[key] for file, found in values.items() if key in found} if partition.state == "live" else {}
+    partition.checkpoints = offsets
+    partition.log_start, partition.cleaned = offsets.get(LOG_STARTS, 0), CLEANER_OFFSETS in offsets
+    return partition
+
+
+def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
+    """Return the checkpoints of the log directory that contains a partition directory."""
+    try:
+        return _read_checkpoints(path.parent)
+    except OSError as error:
+        messages.append(
+            f"{path.parent}: its checkpoints cannot be read ({error.strerror}); each log starts with its first segment"
+        )
+        return {}, []
 
 
 def _skipped(path: Location, names: list[str], read: set[str]) -> list[str]:

@@ -15,7 +15,7 @@ from ...constants import CODEC_NAMES
 from ...log.format.names import MAX_PARTITION, is_topic_name
 from ...log.writing.settings import LogSettings
 from ...records import BatchBuilder
-from ..option_text import OptionError, check_names, path_of, size_of, whole_number, word_of
+from ..option_text import OptionError, check_names, path_of, sink_path_of, size_of, whole_number, word_of
 
 Key = tuple[str, int]
 """A topic and a partition number."""
@@ -107,7 +107,7 @@ def parse_write(given: Mapping[str, str]) -> WriteOptions:
     if ("txnVersion" in given) > ("txnAppId" in given):
         raise OptionError("txnVersion can be used only together with txnAppId")
     return WriteOptions(
-        path=path_of(given["path"]),
+        path=sink_path_of(given["path"]),
         topic=topic,
         partitions=partitions,
         codec=codec,

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from ...log import Damage, Discovery, DuplicatePartitionError, PartitionDir, PartitionLog, discover
+from ...log.reading.listings import Listings
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.partition_dir import SegmentFile
 from ...log.reading.read_limits import ReadLimits
@@ -200,14 +201,16 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
             tell(f"{name}: {option} is {offset}, but {what}")
 
 
-def discovered(options: Options, tell: Callable[[str], None]) -> Discovery:
+def discovered(options: Options, tell: Callable[[str], None], listings: Listings | None = None) -> Discovery:
     """Find all partitions in the paths of a query.
+
+    Local partition directories in `listings` that have not changed are not listed again.
 
     Raise OptionError if a path is invalid, if the option `replicas` is invalid, or if two paths
     contain the same partition.
     """
     try:
-        found = discover(options.paths, options.replicas)
+        found = discover(options.paths, options.replicas, listings)
     except DuplicatePartitionError as error:
         raise OptionError(
             f"{error.problem}; pass only one of the two directories, or set the option replicas=longest"

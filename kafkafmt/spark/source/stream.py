@@ -8,8 +8,11 @@ are created later are read from their start. If records are removed before the s
 the query fails unless failOnDataLoss is false.
 
 Spark keeps the reader in a process next to the driver as long as the query runs. For each
-micro-batch, the reader reads only the batches that were appended to the logs since the previous
-one. The content of a micro-batch depends only on its offsets. Therefore, it does not change if the
+micro-batch, the reader lists the logs once. A local partition directory is listed again only if it
+has changed. The end of a log is read only if its last segment has changed, from the last entry of
+its offset index on. A micro-batch is planned from indexes, so only its tasks read it. With
+"read_committed", the reader also reads the batches that were appended since the previous
+micro-batch. The content of a micro-batch depends only on its offsets. Therefore, it does not change if the
 micro-batch is repeated after a restart. If the sink writes each micro-batch only once, each record
 is delivered only once.
 """
@@ -18,23 +21,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...constants import NO_END, READ_COMMITTED
-from ...log import Damage, NoLogError, PartitionLog
+from ...log import Damage, NoLogError, PartitionLog, SegmentFile
+from ...log.format import files
+from ...log.reading.index_ranges import last_border
+from ...log.reading.listings import SETTLED_NS, Listings
 from ...log.reading.parts import Run
+from ...log.reading.plan import SegmentPlan
 from ...log.reading.record_selection import OffsetBound
 from ...log.reading.transactions import TransactionWalk
+from ...paths import UrlPath
 from ..option_text import OptionError
 from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options
 from .planning import DataLossError, Plan, discovered, limits_of, pack, start_of
 from .reading import as_partitions, read_task, say
-from .splits import Split, make_splits
+from .splits import Split, cut_splits, make_splits, may_hold
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -44,6 +52,10 @@ except ImportError as _missing:
 RUN_BYTES = 256 << 10
 """Largest size of an extent, in bytes, if a range of offsets is divided. Two tasks that share an extent both read it."""
 
+SMALL_SEGMENT = 1 << 20
+"""Size in bytes up to which a task reads a segment from its start, if the segment has no index."""
+
+Stamp = tuple[int | str, ...]
 Offsets = dict[Key, int]
 Nested = dict[str, dict[str, int]]
 
@@ -61,6 +73,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._initial: Offsets | None = None
         self._target: Offsets | None = None  # end offsets of the query if its trigger is availableNow
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
+        self._listings = Listings()
+        self._listed: dict[Key, PartitionLog] = {}  # at the last check, until a micro-batch is planned
+        self._checked: dict[Key, tuple[Stamp, int]] = {}  # state of the last segment, and end of the log
         self._said: set[str] = set()
         self._triggered: float | None = None
 
@@ -90,6 +105,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         """
         begin = _flat(start)
         logs = self._logs(begin, self._once)
+        self._listed = logs
         ends = self._ends(logs, begin)
         if self._target is not None:
             ends = {key: min(end, self._target[key]) for key, end in ends.items() if key in self._target}
@@ -121,7 +137,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch. `start` and `end` contain its offsets by partition."""
         begin, stops = _flat(start), _flat(end)
-        logs = self._logs(begin, self._gone)
+        logs = self._logs_until(begin, stops)
         plan, splits = Plan([], []), list[Split]()
         most = self._offsets_per_task(begin, stops)
         for key, stop in sorted(stops.items()):
@@ -151,6 +167,15 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         """Return an iterator of the Arrow record batches of one task."""
         return read_task(partition, self.options, self.names, self._gone)
 
+    def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
+        """Return the logs for a micro-batch. They are not listed again if `latestOffset` has just listed them."""
+        logs, self._listed = self._listed, {}
+        if any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items()):
+            return self._logs(begin, self._gone)
+        for log in logs.values():
+            log.tell = self._gone
+        return logs
+
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
         """Return the existing logs of the selected partitions.
 
@@ -162,7 +187,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         options = self.options
         options.check_stream()  # Spark hides errors that __init__ raises, so the check is done here
         try:
-            found = discovered(options, self._once).partitions
+            found = discovered(options, self._once, self._listings).partitions
             there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
@@ -215,16 +240,43 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
         With "read_committed", this offset is the last stable offset. Otherwise, it is the offset
         after the last valid batch. `known` is the end offset of an earlier call. If the log still
-        contains `known`, only later batches are read.
+        contains `known`, only later batches are read, and if possible, only those after the last
+        entry of the offset index.
         """
+        key, stamp = (log.topic, log.partition), self._stamp(log)
+        if stamp is not None and key in self._checked and self._checked[key][0] == stamp:
+            return self._checked[key][1]
         end = 0
         if known > log.log_start_offset:
-            for _, event in log.events(known - 1, NO_END):
+            last = log.segments[-1]
+            border = last_border(last)
+            begin = max(known - 1, last.base_offset or 0, 0 if border is None else border.upto)
+            for _, event in log.events(begin, NO_END):
                 if isinstance(event, Run):
                     end = max(end, event.last_offset + 1)
         if end < known or not end:
             end = log.next_offset
-        return self._decide(log, end) if self.options.isolation == READ_COMMITTED else end
+        if self.options.isolation == READ_COMMITTED:
+            end = self._decide(log, end)
+        if stamp is None:
+            self._checked.pop(key, None)
+        else:
+            self._checked[key] = stamp, end
+        return end
+
+    def _stamp(self, log: PartitionLog) -> Stamp | None:
+        """Return values that change if the last segment of a log is changed.
+
+        Return None if they are not known, or if the segment was changed so recently that the next
+        change may have the same time.
+        """
+        if not log.segments or isinstance(log.directory.path, UrlPath):
+            return None
+        last = log.segments[-1]
+        found = files.stamp(last.path)
+        if found is None or time_ns() - found[2] < SETTLED_NS:
+            return None
+        return last.base_offset or 0, *found
 
     def _decide(self, log: PartitionLog, end: int) -> int:
         """Update the open transactions of a log that ends at `end`. Return its last stable offset.
@@ -262,24 +314,34 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
                 f"offsets {first} to {min(low, stop) - 1} were removed by retention: the log starts at offset {low}",
             )
         first = low if first is None else first
-        segments, reached = {}, first
-        for segment, event in log.events(first, stop):
-            segments[segment.segment.name] = segment
-            reached = max(reached, NO_END if event.last_offset is None else event.last_offset + 1)
-            if isinstance(event, Damage):
-                plan.damaged.append((log.directory, event))
-        if reached < stop and log.next_offset < stop:
-            self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         bounds = OffsetBound("offset", first), OffsetBound("offset", stop)
         interval = replace(options.selection(key), start=bounds[0], end=bounds[1]).resolve(log)
+        segments = list(log.segments_in(first, stop))
+        plans = None if all(map(_has_borders, segments)) else self._plans(plan, log, first, stop)
+        if self._seen.get(key, -1) < stop and log.next_offset < stop:
+            self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         if interval.committed:
             if self._walks.get(key, (-1, None))[0] < stop:  # not read up to `stop`, for example after a restart
                 self._decide(log, log.next_offset)
             log.open_transactions = self._walks[key][1].found
             plan.add_doubts(log, first, stop)
-        starts = range(interval.low, interval.high, most)
-        parts = [replace(interval, low=low, high=min(low + most, interval.high)) for low in starts]
-        return [split for part in parts for split in make_splits(log, segments.values(), part, options.split_bytes)]
+        splits: list[Split] = []
+        for low in range(interval.low, interval.high, most):
+            part = replace(interval, low=low, high=min(low + most, interval.high))
+            if plans is None:
+                splits += cut_splits(log, [s for s in segments if may_hold(s, part)], part, options.split_bytes)
+            else:
+                splits += make_splits(log, plans, part, options.split_bytes)
+        return splits
+
+    def _plans(self, plan: Plan, log: PartitionLog, first: int, stop: int) -> list[SegmentPlan]:
+        """Plan the segments with the offsets [first, stop), and add their damage to the plan of a micro-batch."""
+        found: dict[str, SegmentPlan] = {}
+        for segment, event in log.events(first, stop):
+            found[segment.segment.name] = segment
+            if isinstance(event, Damage):
+                plan.damaged.append((log.directory, event))
+        return list(found.values())
 
     def _once(self, message: str) -> None:
         """Log a message unless the reader has already logged it."""
@@ -299,6 +361,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; set failOnDataLoss=false to continue without the lost records")
         say(message)
+
+
+def _has_borders(segment: SegmentFile) -> bool:
+    """Return whether tasks can read parts of a segment, because it has an index or is small."""
+    return segment.size <= SMALL_SEGMENT or last_border(segment) is not None
 
 
 def _flat(offsets: Mapping[str, Any]) -> Offsets:

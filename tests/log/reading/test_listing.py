@@ -7,19 +7,17 @@ import pickle
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
-from typing import Any
 
 import pytest
+from counting import count_system_calls
 
 import kafkafmt
 from kafkafmt.log import SegmentFile, discover
 from kafkafmt.threads import THREADS, TRIED, map_waiting
 
 PARTITIONS, SEGMENTS = 40, 50
-SYSTEM_CALLS = ("stat", "lstat", "scandir", "listdir", "open", "fstat", "readlink")
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +39,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the calls of functions in `os` that make a system call."""
-    counts: Counter[str] = Counter()
-
-    def counting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            counts[name] += 1
-            return real(*args, **kwargs)
-
-        return call
-
-    for name in SYSTEM_CALLS:
-        monkeypatch.setattr(os, name, counting(name, getattr(os, name)))
-    return counts
+    return count_system_calls(monkeypatch)
 
 
 def test_listing_makes_two_system_calls_for_each_partition(root: Path, calls: Counter[str]) -> None:
