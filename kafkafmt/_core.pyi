@@ -26,6 +26,7 @@ from typing_extensions import TypeVar
 
 from .errors import KafkaFormatError
 from .types import (
+    BatchSummary,
     BatchTable,
     Buffer,
     ByteArray,
@@ -433,6 +434,63 @@ def resume_after(
     Notes
     -----
     The function runs without the GIL.
+    """
+
+def summarize_batches(rows: BatchTable) -> BatchSummary:
+    """Return a summary of a table of batches.
+
+    Parameters
+    ----------
+    rows : array of BATCH_DTYPE
+        The batches.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
+    """
+
+def combine_batches(
+    rows: BatchTable,
+    firsts: IntArray,
+    cut_gaps: bool,
+    cut_at: IntArray,
+    cut_before: IntArray,
+    runs: IntArray,
+    runs_before: IntArray,
+) -> int:
+    """Divide a table of valid batches into runs with increasing offsets, and return the number of runs.
+
+    Parameters
+    ----------
+    rows : array of BATCH_DTYPE, n items
+        The batches.
+    firsts : int64 array of n items
+        The first offset of each batch.
+    cut_gaps : bool
+        Also begin a run at each gap in the offsets.
+    cut_at : int64 array
+        Offsets in ascending order. A run begins at each batch whose first offset is one of them.
+    cut_before : int64 array of m items
+        Rows in ascending order, from 0 to n. A run begins at each of these rows. A row can occur
+        several times.
+    runs : int64 array of shape (9, n)
+        Receives the runs, one per column:
+
+        - row of the first batch of the run
+        - positions of the start and the end of the run in the buffer, in bytes
+        - the first and the last offset
+        - number of batches
+        - number of data records, or -1 if the run contains a wrapper message
+        - 1 if the counts of all batches add up to the number of offsets, otherwise 0
+        - number of items of `cut_before` that are at or before the first row of the run
+    runs_before : int64 array of m items
+        Receives, for each item of `cut_before`, the number of runs that begin before this row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong.
     """
 
 def heaviest_chain(

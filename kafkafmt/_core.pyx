@@ -13,7 +13,7 @@ without the GIL. Errors about data contain a position.
 
 from .constants import BUILD_FAULTS, CHANGED_MEANWHILE, FAULTS, MAX_OBJECTS, MIXED_OFFSETS, TOO_MANY_HEADERS, TOO_MANY_OBJECTS, WIRE_TYPES
 from .errors import ChecksumError, StructureError, TooLargeError, TruncatedError, UnsupportedError
-from .types import BATCH_DTYPE, Scan
+from .types import BATCH_DTYPE, BatchSummary, Scan
 
 include "_corelib/buffer.pxi"     # Source, Arrays: the caller's buffers and arrays
 include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked against constants.py
@@ -23,6 +23,7 @@ include "_corelib/batch.pxi"      # scan_batches: headers into a table
 include "_corelib/search.pxi"     # find_batch(es), scan_extents: valid batches in arbitrary bytes
 include "_corelib/resume.pxi"     # resume_after: where reading resumes after a damaged batch
 include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged spans of a buffer
+include "_corelib/runs.pxi"       # summarize_batches, combine_batches: many batch headers at once
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns
 include "_corelib/records.pxi"    # decode_records, decode_plain_batches, message_offsets (legacy.pxi)

@@ -87,6 +87,43 @@ def last_offset(batch: np.void) -> int:
     return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
 
 
+class BatchSummary(NamedTuple):
+    """Summary of a table of batches.
+
+    Attributes
+    ----------
+    wrappers : bool
+        Whether the table contains a wrapper message, whose header has no number of records.
+    records : int
+        Number of records in all other batches, including control records.
+    attributes : int
+        Bits that are set in the attributes of any batch.
+    codecs, magics : int
+        Bit masks of the codec ids and of the magic values that occur.
+    min_timestamp, max_timestamp : int
+        Smallest base timestamp and largest maximum timestamp, in ms. -1 if no batch has a
+        timestamp.
+    producers : bool
+        Whether any batch has a producer id.
+    negative_delta : bool
+        Whether any batch has a negative last offset delta.
+    lowest, highest : int
+        Smallest and largest base offset. 2**63 - 1 and -2**63 for an empty table.
+    """
+
+    wrappers: bool
+    records: int
+    attributes: int
+    codecs: int
+    magics: int
+    min_timestamp: int
+    max_timestamp: int
+    producers: bool
+    negative_delta: bool
+    lowest: int
+    highest: int
+
+
 class SearchWindow(NamedTuple):
     """Bytes of a file in which valid batches were searched. All positions are file positions.
 

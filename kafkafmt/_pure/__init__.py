@@ -20,6 +20,7 @@ from .objects import Record, RecordIterator, make_records, make_values
 from .prefix_crcs import crc32_of_rest, crc32c_of_rest
 from .records import decode_plain_batches, decode_records
 from .resume import resume_after
+from .runs import combine_batches, summarize_batches
 from .varint import read_unsigned_varint, read_varint, read_varlong
 from .wire import Layout, write_messages
 
@@ -28,6 +29,7 @@ __all__ = [
     "Record",
     "RecordBuffer",
     "RecordIterator",
+    "combine_batches",
     "crc32",
     "crc32_of_rest",
     "crc32c",
@@ -56,6 +58,7 @@ __all__ = [
     "scan_batches",
     "scan_damaged",
     "scan_extents",
+    "summarize_batches",
     "total_length",
     "validate_buffer",
     "write_messages",

@@ -41,6 +41,9 @@ WINDOW_BYTES = 768 * 1024
 cache, so that decoding does not read them from memory again.
 """
 
+SAFE_OFFSET = MAX_OFFSET - 2**31
+"""The last offset of a batch with this base offset or a lower one cannot overflow."""
+
 OnBatchError = Callable[[Any, KafkaFormatError], None]
 """Function that is called with the table row of a corrupted batch, and with the error."""
 
@@ -156,6 +159,12 @@ class RecordReader:
             `position` is its position in the buffer, or the position of the batch if the batch is
             compressed.
         """
+        table = np.ascontiguousarray(table)
+        found = core.summarize_batches(table)
+        high = SAFE_OFFSET if self.end_offset is None else min(self.end_offset - 1, SAFE_OFFSET)
+        if self.first_offset <= found.lowest and found.highest <= high and not found.negative_delta:  # the usual case
+            yield from self._read_possible(buffer, table, on_batch_error)
+            return
         base_offset = table["base_offset"]
         last_offset = base_offset + table["last_offset_delta"]
         impossible = last_offset < base_offset  # the delta is negative, or the sum has overflowed

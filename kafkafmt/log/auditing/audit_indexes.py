@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...constants import MAGIC_V0, MAGIC_V2
-from ...types import BatchTable, last_offsets
+from ...types import BatchTable, last_offset, last_offsets
 from ..format import files
 from ..format.index_entries import (
     OFFSET_ENTRY,
@@ -43,6 +43,7 @@ from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
 
 MANY = np.iinfo(np.int64).max
+NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 @dataclass
@@ -66,18 +67,20 @@ def _load(
     used: Callable[[bytes, int], Columns],
     whole: Callable[[bytes, int], Columns],
 ) -> _File:
-    path = segment.sibling(suffix)
-    data = (files.read_bytes(path) or b"") if names is None or path.name in names else b""
+    name = segment.sibling_name(suffix)
+    data = (files.read_bytes(files.joined(segment.folder, name)) or b"") if names is None or name in names else b""
+    if not data:
+        return _File(name, NO_ENTRIES, [])
     columns, found = used(data, base), []
     n = len(columns[0])
     if len(data) % entry:
-        found.append(Finding(path.name, "index_length", partial_entry_message(len(data), entry)))
+        found.append(Finding(name, "index_length", partial_entry_message(len(data), entry)))
     rest = data[n * entry : len(data) // entry * entry]
     if rest.strip(b"\0"):
         first, second = (int(c[n]) for c in whole(data, base))
         message = f"entry {n} ({first}, {second}) is not larger than the previous entry, and is not one of the zeros at the end"
-        found.append(Finding(path.name, "index_garbage", message))
-    return _File(path.name, columns, found)
+        found.append(Finding(name, "index_garbage", message))
+    return _File(name, columns, found)
 
 
 class IndexAudit:
@@ -99,6 +102,11 @@ class IndexAudit:
 
     def begin(self) -> None:
         """Discard all batches that were passed to `add`."""
+        self._largest = -1
+        self._expected = self._base
+        self._empty = not (len(self._offset) or len(self._time))
+        if self._empty:
+            return
         n = len(self._offset)
         # For the batch at the position in each offset index entry, `_first_of` is the offset after
         # the previous batch, and `_last_at` is the last offset of the batch itself.
@@ -112,8 +120,6 @@ class IndexAudit:
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
-        self._largest = -1
-        self._expected = self._base
 
     def add(self, table: BatchTable, position: int) -> None:
         """Add a table of the segment's batches.
@@ -125,6 +131,9 @@ class IndexAudit:
         position : int
             File position of the first byte of that buffer.
         """
+        if self._empty:
+            self._expected = last_offset(table[-1]) + 1
+            return
         starts = table["position"] + position
         lasts = last_offsets(table)
         offsets, positions = self._offset.columns
@@ -151,6 +160,8 @@ class IndexAudit:
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:
         """Return all findings. Call this after the last table was added."""
+        if self._empty:
+            return self._offset.findings + self._time.findings
         end = self._segment.next_base if self._segment.next_base is not None else self._expected
         return (
             self._offset.findings + self._time.findings + self._wrong_offsets(plan, end) + self._wrong_times(plan, end)

@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2
+from ..._backend import core
+from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...types import BatchTable, Buffer, last_offsets
 from ..format import files
@@ -122,8 +123,10 @@ class StateAudit:
 
     def open(self, segment: SegmentFile) -> None:
         """Read a segment's transaction index. Call this before its batches are added."""
-        path = segment.sibling(".txnindex")
-        self._indexes[segment.name] = (files.read_bytes(path) or b"") if path.name in self._names else b""
+        name = segment.sibling_name(".txnindex")
+        self._indexes[segment.name] = (
+            (files.read_bytes(files.joined(self._folder, name)) or b"") if name in self._names else b""
+        )
 
     def incomplete(self) -> None:
         """Record that batches are missing at this point of the log."""
@@ -144,7 +147,9 @@ class StateAudit:
     def _follow(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
         if not len(table):
             return
-        markers = read_markers(self._reader, buffer, table[(table["attributes"] & CONTROL_BIT) != 0])
+        found, markers = core.summarize_batches(table), {}
+        if found.attributes & CONTROL_BIT:
+            markers = read_markers(self._reader, buffer, table[(table["attributes"] & CONTROL_BIT) != 0])
         if markers:
             rows = table[(table["attributes"] & CONTROL_BIT) != 0]
             for producer_id, offset in zip(rows["producer_id"].tolist(), rows["base_offset"].tolist(), strict=True):
@@ -152,10 +157,12 @@ class StateAudit:
                 if offset in markers and markers[offset].kind == CONTROL_ABORT and at not in self._abort_markers:
                     self._abort_markers.add(at)
                     self._undo.append(partial(self._abort_markers.remove, at))
-        aborted = self._aborted[segment.name]
-        self._undo.append(partial(aborted.__delitem__, slice(len(aborted), None)))
-        aborted += self._producers.add(table, markers)
-        self._isolation.add(table, markers)
+        if found.producers and (ended := self._producers.add(table, markers)):
+            aborted = self._aborted[segment.name]
+            self._undo.append(partial(aborted.__delitem__, slice(len(aborted), None)))
+            aborted += ended
+        if found.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
+            self._isolation.add(table, markers)
         self._check_epochs(segment, table)
 
     def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
@@ -249,8 +256,10 @@ class StateAudit:
         return [Finding(file_name(base, ".txnindex"), "read_committed_differs", message)]
 
     def _wrong_transactions(self, segment: SegmentFile) -> list[Finding]:
-        path = segment.sibling(".txnindex")
         data = self._indexes[segment.name]
+        if not data and not self._aborted.get(segment.name):
+            return []
+        path = segment.sibling(".txnindex")
         theirs = [Aborted(*e[1:]) for e in read_transaction_index(data).tolist()]
         ours = {(a.producer_id, a.last): a for a in self._aborted.get(segment.name, ())}
         found = []

@@ -19,7 +19,7 @@ import mmap
 import os
 import stat
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -83,7 +83,7 @@ def _open(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
     return handle, status
 
 
-def _read_whole(path: Location, limit: int) -> tuple[int, bytes]:
+def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
     """Return the size of a file and its content, but at most its first `limit` bytes."""
     if isinstance(path, UrlPath):
         with FileView(path) as view:
@@ -97,6 +97,17 @@ def _read_whole(path: Location, limit: int) -> tuple[int, bytes]:
         return status.st_size, b"".join(data)
     finally:
         os.close(handle)
+
+
+def joined(folder: Location, name: str) -> str | UrlPath:
+    """Return the path of a file in a directory: a string, or a URL.
+
+    Creating a `Path` takes longer than opening a small file.
+    """
+    if isinstance(folder, UrlPath):
+        return folder / name
+    text = str(folder)
+    return name if text == os.curdir else os.path.join(text, name)
 
 
 class FileView:
@@ -135,8 +146,9 @@ class FileView:
         self.data: npt.NDArray[np.uint8] | None = None
         self._fd = -1
         self._remote: RemoteFile | None = None
-        self.path: Location = path if isinstance(path, UrlPath) else Path(path)
-        if not whole and segment_name_of(self.path.name) is not None:
+        self._given = path
+        name = path.name if isinstance(path, UrlPath) else os.path.basename(path)
+        if not whole and segment_name_of(name) is not None:
             self._fd = open_unpacked(self.path, stamp(self.path), partial(_open_whole, self.path))
             self.size: int = os.fstat(self._fd).st_size
             return
@@ -152,6 +164,11 @@ class FileView:
         self.size = status.st_size
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
+
+    @cached_property
+    def path(self) -> Location:
+        """Path or URL of the file."""
+        return self._given if isinstance(self._given, UrlPath) else Path(self._given)
 
     def expect(self, start: int, end: int) -> None:
         """Prepare to read the bytes [start, end) in order. For a URL, several requests are then sent ahead."""
@@ -319,7 +336,7 @@ def write_at(target: int, data: Buffer, position: int) -> None:
         rest, position = rest[written:], position + written
 
 
-def mode_of(path: Location) -> int | None:
+def mode_of(path: Location | str) -> int | None:
     """Return the permission bits of a file or directory, or None if it does not exist.
 
     The set-user-id, set-group-id and sticky bits are not included. The file or directory of a URL
@@ -328,12 +345,12 @@ def mode_of(path: Location) -> int | None:
     if isinstance(path, UrlPath):
         return 0o700
     try:
-        return stat.S_IMODE(path.stat().st_mode) & 0o777
+        return stat.S_IMODE(os.stat(path).st_mode) & 0o777
     except FileNotFoundError:
         return None
 
 
-def narrowed(mode: int, *sources: Location) -> int:
+def narrowed(mode: int, *sources: Location | str) -> int:
     """Return `mode` without the permissions that any of the sources lacks.
 
     Sources that do not exist are ignored.
@@ -347,7 +364,7 @@ def narrowed(mode: int, *sources: Location) -> int:
 Stamp = tuple[int | str, int, int]
 
 
-def stamp(path: Location) -> Stamp | None:
+def stamp(path: Location | str) -> Stamp | None:
     """Return values that change if a file is changed, or None if it does not exist.
 
     They are the inode, the size and the modification time (in ns). For a URL, they are the version,
@@ -357,18 +374,18 @@ def stamp(path: Location) -> Stamp | None:
         if isinstance(path, UrlPath):
             known = store_of(path).status(path)
             return known.version, known.size, 0
-        status = path.stat()
+        status = os.stat(path)
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def times_of(path: Location) -> tuple[int, int] | None:
+def times_of(path: Location | str) -> tuple[int, int] | None:
     """Return the times of the last access and the last modification of a file, in ns. None if they are not known."""
     if isinstance(path, UrlPath):
         modified = store_of(path).status(path).modified
         return None if modified is None else (modified, modified)
-    status = path.stat()
+    status = os.stat(path)
     return status.st_atime_ns, status.st_mtime_ns
 
 
@@ -399,7 +416,7 @@ def truncate(path: Path, size: int) -> None:
         os.close(handle)
 
 
-def create(path: Path, mode: int = NEW_FILE) -> int:
+def create(path: Path | str, mode: int = NEW_FILE) -> int:
     """Create an empty file and return a file descriptor for writing.
 
     Raise FileExistsError if the path exists.
@@ -409,7 +426,7 @@ def create(path: Path, mode: int = NEW_FILE) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
-def write_new(path: Path, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
+def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
     """Create a file with the content `data`. Raise FileExistsError if the path exists.
 
     If `synced` is True, the file is synced. Otherwise, the caller must sync it, as `sync_tree` does.
@@ -577,7 +594,7 @@ def read_text(path: Location) -> str | None:
     return data.decode(errors="replace")
 
 
-def read_bytes(path: Location) -> bytes | None:
+def read_bytes(path: Location | str) -> bytes | None:
     """Return the content of a file, but at most its first MAX_INDEX_BYTES bytes.
 
     Return None if the path does not exist or is a directory.

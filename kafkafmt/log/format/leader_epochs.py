@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ...constants import MAGIC_V2, MAX_OFFSET
-from ...types import BatchTable, last_offsets
+from ...types import BatchTable, last_offset, last_offsets
 
 Epochs = list[tuple[int, int]]
 """Pairs (epoch, first offset). Both values increase from pair to pair."""
@@ -40,6 +40,8 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
     known = (table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)
     if not known.any():
         return []
+    if known.all() and (table["leader_epoch"] == table["leader_epoch"][0]).all():  # the usual case
+        return [(int(table["leader_epoch"][0]), int(table["base_offset"][0]), last_offset(table[-1]))]
     rows = table if known.all() else table[known]
     starts = np.concatenate(([0], np.flatnonzero(rows["leader_epoch"][1:] != rows["leader_epoch"][:-1]) + 1))
     ends = np.concatenate((starts[1:], [len(rows)])) - 1

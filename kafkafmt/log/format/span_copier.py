@@ -92,6 +92,8 @@ def joined(spans: IntArray) -> IntArray:
     """Merge each span that begins at the end of the previous one with it."""
     if len(spans) < 2:
         return spans
+    if (spans[1:, 0] != spans[:-1, 1]).all():
+        return spans
     begins = np.flatnonzero(np.concatenate(([True], spans[1:, 0] != spans[:-1, 1])))
     ends = np.append(begins[1:], len(spans)) - 1
     return np.stack((spans[begins, 0], spans[ends, 1]), axis=1)

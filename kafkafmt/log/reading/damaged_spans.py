@@ -74,6 +74,10 @@ class DamageColumns:
         return DamageColumns(*(column[rows] for column in vars(self).values()))
 
 
+_NONE = np.empty(0, np.int64)
+NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NONE)
+
+
 class DamagedSpans(Rows[Damage]):
     """The damaged spans of one segment as a sequence that builds a `Damage` only when it is used.
 
@@ -98,6 +102,8 @@ class DamagedSpans(Rows[Damage]):
         return len(self.columns.position)
 
     def _build(self, start: int, stop: int) -> list[Damage]:
+        if stop - start == 1:  # half of the time that the lists below take
+            return [self._at(start)]
         c, a, b = self.columns.at(slice(start, stop)), self._start + start, self._start + stop
         last: list[int | None] = c.last.tolist()
         for i in np.flatnonzero(~c.known).tolist():
@@ -106,6 +112,20 @@ class DamagedSpans(Rows[Damage]):
         places = ([self.file] * len(last), c.position.tolist(), c.length.tolist(), c.first.tolist(), last)
         return objects_of(Damage, _DAMAGE_SETTERS, *places, codes, messages, records)
 
+    def _at(self, i: int) -> Damage:
+        c, bads, row = self.columns, self._bads, self._start + i
+        last, records = int(c.last[i]) if c.known[i] else None, int(c.records[i])
+        return Damage(
+            self.file,
+            int(c.position[i]),
+            int(c.length[i]),
+            int(c.first[i]),
+            last,
+            bads.code(row),
+            bads.message(row),
+            None if records == UNKNOWN_COUNT else records,
+        )
+
     def _sliced(self, start: int, stop: int) -> DamagedSpans:
         return DamagedSpans(self.file, self.columns.at(slice(start, stop)), self._bads, self._start + start)
 
@@ -113,6 +133,8 @@ class DamagedSpans(Rows[Damage]):
 def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> DamagedSpans:
     """Return the first `n` damaged spans of a segment."""
     bads = parts.bads
+    if not n:
+        return DamagedSpans(file, NO_DAMAGE, bads)
     position, end = bads.position[:n], bads.end[:n]
     columns = DamageColumns(position, end - position, *bounds.of(parts.bad_at[:n]), bads.records[:n])
     return DamagedSpans(file, columns, bads)
@@ -125,10 +147,11 @@ class OffsetBounds:
     ----------
     parts : Parts
         All parts of the segment.
-    chosen : array of int64
+    chosen : array of int64, or slice
         Indexes of the runs that are delivered in file order.
-    moved : tuple of two arrays of int64
-        First and last offsets of the runs that are delivered out of file order.
+    moved : tuple of two arrays of int64, or None
+        First and last offsets of the runs that are delivered out of file order. None if there are
+        no such runs.
     lower : int
         Lowest offset of the segment.
     next_base : int or None
@@ -136,13 +159,20 @@ class OffsetBounds:
     """
 
     def __init__(
-        self, parts: Parts, chosen: IntArray, moved: tuple[IntArray, IntArray], lower: int, next_base: int | None
+        self,
+        parts: Parts,
+        chosen: IntArray | slice,
+        moved: tuple[IntArray, IntArray] | None,
+        lower: int,
+        next_base: int | None,
     ) -> None:
         self._at = parts.run_at[chosen]
         self._first, self._last = parts.runs.first[chosen], parts.runs.last[chosen]
-        order = np.argsort(moved[0], kind="stable")
-        self._moved_first: list[int] = moved[0][order].tolist()
-        self._moved_last: list[int] = moved[1][order].tolist()
+        self._moved_first: list[int] = []
+        self._moved_last: list[int] = []
+        if moved is not None:
+            order = np.argsort(moved[0], kind="stable")
+            self._moved_first, self._moved_last = moved[0][order].tolist(), moved[1][order].tolist()
         self._lower = lower
         self._upper = None if next_base is None else next_base - 1
 

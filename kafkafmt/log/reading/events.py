@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,6 +13,8 @@ from .damaged_spans import DamageColumns
 from .models import Damage
 from .parts import Extents, Run, RunColumns
 from .plan import SegmentPlan
+
+FEW_ROWS = 16
 
 
 class Events:
@@ -62,6 +65,12 @@ def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray
 
     Return None if these are all rows, in the given order.
     """
+    if len(first) <= FEW_ROWS:  # NumPy needs more time for a few rows
+        offsets, ends = first.tolist(), last.tolist()
+        if all(a < end and (a >= start or b >= start) for a, b in zip(offsets, ends, strict=True)) and all(
+            a <= b for a, b in itertools.pairwise(offsets)
+        ):
+            return None
     keep = np.full(len(first), start <= MAX_OFFSET)
     if start <= MAX_OFFSET:
         keep &= np.maximum(first, last) >= start

@@ -11,12 +11,12 @@ import numpy as np
 from ...constants import MAGIC_V2, MIN_OFFSET
 from ...records.reader import offset_range_error
 from ...records.wrappers import WrapperReader
-from ...types import BatchTable, Buffer, IntArray
+from ...types import BatchSummary, BatchTable, Buffer, IntArray
 from .parts import Bad
 
 
 def split_at_wrong_offsets(
-    reader: WrapperReader, start: int, buffer: Buffer, table: BatchTable
+    reader: WrapperReader, start: int, buffer: Buffer, table: BatchTable, summary: BatchSummary
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
     """Split a table of batches at each batch whose offsets are wrong.
 
@@ -29,6 +29,9 @@ def split_at_wrong_offsets(
     its last offset delta is negative.
     """
     firsts = table["base_offset"]
+    if not (summary.wrappers or summary.negative_delta):  # the usual case
+        yield table, firsts, None
+        return
     wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))
     bads = [(at, _negative_delta(table[at], start)) for at in np.flatnonzero(table["last_offset_delta"] < 0).tolist()]
     if len(wrappers):

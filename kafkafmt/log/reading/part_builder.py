@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._backend import core
 from ...constants import CONTROL_BIT, MAGIC_V2, MAX_OFFSET
-from ...types import BATCH_DTYPE, BatchTable, IntArray, last_offsets
+from ...types import BATCH_DTYPE, BatchTable, IntArray
 from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunColumns, bad_of, problem_message
 from .segment_stats import Stats
 
@@ -24,6 +25,7 @@ MERGED_BYTES = 4 << 20
 """Largest size of a merged damaged span, in bytes. Merging limits the number of damaged spans."""
 
 NOWHERE = np.empty(0, np.int64)
+NO_RUNS = RunColumns(NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE.astype(bool))
 
 
 class PartBuilder:
@@ -196,22 +198,23 @@ class PartBuilder:
     def _take(self) -> None:
         """Combine the collected batches into runs, and store the runs and the damaged spans in file order."""
         n, bads = self._count, self._bads
-        at = np.array(self._bad_rows, np.int64)
-        starts = np.empty(0, np.int64)
+        before = np.array(self._bad_rows, np.int64) if self._bad_rows else NOWHERE
+        merged, starts, runs_before = 0, 0, np.zeros(len(before), np.int64)
         if n:
-            rows, firsts = self._rows[:n], self._firsts[:n]
-            self.stats.add(rows)
-            starts, runs = columns_of(rows, firsts, self.cut_gaps, self._cut_at, at)
-            if self._runs and not len(at[:1][at[:1] == 0]) and self._continue_last(runs):
-                starts, runs = starts[1:], runs.at(slice(1, None))
+            rows = self._rows[:n]
+            self.stats.add(n, core.summarize_batches(rows))
+            runs, bads_before, runs_before = columns_of(rows, self._firsts[:n], self.cut_gaps, self._cut_at, before)
+            starts = len(runs)
+            if self._runs and (not len(before) or before[0] != 0) and self._continue_last(runs):
+                merged, runs, bads_before = 1, runs.at(slice(1, None)), bads_before[1:]
             if len(runs):
                 self._runs.append(runs)
-                self._run_at.append(np.arange(len(runs)) + np.searchsorted(at, starts, "right") + self._parts)
+                self._run_at.append(np.arange(self._parts, self._parts + len(runs)) + bads_before)
         if len(bads):
-            self._bad_at.append(np.arange(len(bads)) + np.searchsorted(starts, at) + self._parts)
+            self._bad_at.append(np.arange(self._parts - merged, self._parts - merged + len(bads)) + runs_before)
             self._all_bads.extend(bads)
             self._bads, self._bad_rows = BadColumns(), []
-        self._parts += len(starts) + len(at)
+        self._parts += starts - merged + len(before)
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
@@ -236,14 +239,15 @@ class PartBuilder:
     def parts(self) -> Parts:
         """Return all batches and damaged spans that were added, as runs and damaged spans in file order."""
         self._take()
-        none = np.empty(0, np.int64)
-        empty = RunColumns(none, none, none, none, none, none, none.astype(bool))
-        runs = self._runs[0] if self._runs else empty
+        runs = self._runs[0] if self._runs else NO_RUNS
         if len(self._runs) > 1:
             columns = [vars(runs).values() for runs in self._runs]
             runs = RunColumns(*map(np.concatenate, zip(*columns, strict=True)))
-        run_at, bad_at = np.concatenate([none, *self._run_at]), np.concatenate([none, *self._bad_at])
-        return Parts(runs, self._all_bads, run_at, bad_at)
+        return Parts(runs, self._all_bads, _concatenated(self._run_at), _concatenated(self._bad_at))
+
+
+def _concatenated(arrays: list[IntArray]) -> IntArray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate([NOWHERE, *arrays])
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
@@ -254,7 +258,7 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
     """
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
-    _, runs = columns_of(rows, firsts, cut_gaps)
+    runs, _, _ = columns_of(rows, firsts, cut_gaps)
     runs.position += start
     runs.end += start
     return runs.objects()
@@ -262,42 +266,16 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 
 def columns_of(
     rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
-) -> tuple[IntArray, RunColumns]:
-    """Divide a table of valid batches into runs, and return the first row of each run, and the runs.
+) -> tuple[RunColumns, IntArray, IntArray]:
+    """Divide a table of valid batches into runs. The parameters are those of `core.combine_batches`.
 
-    Parameters
-    ----------
-    firsts : array of int64
-        The first offset of each batch.
-    cut_at : array of int64
-        Sorted offsets. A run begins at each batch whose first offset is one of them.
-    cut_before : array of int64
-        Rows of the table at which a run begins.
+    Return the runs, the number of items of `cut_before` before each run, and the number of runs
+    before each item of `cut_before`.
     """
-    last = last_offsets(rows)
-    cut = np.empty(len(rows) + 1, bool)
-    cut[1:-1] = firsts[1:] != last[:-1] + 1 if cut_gaps else firsts[1:] <= last[:-1]
-    if len(cut_at):
-        at = np.minimum(np.searchsorted(cut_at, firsts[1:]), len(cut_at) - 1)
-        cut[1:-1] |= cut_at[at] == firsts[1:]
-    cut[cut_before] = True
-    cut[0] = True
-    starts = np.flatnonzero(cut[:-1])
-    ends = np.append(starts[1:], len(rows)) - 1
-    control = (rows["attributes"] & CONTROL_BIT) != 0
-    counts = np.add.reduceat(rows["count"], starts, dtype=np.int64)
-    records = np.add.reduceat(np.where(control, 0, np.maximum(rows["count"], 0)), starts, dtype=np.int64)
-    unknown = np.logical_or.reduceat((rows["count"] < 0) & (rows["magic"] < MAGIC_V2), starts)
-    records[unknown] = UNKNOWN_COUNT
-    return starts, RunColumns(
-        rows["position"][starts],
-        rows["position"][ends] + rows["size"][ends],
-        firsts[starts],
-        last[ends],
-        ends - starts + 1,
-        records,
-        counts == last[ends] - firsts[starts] + 1,
-    )
+    found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
+    n = core.combine_batches(rows, np.ascontiguousarray(firsts), cut_gaps, cut_at, cut_before, found, before)
+    _, position, end, first, last, batches, records, dense, cuts = found[:, :n].copy()
+    return RunColumns(position, end, first, last, batches, records, dense != 0), cuts, before
 
 
 def _run_of_one(row: Any, first: int, start: int) -> Run:

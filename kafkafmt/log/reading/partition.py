@@ -202,7 +202,7 @@ class PartitionLog(PlannedLog):
         """
         stretch = self._stretches.get(segment.name)
         try:
-            view = FileView(segment.path, self.mapped)
+            view = FileView(segment.place, self.mapped)
         except FileNotFoundError:
             self.skip_missing(segment)
             return None
@@ -240,7 +240,7 @@ class PartitionLog(PlannedLog):
         events = Events(rest.of(plan), start, end)
         for part in self._segment_parts(events, first, end, on_damage, grouped):
             trimmed, lost = rest.trimmed(part)
-            self._damage_of(lost, on_damage)
+            self._damage_of(lost, 0, len(lost), on_damage)
             if trimmed is not None:
                 yield trimmed
 
@@ -252,17 +252,18 @@ class PartitionLog(PlannedLog):
         view: FileView | None = None
         group: GroupReader | None = None
         try:
-            self._damage_of(damaged[: before[0]], on_damage)
+            self._damage_of(damaged, 0, before[0], on_damage)
             k = 0
             while k < len(extents):
+                extent = extents[k]
                 if view is None:
                     try:
-                        view = FileView(plan.segment.path, self.mapped)
+                        view = FileView(plan.segment.place, self.mapped)
                     except FileNotFoundError:
                         self.skip_missing(plan.segment, "while")
-                        self._damage_of(damaged[before[0] :], on_damage)
+                        self._damage_of(damaged, before[0], len(damaged), on_damage)
                         return
-                    walker = Walker(view, extents[k].first_offset, self.max_batch_bytes)
+                    walker = Walker(view, extent.first_offset, self.max_batch_bytes)
                     if grouped and len(plan.extents) > FEW_EXTENTS:
                         group = GroupReader(events, walker, ends_at_damage=on_damage is None)
                 following = k + 1
@@ -270,8 +271,8 @@ class PartitionLog(PlannedLog):
                     yield part
                     following = k + len(part.group)
                 else:
-                    yield from self._extent_parts(plan, extents[k], walker, start, end, on_damage)
-                self._damage_of(damaged[before[k] : before[following]], on_damage)
+                    yield from self._extent_parts(plan, extent, walker, start, end, on_damage)
+                self._damage_of(damaged, before[k], before[following], on_damage)
                 k = following
         finally:
             if view is not None:
@@ -307,10 +308,10 @@ class PartitionLog(PlannedLog):
                 plan.segment, f"it has {batches} batches up to offset {before}, but {extent.batches} were planned"
             )
 
-    def _damage_of(self, damaged: Sequence[Damage], on_damage: OnDamage | None) -> None:
-        """Report the damage of a plan."""
-        if len(damaged) and not isinstance(on_damage, BatchDamage):
-            for damage in damaged:
+    def _damage_of(self, damaged: Sequence[Damage], start: int, stop: int, on_damage: OnDamage | None) -> None:
+        """Report the damaged spans of a plan with the indexes [start, stop)."""
+        if start < stop and not isinstance(on_damage, BatchDamage):
+            for damage in damaged[start:stop]:
                 self.damage(damage, on_damage)
 
     def _close(self, view: FileView) -> None:
@@ -371,7 +372,9 @@ class PartitionLog(PlannedLog):
         for part in self.parts(low, high, on_damage, grouped=True):
             if see is not None:
                 see(part)
-            table = part.table if interval.control else part.table[(part.table["attributes"] & CONTROL_BIT) == 0]
+            table = part.table
+            if not interval.control and core.summarize_batches(table).attributes & CONTROL_BIT:
+                table = table[(table["attributes"] & CONTROL_BIT) == 0]
             if transactions is not None:
                 table = transactions.committed(table)
             damaged: list[Damage] = []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ...paths import Location
+from ...paths import Location, UrlPath
 from ..format import files
 from ..format.names import base_offset_of, file_name
 from ..format.packed import segment_name_of
@@ -71,11 +72,22 @@ class SegmentFile:
         """Path of the file."""
         return self.folder / self.name
 
+    @property
+    def place(self) -> str | UrlPath:
+        """Path of the file as a string, or its URL. A string takes less time than `path`."""
+        return files.joined(self.folder, self.name)
+
     def sibling(self, suffix: str) -> Location:
         """Return the path of another file of the segment, such as ".index"."""
-        if self.base_offset is None:
-            return self.path.with_suffix(suffix)
-        return self.folder / file_name(self.base_offset, suffix)
+        return self.folder / self.sibling_name(suffix)
+
+    def sibling_name(self, suffix: str) -> str:
+        """Return the name of another file of the segment, such as ".index"."""
+        return (
+            Path(self.name).with_suffix(suffix).name
+            if self.base_offset is None
+            else file_name(self.base_offset, suffix)
+        )
 
     @property
     def size(self) -> int:

@@ -99,7 +99,7 @@ def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see:
         Called with all valid batches, in file order, while the segment is read.
     """
     lower = segment.base_offset or 0
-    with FileView(segment.path, limits.mapped) as view:
+    with FileView(segment.place, limits.mapped) as view:
         walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes)
         parts = walker.walk(see=see)
         stats = walker.stats
@@ -147,8 +147,7 @@ def _resolve(
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
     if chain is None:
-        order, none = np.arange(len(parts.runs)), np.empty(0, np.int64)
-        bounds = OffsetBounds(parts, order, (none, none), lower, segment.next_base)
+        bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
         damaged = damaged_spans(segment.name, parts, n_bads, bounds)
         return SegmentPlan(segment, walker.size, Extents(parts.runs), damaged, findings, stats)
     chosen = np.array(sorted(chain), np.int64)

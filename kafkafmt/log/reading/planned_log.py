@@ -134,7 +134,7 @@ class PlannedLog:
     @contextmanager
     def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
         """Open the file of a segment for the duration of a `with` block, and count the bytes read from it."""
-        with FileView(segment.path, mapped) as view:
+        with FileView(segment.place, mapped) as view:
             try:
                 yield view
             finally:
@@ -148,15 +148,16 @@ class PlannedLog:
         retention has removed the file since its directory was listed, the plan is empty. If the
         file is missing for any other reason, `UnavailableSegmentError` is raised.
         """
-        plan = self._plans.get(segment.name)
+        name = segment.name
+        plan = self._plans.get(name)
         if plan is None:
-            self.stamps[segment.name] = files.stamp(segment.path)
+            self.stamps[name] = files.stamp(segment.place)
             try:
                 plan = plan_segment(segment, self.limits, see)
             except FileNotFoundError:
                 self.skip_missing(segment)
                 plan = SegmentPlan(segment, 0, [], [], [])
-            self._plans[segment.name] = plan
+            self._plans[name] = plan
             self.bytes_read += plan.size
         return plan
 

@@ -31,7 +31,7 @@ from ...constants import (
     MAGIC_V1,
     MAGIC_V2,
 )
-from ...types import BATCH_DTYPE, BatchTable, SearchWindow, last_offset
+from ...types import BATCH_DTYPE, BatchSummary, BatchTable, SearchWindow, last_offset
 from ..format.files import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
@@ -78,10 +78,10 @@ class Search(BatchFinder):
     def _chain(self) -> BatchTable:
         return np.empty(CHAIN_ROWS, BATCH_DTYPE)
 
-    def note(self, rows: BatchTable) -> None:
-        """Update `among_plain` with valid batches that precede the damaged batch."""
+    def note(self, found: BatchSummary) -> None:
+        """Update `among_plain` with a summary of valid batches that precede the damaged batch."""
         if self.among_plain is not False:
-            self.among_plain = not ((rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0)).any()
+            self.among_plain = not (found.magics & 1 << MAGIC_V2 or found.codecs & ~1)
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Find the position at which reading resumes after the damaged batch at `position`.

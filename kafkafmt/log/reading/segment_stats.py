@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from ...constants import CODEC_MASK, DELETE_HORIZON_BIT, MAGIC_V2, NO_TIMESTAMP, TRANSACTIONAL_BIT
-from ...types import BatchTable
+from ...constants import NO_TIMESTAMP, TRANSACTIONAL_BIT
+from ...types import BatchSummary
 
 
 @dataclass
@@ -38,19 +36,16 @@ class Stats:
     max_timestamp: int = NO_TIMESTAMP
     transactional: bool = False
 
-    def add(self, rows: BatchTable) -> None:
-        """Add a table of batches to the summary."""
-        attributes = rows["attributes"]
-        self.batches += len(rows)
-        wrappers = bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any())
-        self.records = total(self.records, None if wrappers else int(np.maximum(rows["count"], 0).sum(dtype=np.int64)))
-        self.transactional = self.transactional or bool((attributes & TRANSACTIONAL_BIT).any())
-        self.codecs |= int(np.bitwise_or.reduce(1 << (attributes & CODEC_MASK)))
-        self.magics |= int(np.bitwise_or.reduce(1 << rows["magic"]))
-        self.max_timestamp = max(self.max_timestamp, int(rows["max_timestamp"].max()))
-        starts = rows["base_timestamp"][((attributes & DELETE_HORIZON_BIT) == 0) & (rows["base_timestamp"] >= 0)]
-        if len(starts):
-            low = int(starts.min())
+    def add(self, batches: int, found: BatchSummary) -> None:
+        """Add a number of batches, given the summary of their headers."""
+        self.batches += batches
+        self.records = total(self.records, None if found.wrappers else found.records)
+        self.transactional = self.transactional or bool(found.attributes & TRANSACTIONAL_BIT)
+        self.codecs |= found.codecs
+        self.magics |= found.magics
+        self.max_timestamp = max(self.max_timestamp, found.max_timestamp)
+        if found.min_timestamp >= 0:
+            low = found.min_timestamp
             self.min_timestamp = low if self.min_timestamp < 0 else min(self.min_timestamp, low)
 
 

@@ -31,7 +31,7 @@ from ...constants import (
 )
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.wrappers import WrapperReader
-from ...types import BATCH_DTYPE, BatchTable, Buffer, IntArray, last_offset
+from ...types import BATCH_DTYPE, BatchTable, Buffer, ByteArray, IntArray, last_offset
 from ..format.files import FileView, aligned_buffer
 from .batch_finder import OwnCrc
 from .batch_head import Head
@@ -90,18 +90,31 @@ class Walker:
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.first_read = first_read
-        self.search: Search = Search(view)
         self.stats: Stats = Stats()
-        self._wrappers = WrapperReader(max_batch_bytes)
-        self._buffer = aligned_buffer(0 if view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
         self._buffer_at = self._buffered = 0
         """File position of the buffer, and number of bytes in the buffer that were read from the
         file.
         """
-        # creating a large table for every small segment would take most of the time
-        self._table = np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
         self._before_read: Callable[[], None] = lambda: None
         """Called before the buffer is refilled."""
+
+    @cached_property
+    def search(self) -> Search:
+        """Finds the position at which reading resumes after damage."""
+        return Search(self.view)
+
+    @cached_property
+    def _wrappers(self) -> WrapperReader:
+        return WrapperReader(self.max_batch_bytes)
+
+    @cached_property
+    def _buffer(self) -> ByteArray:
+        return aligned_buffer(0 if self.view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
+
+    @cached_property
+    def _table(self) -> BatchTable:
+        # creating a large table for every small segment would take most of the time
+        return np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
 
     @cached_property
     def _spans(self) -> IntArray:
@@ -265,18 +278,19 @@ class Walker:
                 rows, spans, position, expected, last, error = self._scan_damaged(position, expected, last)
                 if len(rows):
                     seen.add(at, self._buffer, rows)
-                    self.search.note(rows)
+                    self.search.note(core.summarize_batches(rows))
                 pending.add_scan(rows, spans, at)
                 scanned_to = position
                 if len(rows) == len(self._table) or len(spans) == SPAN_ROWS:
                     continue
             if error is None:
                 for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
-                    for rows, firsts, wrong in split_at_wrong_offsets(self._wrappers, start, buffer, table):
+                    found = core.summarize_batches(table)
+                    for rows, firsts, wrong in split_at_wrong_offsets(self._wrappers, start, buffer, table, found):
                         if len(rows):
                             seen.add(start, buffer, rows)
                             pending.add(rows, firsts, start)
-                            self.search.note(rows)
+                            self.search.note(found if len(rows) == len(table) else core.summarize_batches(rows))
                             expected, last = _expected(rows, firsts, last, expected)
                             position = start + int(rows["position"][-1]) + int(rows["size"][-1])
                         if wrong is not None:

@@ -30,6 +30,8 @@ INDEX_INTERVAL = 4096
 """Default value of Kafka's setting ``index.interval.bytes``."""
 FEW_BATCHES = 64
 """Tables with fewer rows are added row by row."""
+FEW_ENTRIES = 16
+"""Fewer index entries than this are serialized one by one."""
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Largest size of a segment's `.log` file.
 
@@ -119,7 +121,7 @@ class SegmentIndexes:
         """Return the offset index entries and the time index entries since the last call, each as bytes."""
         offsets, times, base = self._offsets, self._times, self.base_offset
         self._offsets, self._times = [], []
-        if len(offsets) < 2 and len(times) < 2:
+        if len(offsets) < FEW_ENTRIES and len(times) < FEW_ENTRIES:
             return b"".join(offset_entry(*o, base) for o in offsets), b"".join(time_entry(*t, base) for t in times)
         return offset_index_bytes(*_columns(offsets), base), time_index_bytes(*_columns(times), base)
 
@@ -197,8 +199,10 @@ def read_through(
         made.error = error
         ends = position + table["position"] + table["size"]
         lasts = last_offsets(table)
-        before = np.concatenate(([made.next_offset - 1], lasts))[: len(lasts)]
-        falls = (table["base_offset"] <= before) | (lasts < table["base_offset"])
+        firsts = table["base_offset"]
+        falls = lasts < firsts
+        falls[1:] |= firsts[1:] <= lasts[:-1]
+        falls[:1] |= firsts[:1] < made.next_offset
         wrong = falls | (lasts - base_offset > MAX_RELATIVE_OFFSET) | (ends > MAX_SEGMENT_BYTES)
         n = int(np.argmax(wrong)) if wrong.any() else len(table)
         if n:

@@ -1,0 +1,97 @@
+# Summarize tables of batch headers, and combine batches into runs (see log/reading/part_builder.py).
+# Most segments have few batches, for which a dozen NumPy calls take longer than one loop.
+
+
+def summarize_batches(rows):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = len(rows), i
+    cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
+    cdef bint wrappers = False, producers = False, negative_delta = False
+    cdef int64_t records = 0, low = NO_TIMESTAMP, high = NO_TIMESTAMP, lowest = INT64_MAX, highest = INT64_MIN
+    cdef uint32_t attributes = 0, codecs = 0, magics = 0
+    cdef const Batch* row
+    for i in range(n):
+        row = &batches[i]
+        wrappers |= row.count < 0 and row.magic < MAGIC_V2
+        producers |= row.producer_id != NO_PRODUCER_ID
+        negative_delta |= row.last_offset_delta < 0
+        lowest = min(lowest, row.base_offset)
+        highest = max(highest, row.base_offset)
+        records += max(row.count, 0)
+        attributes |= <uint16_t>row.attributes
+        codecs |= 1u << (row.attributes & CODEC_MASK)
+        magics |= 1u << (row.magic & 7)
+        high = max(high, row.max_timestamp)
+        if row.base_timestamp >= 0 and not row.attributes & DELETE_HORIZON_BIT:
+            low = row.base_timestamp if low < 0 else min(low, row.base_timestamp)
+    return BatchSummary(wrappers, records, attributes, codecs, magics, low, high, producers, negative_delta, lowest, highest)
+
+
+cdef inline bint contains(const int64_t* values, Py_ssize_t n, int64_t value) noexcept nogil:
+    """Return whether the sorted array `values` contains a value."""
+    cdef Py_ssize_t low = 0, middle, high = n
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low < n and values[low] == value
+
+
+cdef inline int64_t last_offset_of(const Batch* row) noexcept nogil:
+    """Return the last offset of a batch, by the rules of types.last_offsets()."""
+    cdef int64_t delta = max(row.last_offset_delta, 0)
+    return INT64_MAX if row.base_offset > INT64_MAX - delta else row.base_offset + delta
+
+
+def combine_batches(rows, firsts, cut_gaps, cut_at, cut_before, runs, runs_before):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t n = len(rows), cuts = len(cut_at), spans = len(cut_before), i, k = 0, m = -1
+    cdef const Batch* batches = <const Batch*>required(arrays.take(rows, n, sizeof(Batch), False))
+    cdef const int64_t* first_offsets = <const int64_t*>required(arrays.take(firsts, n, 8, False))
+    cdef const int64_t* offsets = <const int64_t*>required(arrays.take(cut_at, cuts, 8, False))
+    cdef const int64_t* before = <const int64_t*>required(arrays.take(cut_before, spans, 8, False))
+    cdef int64_t* out = <int64_t*>required(arrays.take(runs, 9 * n, 8))
+    cdef int64_t* counts = <int64_t*>required(arrays.take(runs_before, spans, 8))
+    cdef bint gaps = cut_gaps, begins, unknown = False
+    cdef uint64_t total = 0
+    cdef int64_t last = 0, previous = 0
+    cdef const Batch* row
+    with nogil:
+        for i in range(n):
+            row = &batches[i]
+            begins = i == 0
+            while k < spans and before[k] <= i:
+                begins = begins or before[k] == i
+                counts[k] = m + 1
+                k += 1
+            last = last_offset_of(row)
+            if not begins:
+                begins = <uint64_t>first_offsets[i] != <uint64_t>previous + 1 if gaps else first_offsets[i] <= previous
+                begins = begins or contains(offsets, cuts, first_offsets[i])
+            if begins:
+                m += 1
+                total = 0
+                unknown = False
+                out[m] = i
+                out[n + m] = row.position
+                out[3 * n + m] = first_offsets[i]
+                out[5 * n + m] = 0
+                out[6 * n + m] = 0
+                out[8 * n + m] = k
+            out[2 * n + m] = row.position + row.size
+            out[4 * n + m] = last
+            out[5 * n + m] += 1
+            total += <uint64_t><int64_t>row.count
+            unknown = unknown or (row.count < 0 and row.magic < MAGIC_V2)
+            if unknown:
+                out[6 * n + m] = -1
+            elif not row.attributes & CONTROL_BIT:
+                out[6 * n + m] += max(row.count, 0)
+            out[7 * n + m] = total == <uint64_t>last - <uint64_t>out[3 * n + m] + 1
+            previous = last
+        while k < spans:
+            counts[k] = m + 1
+            k += 1
+    return m + 1

@@ -1,0 +1,77 @@
+"""Summarize tables of batch headers, and combine batches into runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..constants import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    MAGIC_V2,
+    MAX_OFFSET,
+    MIN_OFFSET,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+)
+from ..types import BatchSummary, BatchTable, IntArray, last_offsets
+
+
+def summarize_batches(rows: BatchTable) -> BatchSummary:
+    attributes, base_timestamps = rows["attributes"], rows["base_timestamp"]
+    starts = base_timestamps[((attributes & DELETE_HORIZON_BIT) == 0) & (base_timestamps >= 0)]
+    return BatchSummary(
+        wrappers=bool(((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()),
+        records=int(np.maximum(rows["count"], 0).sum(dtype=np.int64)),
+        attributes=int(np.bitwise_or.reduce(attributes.astype(np.uint16))),
+        codecs=int(np.bitwise_or.reduce(1 << (attributes & CODEC_MASK))),
+        magics=int(np.bitwise_or.reduce(1 << rows["magic"])),
+        min_timestamp=int(starts.min(initial=np.iinfo(np.int64).max)) if len(starts) else NO_TIMESTAMP,
+        max_timestamp=int(rows["max_timestamp"].max(initial=NO_TIMESTAMP)),
+        producers=bool((rows["producer_id"] != NO_PRODUCER_ID).any()),
+        negative_delta=bool((rows["last_offset_delta"] < 0).any()),
+        lowest=int(rows["base_offset"].min(initial=MAX_OFFSET)),
+        highest=int(rows["base_offset"].max(initial=MIN_OFFSET)),
+    )
+
+
+def combine_batches(
+    rows: BatchTable,
+    firsts: IntArray,
+    cut_gaps: bool,
+    cut_at: IntArray,
+    cut_before: IntArray,
+    runs: IntArray,
+    runs_before: IntArray,
+) -> int:
+    if not len(rows):
+        runs_before[: len(cut_before)] = 0
+        return 0
+    last = last_offsets(rows)
+    begins = np.empty(len(rows) + 1, bool)
+    begins[1:-1] = firsts[1:] != last[:-1] + 1 if cut_gaps else firsts[1:] <= last[:-1]
+    begins[1:-1] |= np.isin(firsts[1:], cut_at)
+    begins[cut_before] = True
+    begins[0] = True
+    starts = np.flatnonzero(begins[:-1])
+    ends = np.append(starts[1:], len(rows)) - 1
+    counts = np.maximum(rows["count"], 0)
+    data = np.where((rows["attributes"] & CONTROL_BIT) != 0, 0, counts)
+    unknown = np.logical_or.reduceat((rows["count"] < 0) & (rows["magic"] < MAGIC_V2), starts)
+    records = np.where(unknown, -1, np.add.reduceat(data, starts, dtype=np.int64))
+    dense = np.add.reduceat(rows["count"], starts, dtype=np.int64) == last[ends] - firsts[starts] + 1
+    columns = (
+        starts,
+        rows["position"][starts],
+        rows["position"][ends] + rows["size"][ends],
+        firsts[starts],
+        last[ends],
+        ends - starts + 1,
+        records,
+        dense,
+        np.searchsorted(cut_before, starts, "right"),
+    )
+    for column, values in zip(runs, columns, strict=True):
+        column[: len(starts)] = values
+    runs_before[: len(cut_before)] = np.searchsorted(starts, cut_before)
+    return len(starts)
