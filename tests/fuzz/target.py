@@ -23,6 +23,7 @@ MODULES = (
     "directories",
     "commands",
     "threads",
+    "find",
 )
 """Names of the modules that define targets, without the prefix `targets_`."""
 
