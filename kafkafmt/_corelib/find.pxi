@@ -21,8 +21,10 @@ def find_spans(buffer, positions, lengths, count, needle, whole, found):
             if KF_UNLIKELY(position[i] < 0 or position[i] > size or length[i] > size - position[i]):
                 bad = i
                 break
-            if equal or k == 0:
-                match = not equal or (length[i] == k and memcmp(source.data + position[i], searched.data, k) == 0)
+            if k == 0:
+                match = not equal or length[i] == 0
+            elif equal:
+                match = length[i] == k and memcmp(source.data + position[i], searched.data, k) == 0
             else:
                 match = kf_contains(source.data + position[i], length[i], searched.data, k)
             rows[matches] = i

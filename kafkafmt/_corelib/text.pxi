@@ -62,6 +62,8 @@ cdef inline bint reserve(Text* out, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint put_bytes(Text* out, const void* p, Py_ssize_t n) noexcept nogil:
+    if n == 0:                  # `p` and `out.data` can be NULL, which memcpy() does not allow
+        return True
     if not reserve(out, n):
         return False
     memcpy(out.data + out.size, p, n)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from building import batch, message, mutate, record, simple_batch
 from fuzz import cores
@@ -13,6 +14,9 @@ from fuzz.seeds import wrapper
 from fuzz.work import counted
 
 import kafkafmt
+import kafkafmt.records
+from kafkafmt._pure import format_records
+from kafkafmt.log.reading.byte_pattern import BytePattern
 
 from .growth import grows_linearly, lines_of
 
@@ -206,3 +210,25 @@ def test_building_grows_linearly_with_records() -> None:
         )
 
     grows_linearly(100, work)
+
+
+@pytest.mark.parametrize("pattern", ["ab", "[ab]{2}", "(a|b)+$", "^x|y"])
+def test_searching_values_grows_linearly_with_values(pattern: str) -> None:
+    def work(n: int) -> Counter[str]:
+        values = [b"ab", b"x", b"", b"ba--ab"] * n
+        source = b"ab" + b"ab".join(values)
+        lengths = np.array([len(v) for v in values], np.int32)
+        positions = np.cumsum(lengths + 2, dtype=np.int64) - lengths
+        return lines_of(lambda: BytePattern(pattern).find(source, positions, lengths))
+
+    grows_linearly(30, work)
+
+
+def test_formatting_grows_linearly_with_records_and_headers() -> None:
+    def work(n: int) -> Counter[str]:
+        data = batch([(i, 0, b'"' * n, b"v", [(b"h", b"i")] * 3) for i in range(n)])
+        template: list[bytes | str] = ["key", b" ", "headers", b"\n"]
+        chunks = list(kafkafmt.records.read_chunks(data, capacity=4 * n))
+        return lines_of(lambda: [format_records(*chunk, template, "csv", "utf8") for chunk in chunks])
+
+    grows_linearly(30, work)

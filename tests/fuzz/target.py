@@ -24,6 +24,7 @@ MODULES = (
     "commands",
     "metadata",
     "threads",
+    "find",
 )
 """Names of the modules that define targets, without the prefix `targets_`."""
 
