@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +31,10 @@ pytestmark = [
 ]
 
 PLAN = [
-    "topic=orders partitions=2 count=1500 codec=zstd value=300 batch=4000 topic.segment.bytes=1048576",
+    "topic=orders partitions=2 count=1500 codec=zstd key=4 value=300 batch=4000 topic.segment.bytes=1048576",
+    "topic=keyed count=60 key=1 id=third end=abort flush=5",
+    "topic=keyed count=44 key=1 id=fourth end=commit flush=5 codec=gzip",
+    "topic=keyed count=9 key=1 idempotent=true flush=3",
     "topic=cut count=200 flush=10 time=1700000000000",
     "topic=tx count=30 id=first end=abort flush=5",
     "topic=tx count=20 id=second end=commit flush=5",
@@ -43,8 +46,9 @@ CREATED = [
     "topic=cut count=0",
     "topic=tx count=0",
     "topic=made partitions=3 count=0",
+    "topic=keyed count=0",
 ]
-TOPICS = ("cut", "made", "orders", "tx")
+TOPICS = ("cut", "keyed", "made", "orders", "tx")
 UNTIL = 1_700_000_000_000 + 77
 LEFTOVER = f"tx-0.{7:032x}-delete"
 LEVELS = ("read_uncommitted", "read_committed")
@@ -141,7 +145,7 @@ def restored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     old, new = Broker(scratch / "old", version=request.param), Broker(scratch / "new", version=request.param)
     found = Restored(data=new.log_dirs[0])
     try:
-        for plan in ([], PLAN, PLAN[4:]):  # the leader epoch increases with each start
+        for plan in ([], PLAN, PLAN[-2:]):  # the leader epoch increases with each start
             old.start()
             old.produce(*plan or ["topic=tx count=1"])
             if plan is PLAN:
@@ -156,12 +160,11 @@ def restored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         new.stop()
         table = pa.table({"key": [b"k%d" % i for i in range(900)], "value": [b"v%d" % i for i in range(900)]})
         k.make(table, scratch / "made", topic="made", partitions=3, codec="zstd")
-        k.rewrite(old.log_dirs[0], scratch / "rewritten", drop_key_regex="[02468]$", topics=["orders", "__c*"])
-        shutil.rmtree(scratch / "rewritten" / "__consumer_offsets-0", ignore_errors=True)
-        done = kafkafmt(
-            "restore", scratch / "made", scratch / "rewritten", "-t", "made", "-t", "orders", "--into", found.data
-        )
-        assert done.returncode == 0, done.stderr
+        k.rewrite(old.log_dirs[0], scratch / "rewritten", drop_key_regex="[02468]$", topics="orders")
+        k.rewrite(old.log_dirs[0], scratch / "compacted", compact=True, codec="lz4", topics="keyed")
+        for name in ("made", "rewritten", "compacted"):
+            done = kafkafmt("restore", scratch / name, "--into", found.data)
+            assert done.returncode == 0, done.stderr
         groups = scratch / "groups.csv"
         into = ("--into", found.data, "--groups-csv", groups)
         done = kafkafmt("restore", old.log_dirs[0], "-t", "tx", *into)
@@ -173,6 +176,7 @@ def restored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             found.expected[level] = (
                 cat(scratch / "made", level)
                 | cat(scratch / "rewritten", level, "-t", "orders")
+                | cat(scratch / "compacted", level, "-t", "keyed")
                 | cat(old.log_dirs[0], level, "-t", "tx")
                 | {at: r for at, r in cat(old.log_dirs[0], level, "-t", "cut").items() if r[0] < UNTIL}
             )
@@ -199,6 +203,8 @@ def test_broker_serves_the_restored_records_to_both_clients(restored: Restored, 
     assert len(restored.expected[level]) > 1000
     same_rows(restored.java[level], restored.expected[level])
     same_rows(restored.python[level], restored.expected[level])
+    counts = Counter(at[0] for at in restored.expected[level])
+    assert (counts["orders"], counts["keyed"]) == (750, 10)
 
 
 def test_restored_partition_ends_before_the_given_time(restored: Restored) -> None:
@@ -210,7 +216,7 @@ def test_restored_partition_ends_before_the_given_time(restored: Restored) -> No
 def test_broker_appends_all_records_of_new_producers(restored: Restored) -> None:
     """The new cluster assigns the producer ids of the old cluster again."""
     assert restored.after.items() >= restored.java["read_uncommitted"].items()
-    assert len(restored.after) - len(restored.java["read_uncommitted"]) == 1500 + 200 + 67 + 30
+    assert len(restored.after) - len(restored.java["read_uncommitted"]) == 1500 + 113 + 200 + 67 + 30
 
 
 def test_broker_keeps_the_restored_directories(restored: Restored) -> None:

@@ -189,8 +189,9 @@ def restore(
     - `partition.metadata` gets the topic id of the cluster.
     - Leader epochs above the current leader epoch of the cluster are replaced by it, in batches and in
       the checkpoint. All other bytes of a batch stay.
-    - If `paths` are of another cluster, the state of producers is not kept. Otherwise, a new producer
-      with the same producer id could lose records, because the broker would treat them as duplicates.
+    - The state of producers is kept only if `meta.properties` in `paths` has the cluster id of the
+      broker. In another cluster, a new producer can get the same producer id, and the broker would
+      reject its records or treat them as duplicates.
     - Each partition is renamed when it is complete. If the process dies, a broker finds either the
       empty or the restored partition, and deletes what is left over.
     - Kafka's counterparts are ``LogManager`` and ``LeaderEpochFileCache``.
