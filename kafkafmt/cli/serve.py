@@ -11,8 +11,10 @@ import click
 
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.reading.record_selection import OffsetBound
+from ..server.groups.offsets_file import GroupsFileError
 from ..server.service import Server, ServerAddressError
 from ..server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
+from ..server.users import UsersFileError
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .offset_range import parse_bound
@@ -148,6 +150,9 @@ def serve(
         server = Server(settings)
     except PartitionNotFoundError as error:
         raise not_there(error) from None
+    except UsersFileError as error:
+        tell(str(error))
+        return EXIT_UNREADABLE
     except ServerAddressError:
         raise click.UsageError(
             f"{listen[0]} is not a loopback address, so other hosts could read the logs; specify --tls-cert and "
@@ -156,7 +161,11 @@ def serve(
     if not server.partition_count:
         tell_nothing_to_read()
         return EXIT_UNREADABLE
-    asyncio.run(_serve(server, output_format))
+    try:
+        asyncio.run(_serve(server, output_format))
+    except GroupsFileError as error:
+        tell(str(error))
+        return EXIT_UNREADABLE
     return 0
 
 
