@@ -189,6 +189,15 @@ class FetchApi:
             if fetched.damaged:
                 answer.error = ErrorCode.CORRUPT_MESSAGE
                 return answer
+            if committed and fetched.spans:
+                aborted = served.aborted(offset, fetched.next_offset, known_only)
+                if aborted is None:
+                    return None
+                answer.aborted = aborted.listed
+                if aborted.unmarked:
+                    fetched = served.fetch(offset, fetched.next_offset, room, first, known_only, aborted.unmarked)
+                    if fetched is None:
+                        return None
             answer.spans, answer.size = fetched.spans, fetched.size
             magic = MAGIC_V2 if version >= MAGIC_V2_VERSION else MAGIC_V1 if version >= MAGIC_V1_VERSION else MAGIC_V0
             if fetched.spans and (magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)):
@@ -201,8 +210,6 @@ class FetchApi:
             if not answer.size and fetched.next_offset > offset and magic == MAGIC_V2:
                 answer.data = empty_batch(offset, fetched.next_offset, max(served.leader_epoch(), 0))
                 answer.size = len(answer.data)
-            if committed and answer.size:
-                answer.aborted = served.aborted(offset, fetched.next_offset)
         except InvalidError:
             answer.error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         except KafkaFormatError as error:
