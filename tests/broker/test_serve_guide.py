@@ -34,7 +34,7 @@ TOOLS = {
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "connect-mirror-maker.sh": "org.apache.kafka.connect.mirror.MirrorMaker",
 }
-LIMIT = 90.0
+LIMIT = 60.0
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
