@@ -131,7 +131,8 @@ class ClientConnection:
 
     async def _answer_next(self) -> None:
         try:
-            size_field = await asyncio.wait_for(self._reader.readexactly(SIZE_BYTES), self._limits.idle_timeout)
+            async with asyncio.timeout(self._limits.idle_timeout):
+                size_field = await self._reader.readexactly(SIZE_BYTES)
         except asyncio.IncompleteReadError as error:
             raise ClosedError("the client closed it inside a request" if error.partial else "") from None
         except TimeoutError:
@@ -142,7 +143,8 @@ class ClientConnection:
             raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}")
         async with self._memory.reserved(size):
             try:
-                body = await asyncio.wait_for(self._reader.readexactly(size), PARTIAL_TIMEOUT)
+                async with asyncio.timeout(PARTIAL_TIMEOUT):
+                    body = await self._reader.readexactly(size)
             except asyncio.IncompleteReadError:
                 raise ClosedError("the client closed it inside a request") from None
             except TimeoutError:
@@ -233,6 +235,7 @@ class ClientConnection:
 
     async def _timed(self, waiting: Any) -> Any:
         try:
-            return await asyncio.wait_for(waiting, self._limits.write_timeout)
+            async with asyncio.timeout(self._limits.write_timeout):
+                return await waiting
         except TimeoutError:
             raise ClosedError(f"the client read nothing for {self._limits.write_timeout:g} seconds") from None

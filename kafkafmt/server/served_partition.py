@@ -371,6 +371,13 @@ class ServedPartition:
             where = f"{self.directory.path}/{damage.file} at {damage.position}, {damage.length} bytes"
             self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")
 
+    def raise_log_start(self, offset: int) -> None:
+        """Set the log start offset to the one in the checkpoint, if it is higher than the known one."""
+        with self._lock:
+            if offset > self.directory.log_start_offset:
+                self.directory.log_start = offset
+                self.changes += 1
+
     def report_batch(self, span: Span, position: int, error: KafkaFormatError) -> None:
         """Report a batch whose records cannot be decoded, once."""
         key = span.path.name, position

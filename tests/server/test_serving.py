@@ -128,6 +128,19 @@ def test_new_topic_is_noticed(started: Start, tmp_path: Path, monkeypatch: pytes
             assert values(client.fetch("b", 0, 0)) == [b"2"]
 
 
+def test_raised_log_start_is_noticed(started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkafmt.server.catalog.RESCAN", 0.0)
+    with LogDirectory(tmp_path) as directory:
+        append(directory.writer("t"), b"1", b"2", b"3")
+    with Client(started(tmp_path).port) as client:
+        assert client.offset("t", 0, -2).offset == 0
+        (tmp_path / "new").write_text("0\n1\nt 0 2\n")
+        (tmp_path / "new").rename(tmp_path / "log-start-offset-checkpoint")
+        client.ask(protocol.MetadataRequest(topics=None), 12)
+        assert client.offset("t", 0, -2).offset == 2
+        assert client.fetch("t", 0, 1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def test_deleted_topic_is_noticed(started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkafmt.server.catalog.RESCAN", 0.0)
     with LogDirectory(tmp_path) as directory:
