@@ -27,6 +27,10 @@ OPEN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 EXCHANGE = "sasl"
 """Key of the unfinished exchange in the attributes of a connection."""
 MAX_PLAIN_BYTES = 4096
+FAILURE_DELAY = 0.1
+"""Seconds before the response to a wrong password, as Kafka's
+``connection.failed.authentication.delay.ms``.
+"""
 SHOWN_NAME = 100
 """Largest number of characters of a user name in a message."""
 
@@ -40,6 +44,8 @@ class Exchange:
     """The state of one authentication."""
 
     mechanism: str
+    user: str = ""
+    """The name that the client sent. It may be another user's name until the exchange is finished."""
     scram: ScramServer | None = None
 
 
@@ -92,9 +98,10 @@ class SaslApis:
             user, token = await self._next_step(exchange, bytes(request.auth_bytes))
         except (LoginError, ScramError) as error:
             connection.attributes.pop(EXCHANGE)
-            name = f" of user {_shown(exchange.scram.user)}" if exchange.scram and exchange.scram.user else ""
+            name = f" of user {_shown(exchange.user)}" if exchange.user else ""
             reason = f"authentication{name} with {exchange.mechanism} failed: {error}"
             connection.attributes[CLOSE_AFTER_RESPONSE] = reason
+            await asyncio.sleep(FAILURE_DELAY)
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
                 error_message=f"Authentication failed with SASL mechanism {exchange.mechanism}",
@@ -107,15 +114,18 @@ class SaslApis:
     async def _next_step(self, exchange: Exchange, token: bytes) -> tuple[str | None, bytes]:
         """Return the user name, or None if the exchange is not finished, and the token for the client."""
         if exchange.mechanism == PLAIN:
-            return await self._check_plain(token), b""
+            await self._check_plain(exchange, token)
+            return exchange.user, b""
         if exchange.scram is None:
             exchange.scram = ScramServer(exchange.mechanism, self._users)
-            return None, await asyncio.to_thread(exchange.scram.first, token)
+            challenge = await asyncio.to_thread(exchange.scram.first, token)
+            exchange.user = exchange.scram.user
+            return None, challenge
         final = exchange.scram.final(token)
-        return exchange.scram.user, final
+        return exchange.user, final
 
-    async def _check_plain(self, token: bytes) -> str:
-        """Return the user name in a message of PLAIN (RFC 4616). Raise LoginError if it is not valid."""
+    async def _check_plain(self, exchange: Exchange, token: bytes) -> None:
+        """Check a message of PLAIN (RFC 4616). Raise LoginError if it is not valid."""
         if len(token) > MAX_PLAIN_BYTES:
             raise LoginError(f"the message of the client has {len(token)} bytes; at most {MAX_PLAIN_BYTES} are read")
         try:
@@ -124,12 +134,11 @@ class SaslApis:
             parts = []
         if len(parts) != 3 or not parts[1] or not parts[2]:
             raise LoginError("the message of the client is not a message of PLAIN")
-        authzid, user, password = parts
-        if authzid not in ("", user):
+        authzid, exchange.user, password = parts
+        if authzid not in ("", exchange.user):
             raise LoginError("the client requested an authorization id that differs from the user name")
-        if not await asyncio.to_thread(self._users.check_password, user, password):
-            raise LoginError(f"the user or the password is wrong (user {_shown(user)})")
-        return user
+        if not await asyncio.to_thread(self._users.check_password, exchange.user, password):
+            raise LoginError("the user or the password is wrong")
 
 
 def _shown(name: str) -> str:

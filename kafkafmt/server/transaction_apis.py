@@ -133,6 +133,8 @@ class TransactionApis:
 
     def _producers(self, served: ServedPartition) -> DescribeProducersResponse.PartitionResponse:
         make = DescribeProducersResponse
+        if served.missing:
+            return make.PartitionResponse(partition_index=served.number)
         try:
             entries = read_producers(served.log, self._settings.max_batch_bytes)
         except (KafkaFormatError, OSError) as error:
