@@ -33,6 +33,8 @@ MAGIC_V2_VERSION = 4
 """From this version on, clients read record format 2. From version 2 on, they read format 1."""
 MAGIC_V1_VERSION = 2
 UNKNOWN_OFFSET = -1
+CONVERTED_BYTES = 4 << 20
+"""Largest number of bytes of one partition that are converted at once, because they are in memory."""
 
 
 @dataclass
@@ -200,7 +202,13 @@ class FetchApi:
                         return None
             answer.spans, answer.size = fetched.spans, fetched.size
             magic = MAGIC_V2 if version >= MAGIC_V2_VERSION else MAGIC_V1 if version >= MAGIC_V1_VERSION else MAGIC_V0
-            if fetched.spans and (magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)):
+            converting = magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)
+            if converting and fetched.size > CONVERTED_BYTES:
+                fetched = served.fetch(offset, fetched.next_offset, CONVERTED_BYTES, True, known_only)
+                if fetched is None:
+                    return None
+                answer.spans, answer.size = fetched.spans, fetched.size
+            if fetched.spans and converting:
                 if known_only:
                     return None
                 settings = self._catalog.settings
