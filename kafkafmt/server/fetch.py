@@ -125,7 +125,7 @@ class FetchApi:
         """Wait until a partition changes, and return True. At the deadline, or if the client has gone, return False."""
         loop = asyncio.get_running_loop()
         pause = POLL
-        while (left := deadline - loop.time()) > 0 and not context.connection.attributes.get("closed"):
+        while (left := deadline - loop.time()) > 0 and not context.connection.gone:
             await asyncio.sleep(min(pause, left))
             started = loop.time()
             if await self._catalog.run(_any_changed, changes):
