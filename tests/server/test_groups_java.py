@@ -51,6 +51,14 @@ def test_consumer_groups_tool_describes_and_resets_groups(started: Start) -> Non
     assert lags(server, "classic-static") == dict.fromkeys(partitions, ("30", "30", "0"))
 
 
+def test_console_consumer_uses_the_consumer_protocol(started: Start) -> None:
+    server = started(INTERNAL)
+    options = ("--topic", "source", "--group", "new", "--from-beginning", "--max-messages", 90, "--timeout-ms", 20_000)
+    consumed = tool(server, CONSUMER, *options, "--command-property", "group.protocol=consumer")
+    assert sorted(consumed) == sorted([["value", str(n), "of", "30"] for _ in range(3) for n in range(30)])
+    assert lags(server, "new") == {("source", str(number)): ("30", "30", "0") for number in range(3)}
+
+
 def test_transactions_tool_lists_the_stored_states(started: Start) -> None:
     _header, *rows = tool(started(INTERNAL), TRANSACTIONS, "list")
     assert [(row[0], row[2], row[3]) for row in rows] == [
