@@ -78,7 +78,7 @@ class ClientConnection:
     principal : str or None
         Name of the authenticated user.
     attributes : dict
-        State that handlers keep for the connection. The key "closed" is set when it is closed.
+        State that handlers keep for the connection.
     """
 
     def __init__(
@@ -112,6 +112,11 @@ class ClientConnection:
         """Whether the connection is encrypted."""
         return self._tls
 
+    @property
+    def gone(self) -> bool:
+        """Whether the client has closed the connection."""
+        return self._reader.at_eof() or self._reader.exception() is not None or self._writer.is_closing()
+
     async def run(self) -> None:
         """Answer requests until the client closes the connection, or a limit is exceeded."""
         why = ""
@@ -123,7 +128,6 @@ class ClientConnection:
         except (ConnectionError, ssl.SSLError):
             pass
         finally:
-            self.attributes["closed"] = True
             if why:
                 host, port = self._peer
                 self._catalog.settings.on_message(f"{host}:{port}: connection closed: {why}")
@@ -203,7 +207,7 @@ class ClientConnection:
         file = files.acquire(span.path, span.inode)
         try:
             if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
-                partition.forget(span)
+                await self._catalog.run(partition.forget, span)
                 raise ClosedError(f"{span.path} was changed while it was sent")
             await self._send(file, span.position, span.size)
         finally:

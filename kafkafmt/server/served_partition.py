@@ -22,12 +22,12 @@ from ..log.reading.partition_dir import SegmentFile
 from ..log.reading.read_limits import ReadLimits
 from ..paths import UrlPath
 from ..types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
-from .checked_batches import BatchLists, CheckedBatches, Span
+from .checked_batches import BatchLists, CheckedBatches, Omitted, Span
 from .open_files import inode_of
 from .resources import Reader, Resources
 from .settings import ServerSettings
 from .tail import DamagedTailError, Tail
-from .transaction_state import TransactionState
+from .transaction_state import Aborted, TransactionState
 
 CHECK_INTERVAL = 0.05
 """Least number of seconds between two checks of the files of a partition."""
@@ -202,13 +202,23 @@ class ServedPartition:
             found = find_max_timestamp(self.log)
             return found if found is not None and found.offset < end else None
 
-    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the producer id and the first offset of each aborted transaction in [start, end), by first offset."""
-        with self._lock:
+    def aborted(self, start: int, end: int, known_only: bool = False) -> Aborted | None:
+        """Return the aborted transactions that have records in [start, end).
+
+        If `known_only` is True, return None if a file would have to be read, or if another thread
+        uses the partition.
+        """
+        if not self._lock.acquire(blocking=not known_only):
+            return None
+        try:
+            if known_only and (self._transactions is None or not self._transactions.knows(start, end)):
+                return None
             return self._state().aborted(start, end)
+        finally:
+            self._lock.release()
 
     def fetch(
-        self, offset: int, end: int, max_bytes: int, at_least_one: bool, known_only: bool = False
+        self, offset: int, end: int, max_bytes: int, at_least_one: bool, known_only: bool = False, omitted: Omitted = ()
     ) -> Fetched | None:
         """Select batches to send, starting with the batch that contains `offset`.
 
@@ -222,6 +232,8 @@ class ServedPartition:
             Whether to select the first batch even if it is larger.
         known_only : bool, default False
             Return None if a file would have to be read, or if another thread uses the partition.
+        omitted : sequence of (int, int, int)
+            Producer ids, first and last offsets of transactions whose batches are not selected.
 
         Returns
         -------
@@ -232,11 +244,13 @@ class ServedPartition:
         if not self._lock.acquire(blocking=not known_only):
             return None
         try:
-            return self._fetch(offset, end, max_bytes, at_least_one, known_only)
+            return self._fetch(offset, end, max_bytes, at_least_one, known_only, omitted)
         finally:
             self._lock.release()
 
-    def _fetch(self, offset: int, end: int, max_bytes: int, at_least_one: bool, known_only: bool) -> Fetched | None:
+    def _fetch(
+        self, offset: int, end: int, max_bytes: int, at_least_one: bool, known_only: bool, omitted: Omitted
+    ) -> Fetched | None:
         spans: list[Span] = []
         size, at = 0, offset
         while at < end:
@@ -252,7 +266,7 @@ class ServedPartition:
                     self._report(error.damage)
                     return Fetched(spans, size, at, damaged=not spans)
             self._resources.batches.used(batches)
-            found, got, following, full = batches.select(at, end, max_bytes - size, at_least_one and not spans)
+            found, got, following, full = batches.select(at, end, max_bytes - size, at_least_one and not spans, omitted)
             for span in found:
                 last = spans[-1] if spans else None
                 if last is not None and last[:2] == span[:2] and last.position + last.size == span.position:

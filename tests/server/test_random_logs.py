@@ -14,7 +14,7 @@ import kafkafmt
 
 LEVELS = ("read_uncommitted", "read_committed")
 QUICK = 12
-SEEDS = [pytest.param(seed, marks=() if seed < QUICK else pytest.mark.full) for seed in range(400)]
+SEEDS = [pytest.param(seed, marks=() if seed < QUICK else pytest.mark.full) for seed in range(150)]
 pytestmark = pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
 
 

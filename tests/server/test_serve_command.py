@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from command import inside
 from golden_cases import BY_NAME
 from serving import Client
 
@@ -79,7 +80,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("options", "code", "message"), WRONG.values(), ids=WRONG)
 def test_wrong_options_are_errors(options: list[str], code: int, message: str) -> None:
-    done = subprocess.run(command(ROOT, *options), capture_output=True, text=True, timeout=30)
+    done = inside("serve", ROOT, *options)
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
@@ -88,13 +89,13 @@ def test_wrong_options_are_errors(options: list[str], code: int, message: str) -
 def test_used_port_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = subprocess.run(command(ROOT, "--listen", f":{port}"), capture_output=True, text=True, timeout=30)
+        done = inside("serve", ROOT, "--listen", f":{port}")
     assert done.returncode == 3
     assert "address already in use" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_empty_directory_is_an_error(tmp_path: Path) -> None:
-    done = subprocess.run(command(str(tmp_path)), capture_output=True, text=True, timeout=30)
+    done = inside("serve", tmp_path)
     assert done.returncode == 3
     assert "no Kafka log found" in done.stderr

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from golden_cases import BY_NAME, Case
-from serving import Client
+from serving import Client, fetch_request
 
 import kafkafmt
 from kafkafmt import LogDirectory, protocol
@@ -52,6 +52,19 @@ def test_long_poll_ends_when_data_arrives(started: Start, tmp_path: Path) -> Non
             assert values(data) == [b"new"]
             assert 0.25 < time.monotonic() - begin < 5
             timer.join()
+
+
+def test_long_poll_ends_when_the_client_leaves(started: Start) -> None:
+    server = started(paths(CODECS))
+    with Client(server.port) as client:
+        end = client.offset(TOPIC, 0, -1).offset
+        client.send(fetch_request({(TOPIC, 0): end}, 12, max_wait_ms=1_000_000), 12)
+        time.sleep(0.2)
+        assert server.connection_count == 1
+    deadline = time.monotonic() + 10
+    while server.connection_count and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not server.connection_count
 
 
 def test_growing_log_is_followed_across_segments(started: Start, tmp_path: Path) -> None:
