@@ -26,7 +26,7 @@ from ..log.format.checkpoints import (
 from ..log.reading.choice import choose_partitions
 from ..log.reading.selection import select_partitions
 from ..messages.as_json import uuid_text
-from ..paths import UrlPath
+from ..paths import UrlPath, input_path
 from .resources import Resources
 from .served_partition import ServedPartition
 from .settings import ServerSettings
@@ -177,7 +177,8 @@ class Catalog:
         A directory that cannot be listed at this moment keeps its partitions.
         """
         now = time.monotonic()
-        if now - self._scanned < RESCAN:
+        remote = any(isinstance(input_path(path), UrlPath) for path in self.settings.paths)
+        if now - self._scanned < (FULL_RESCAN if remote else RESCAN):
             return
         stamps = self._root_stamps()
         if stamps == self._stamps and stamps is not None and now - self._scanned < FULL_RESCAN:
