@@ -78,7 +78,7 @@ class World:
         )
 
     def join(self, member_id: str, **fields: Any) -> HeartbeatResult:
-        values = {"rebalance_timeout": 30.0, "topics": T, "owned": frozenset()}
+        values: dict[str, Any] = {"rebalance_timeout": 30.0, "topics": T, "owned": frozenset()}
         return self.group.heartbeat(Heartbeat(member_id, 0, **values | fields))
 
     def beat(self, member_id: str, epoch: int, owned: frozenset[tuple[str, int]] | None = None) -> HeartbeatResult:

@@ -48,17 +48,22 @@ def run_confluent(address: str, group: str, topic: str, instance_id: str | None,
         }
     )
 
-    consumer.subscribe([topic])
-    before = None
+    reported: list[int] | None = []
+
+    def assigned(*_: Any) -> None:
+        nonlocal reported
+        reported = None  # report the partitions even if they are the previous ones
+
+    consumer.subscribe([topic], on_assign=assigned)
     while True:
         partitions = sorted(p.partition for p in consumer.assignment())
-        if partitions != before:
+        if partitions != reported:
             report_partitions(partitions)
-            before = partitions
-        message = consumer.poll(0.2)
+            reported = partitions
+        message: Any = consumer.poll(0.2)
         if message is not None and message.error() is None:
             try:
-                consumer.commit(message, asynchronous=False)
+                consumer.commit(message=message, asynchronous=False)
             except confluent_kafka.KafkaException:
                 continue  # a rebalance has begun, so another member reads the record again
             report(committed=[message.partition(), message.offset() + 1])
