@@ -11,7 +11,7 @@ import click
 
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.reading.record_selection import OffsetBound
-from ..server.groups import GroupsFileError
+from ..server.groups.offsets_file import GroupsFileError
 from ..server.service import Server, ServerAddressError
 from ..server.settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 from ..server.users import UsersFileError
@@ -150,20 +150,22 @@ def serve(
         server = Server(settings)
     except PartitionNotFoundError as error:
         raise not_there(error) from None
+    except UsersFileError as error:
+        tell(str(error))
+        return EXIT_UNREADABLE
     except ServerAddressError:
         raise click.UsageError(
             f"{listen[0]} is not a loopback address, so other hosts could read the logs; specify --tls-cert and "
             "--tls-key, or --insecure"
         ) from None
-    except UsersFileError as error:
-        raise click.UsageError(str(error)) from None
     if not server.partition_count:
         tell_nothing_to_read()
         return EXIT_UNREADABLE
     try:
         asyncio.run(_serve(server, output_format))
     except GroupsFileError as error:
-        raise click.UsageError(str(error)) from None
+        tell(str(error))
+        return EXIT_UNREADABLE
     return 0
 
 

@@ -3,5 +3,6 @@
 from .api import serve
 from .service import Server, ServerAddressError
 from .settings import ServerLimits
+from .users import ScramCredential
 
-__all__ = ["Server", "ServerAddressError", "ServerLimits", "serve"]
+__all__ = ["ScramCredential", "Server", "ServerAddressError", "ServerLimits", "serve"]

@@ -26,7 +26,7 @@ from ..log.format.checkpoints import (
 from ..log.reading.choice import choose_partitions
 from ..log.reading.selection import select_partitions
 from ..messages.as_json import uuid_text
-from ..paths import UrlPath
+from ..paths import UrlPath, input_path
 from .resources import Resources
 from .served_partition import ServedPartition
 from .settings import ServerSettings
@@ -40,6 +40,8 @@ MOST_MISSING = 10_000
 MOST_NAMED = 5
 RESCAN = 3.0
 """Least number of seconds between two searches for new partitions."""
+FULL_RESCAN = 60.0
+"""Number of seconds after which partitions are searched even if the served paths seem unchanged."""
 
 
 @dataclass
@@ -129,6 +131,7 @@ class Catalog:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, str] = {}
         self._scanned = time.monotonic()
+        self._stamps = self._root_stamps()
         self._set(
             choose_partitions(
                 found, settings.topics, settings.partitions, settings.internal, on_message=self.messages.append
@@ -174,9 +177,13 @@ class Catalog:
         A directory that cannot be listed at this moment keeps its partitions.
         """
         now = time.monotonic()
-        if now - self._scanned < RESCAN:
+        remote = any(isinstance(input_path(path), UrlPath) for path in self.settings.paths)
+        if now - self._scanned < (FULL_RESCAN if remote else RESCAN):
             return
-        self._scanned = now
+        stamps = self._root_stamps()
+        if stamps == self._stamps and stamps is not None and now - self._scanned < FULL_RESCAN:
+            return
+        self._scanned, self._stamps = now, stamps
         try:
             found = discover(self.settings.paths, self.settings.replicas)
         except (NoLogError, FileNotFoundError):
@@ -195,6 +202,16 @@ class Catalog:
             served.close()
         self.resources.close()
 
+    def _root_stamps(self) -> tuple[int, ...] | None:
+        """Return the modification times of the served paths, or None if they are patterns, URLs or missing.
+
+        Creating, deleting and renaming a partition directory changes the time of its log directory.
+        """
+        try:
+            return tuple(os.stat(os.fspath(path)).st_mtime_ns for path in self.settings.paths)
+        except OSError:
+            return None
+
     def _set(self, directories: list[PartitionDir]) -> None:
         """Make `directories` the served partitions. Known partitions keep their state."""
         before, topics = self._topics, dict[str, Topic]()
@@ -206,6 +223,7 @@ class Catalog:
             old = before[directory.topic].partitions.get(directory.partition) if directory.topic in before else None
             if old is not None and (old.directory.path, old.directory.inode) == (directory.path, directory.inode):
                 topic.partitions[directory.partition] = old
+                old.raise_log_start(directory.log_start)
             else:
                 topic.partitions[directory.partition] = ServedPartition(directory, self.settings, self.resources)
         for topic in topics.values():

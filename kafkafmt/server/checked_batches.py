@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..constants import MAGIC_V2
+from ..constants import CONTROL_BIT, MAGIC_V2, NO_PRODUCER_ID, TRANSACTIONAL_BIT
 from ..paths import Location
 from ..types import BatchTable, IntArray, last_offsets
 
 CACHE_BYTES = 24 << 20
 """Largest total size of the remembered positions and offsets, in bytes."""
+
+
+Omitted = Sequence[tuple[int, int, int]]
+"""Producer id, first offset and last offset of transactions whose batches are not selected."""
 
 
 class Span(NamedTuple):
@@ -55,11 +59,23 @@ class CheckedBatches:
         Offsets in this range that no batch has cannot be delivered.
     """
 
-    __slots__ = ("_ends", "_firsts", "_positions", "_sizes", "end", "inode", "lasts", "legacy", "path", "start")
+    __slots__ = (
+        "_ends",
+        "_firsts",
+        "_positions",
+        "_producers",
+        "_sizes",
+        "end",
+        "inode",
+        "lasts",
+        "legacy",
+        "path",
+        "start",
+    )
 
     def __init__(self, path: Location, inode: int, start: int, end: int, position: int, table: BatchTable) -> None:
-        self.path = path
-        self.inode = inode
+        self.path: Location = path
+        self.inode: int = inode
         self.start: int = start
         self.end: int = end
         self.legacy: bool = bool(len(table)) and int(table["magic"].min()) < MAGIC_V2
@@ -68,13 +84,20 @@ class CheckedBatches:
         self._ends: IntArray = np.cumsum(self._sizes)
         self._firsts: IntArray = table["base_offset"].copy()
         self.lasts: IntArray = last_offsets(table)
+        transactional = (table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT
+        self._producers: IntArray | None = None
+        """The producer id of each batch of a transaction, and -1 for other batches."""
+        if len(transactional) and transactional.any():
+            self._producers = np.where(transactional, table["producer_id"], NO_PRODUCER_ID)
 
     @property
     def nbytes(self) -> int:
         """Size of the arrays in memory, in bytes."""
-        return 400 + 5 * self.lasts.nbytes
+        return 400 + 6 * self.lasts.nbytes
 
-    def select(self, offset: int, end: int, room: int, at_least_one: bool) -> tuple[list[Span], int, int, bool]:
+    def select(
+        self, offset: int, end: int, room: int, at_least_one: bool, omitted: Omitted = ()
+    ) -> tuple[list[Span], int, int, bool]:
         """Select batches, starting with the first one that contains `offset` or a later offset.
 
         Parameters
@@ -87,6 +110,8 @@ class CheckedBatches:
             Largest number of bytes.
         at_least_one : bool
             Whether to select the first batch even if it is larger than `room`.
+        omitted : sequence of (int, int, int)
+            Producer ids, first and last offsets of transactions whose batches are not selected.
 
         Returns
         -------
@@ -107,11 +132,24 @@ class CheckedBatches:
             return [], 0, self.end if possible == len(self.lasts) else end, possible < len(self.lasts)
         full = stop < len(self.lasts)
         following = int(self.lasts[stop - 1]) + 1 if full else self.end
-        return self._spans(first, stop), int(self._ends[stop - 1]) - before, following, full
+        kept = self._kept(first, stop, omitted)
+        return self._spans(kept), int(self._sizes[kept].sum()), following, full
 
-    def _spans(self, first: int, stop: int) -> list[Span]:
-        """Return the bytes of batches `first` to `stop` (exclusive), with adjacent batches merged."""
-        starts, sizes = self._positions[first:stop], self._sizes[first:stop]
+    def _kept(self, first: int, stop: int, omitted: Omitted) -> slice | IntArray:
+        """Return which of the batches `first` to `stop` (exclusive) do not belong to `omitted` transactions."""
+        if not omitted or self._producers is None:
+            return slice(first, stop)
+        bases, producers = self._firsts[first:stop], self._producers[first:stop]
+        keep = np.ones(len(bases), np.bool_)
+        for producer, low, high in omitted:
+            keep &= (producers != producer) | (bases < low) | (bases > high)
+        return first + np.flatnonzero(keep)
+
+    def _spans(self, rows: slice | IntArray) -> list[Span]:
+        """Return the bytes of the given batches, with adjacent batches merged."""
+        starts, sizes = self._positions[rows], self._sizes[rows]
+        if not len(starts):
+            return []
         breaks: npt.NDArray[np.int64] = np.flatnonzero(starts[1:] != starts[:-1] + sizes[:-1]) + 1
         begins = [0, *breaks.tolist()]
         ends = [*breaks.tolist(), len(starts)]

@@ -78,7 +78,7 @@ class ClientConnection:
     principal : str or None
         Name of the authenticated user.
     attributes : dict
-        State that handlers keep for the connection. The key "closed" is set when it is closed.
+        State that handlers keep for the connection.
     """
 
     def __init__(
@@ -112,6 +112,11 @@ class ClientConnection:
         """Whether the connection is encrypted."""
         return self._tls
 
+    @property
+    def gone(self) -> bool:
+        """Whether the client has closed the connection."""
+        return self._reader.at_eof() or self._reader.exception() is not None or self._writer.is_closing()
+
     async def run(self) -> None:
         """Answer requests until the client closes the connection, or a limit is exceeded."""
         why = ""
@@ -123,7 +128,6 @@ class ClientConnection:
         except (ConnectionError, ssl.SSLError):
             pass
         finally:
-            self.attributes["closed"] = True
             if why:
                 host, port = self._peer
                 self._catalog.settings.on_message(f"{host}:{port}: connection closed: {why}")
@@ -131,7 +135,8 @@ class ClientConnection:
 
     async def _answer_next(self) -> None:
         try:
-            size_field = await asyncio.wait_for(self._reader.readexactly(SIZE_BYTES), self._limits.idle_timeout)
+            async with asyncio.timeout(self._limits.idle_timeout):
+                size_field = await self._reader.readexactly(SIZE_BYTES)
         except asyncio.IncompleteReadError as error:
             raise ClosedError("the client closed it inside a request" if error.partial else "") from None
         except TimeoutError:
@@ -142,7 +147,8 @@ class ClientConnection:
             raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}")
         async with self._memory.reserved(size):
             try:
-                body = await asyncio.wait_for(self._reader.readexactly(size), PARTIAL_TIMEOUT)
+                async with asyncio.timeout(PARTIAL_TIMEOUT):
+                    body = await self._reader.readexactly(size)
             except asyncio.IncompleteReadError:
                 raise ClosedError("the client closed it inside a request") from None
             except TimeoutError:
@@ -201,7 +207,7 @@ class ClientConnection:
         file = files.acquire(span.path, span.inode)
         try:
             if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
-                partition.forget(span)
+                await self._catalog.run(partition.forget, span)
                 raise ClosedError(f"{span.path} was changed while it was sent")
             await self._send(file, span.position, span.size)
         finally:
@@ -233,6 +239,7 @@ class ClientConnection:
 
     async def _timed(self, waiting: Any) -> Any:
         try:
-            return await asyncio.wait_for(waiting, self._limits.write_timeout)
+            async with asyncio.timeout(self._limits.write_timeout):
+                return await waiting
         except TimeoutError:
             raise ClosedError(f"the client read nothing for {self._limits.write_timeout:g} seconds") from None

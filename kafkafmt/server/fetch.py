@@ -33,6 +33,8 @@ MAGIC_V2_VERSION = 4
 """From this version on, clients read record format 2. From version 2 on, they read format 1."""
 MAGIC_V1_VERSION = 2
 UNKNOWN_OFFSET = -1
+CONVERTED_BYTES = 4 << 20
+"""Largest number of bytes of one partition that are converted at once, because they are in memory."""
 
 
 @dataclass
@@ -123,7 +125,7 @@ class FetchApi:
         """Wait until a partition changes, and return True. At the deadline, or if the client has gone, return False."""
         loop = asyncio.get_running_loop()
         pause = POLL
-        while (left := deadline - loop.time()) > 0 and not context.connection.attributes.get("closed"):
+        while (left := deadline - loop.time()) > 0 and not context.connection.gone:
             await asyncio.sleep(min(pause, left))
             started = loop.time()
             if await self._catalog.run(_any_changed, changes):
@@ -189,9 +191,24 @@ class FetchApi:
             if fetched.damaged:
                 answer.error = ErrorCode.CORRUPT_MESSAGE
                 return answer
+            if committed and fetched.spans:
+                aborted = served.aborted(offset, fetched.next_offset, known_only)
+                if aborted is None:
+                    return None
+                answer.aborted = aborted.listed
+                if aborted.unmarked:
+                    fetched = served.fetch(offset, fetched.next_offset, room, first, known_only, aborted.unmarked)
+                    if fetched is None:
+                        return None
             answer.spans, answer.size = fetched.spans, fetched.size
             magic = MAGIC_V2 if version >= MAGIC_V2_VERSION else MAGIC_V1 if version >= MAGIC_V1_VERSION else MAGIC_V0
-            if fetched.spans and (magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)):
+            converting = magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)
+            if converting and fetched.size > CONVERTED_BYTES:
+                fetched = served.fetch(offset, fetched.next_offset, CONVERTED_BYTES, True, known_only)
+                if fetched is None:
+                    return None
+                answer.spans, answer.size = fetched.spans, fetched.size
+            if fetched.spans and converting:
                 if known_only:
                     return None
                 settings = self._catalog.settings
@@ -201,8 +218,6 @@ class FetchApi:
             if not answer.size and fetched.next_offset > offset and magic == MAGIC_V2:
                 answer.data = empty_batch(offset, fetched.next_offset, max(served.leader_epoch(), 0))
                 answer.size = len(answer.data)
-            if committed and answer.size:
-                answer.aborted = served.aborted(offset, fetched.next_offset)
         except InvalidError:
             answer.error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         except KafkaFormatError as error:

@@ -27,6 +27,8 @@ class Connection(Protocol):
         Host and port of the client.
     listener_secure : bool
         Whether the connection is encrypted.
+    gone : bool
+        Whether the client has closed the connection.
     """
 
     principal: str | None
@@ -38,6 +40,10 @@ class Connection(Protocol):
     @property
     def listener_secure(self) -> bool:
         """Whether the connection is encrypted."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has closed the connection. A handler that waits then returns early."""
 
     @property
     def attributes(self) -> dict[str, Any]:

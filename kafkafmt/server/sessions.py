@@ -16,7 +16,7 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 """Epoch of a request that asks for a new session."""
 MOST_PARTITIONS = 100_000
-"""Largest number of partitions in one session."""
+"""Largest number of partitions in all sessions together. Each takes about 500 bytes of memory."""
 
 Key = tuple[str | UUID, int]
 """Name or id of a topic, and number of a partition."""
@@ -132,7 +132,11 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         found.epoch = found.epoch + 1 if found.epoch < 2**31 - 1 else 1
         found.incremental = True
-        found.update(request)
+        if request.topics:
+            found.update(request)
+            self._limit()
+        elif request.forgotten_topics_data:
+            found.update(request)
         return found
 
     def _created(self, session: FetchSession) -> FetchSession:
@@ -141,6 +145,11 @@ class FetchSessions:
             session.session_id = random.randint(1, 2**31 - 1)
         session.epoch = 1
         self._sessions[session.session_id] = session
-        while len(self._sessions) > self._capacity:
-            self._sessions.popitem(last=False)
+        self._limit()
         return session
+
+    def _limit(self) -> None:
+        """Drop the least recently used sessions if there are too many, or if they have too many partitions."""
+        total = sum(len(session.partitions) for session in self._sessions.values())
+        while len(self._sessions) > self._capacity or (total > MOST_PARTITIONS and len(self._sessions) > 1):
+            total -= len(self._sessions.popitem(last=False)[1].partitions)

@@ -20,11 +20,9 @@ class ServerLimits:
 
     Attributes
     ----------
-    max_frame_bytes : int, default 1048576 (1 MiB)
+    max_frame_bytes : int, default 2097152 (2 MiB)
         Largest request that is accepted, in bytes. A client that sends a larger request is
         disconnected.
-    max_produce_bytes : int, default 104857600 (100 MiB)
-        Largest Produce request whose records are read and dropped, in bytes.
     max_connections : int, default 4096
         Largest number of open connections. Further connections are closed at once.
     max_fetch_bytes : int, default 57671680 (55 MiB)
@@ -40,8 +38,7 @@ class ServerLimits:
         Largest number of segments that are kept open between requests.
     """
 
-    max_frame_bytes: int = 1 << 20
-    max_produce_bytes: int = 100 << 20
+    max_frame_bytes: int = 2 << 20
     max_connections: int = 4096
     max_fetch_bytes: int = 55 << 20
     max_sessions: int = 4096

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
-from ..errors import KafkaFormatError
+from ..errors import KafkaFormatError, TruncatedError
 from ..log import PartitionLog
 from ..log.format.files import FileView, aligned_buffer
 from ..log.reading.index_lookup import batch_at
@@ -130,7 +130,8 @@ class Tail:
                     self._found(start, rows)
                 if rising < len(table):
                     raise DamagedTailError
-            if error is not None and self._is_damage(view, segment):
+            incomplete = isinstance(error, TruncatedError) and segment.last
+            if error is not None and not incomplete and self._is_damage(view, segment):
                 raise DamagedTailError
 
     def _rising(self, table: BatchTable) -> int:

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..constants import NO_END
 from ..log import PartitionLog
 from ..log.reading.transactions import Transactions, TransactionWalk, settle_hidden
 from ..types import BatchTable, Buffer
+
+
+class Aborted(NamedTuple):
+    """The aborted transactions in a range of offsets.
+
+    Attributes
+    ----------
+    listed : list of (int, int)
+        The producer id and the first offset of each transaction that ends with a marker, ordered by
+        first offset. A client omits their records.
+    unmarked : list of (int, int, int)
+        The producer id, the first and the last offset of each transaction whose marker is damaged
+        or missing. A client would not notice where they end, so the server omits their batches.
+    """
+
+    listed: list[tuple[int, int]]
+    unmarked: list[tuple[int, int, int]]
 
 
 class TransactionState:
@@ -44,19 +63,29 @@ class TransactionState:
         """Return the first offset of the oldest open transaction, or `end` if none is open."""
         return min([end, *self._walk.found.open.values()])
 
-    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the producer id and the first offset of each aborted transaction in [start, end).
+    def knows(self, start: int, end: int) -> bool:
+        """Return whether `aborted` can be called for [start, end) without reading files."""
+        stop = min(end, self._decided)
+        return start >= stop or all(
+            (segment.base_offset or 0) in self._known for segment in self._log.segments_in(start, stop)
+        )
 
-        The result is ordered by first offset.
-        """
+    def aborted(self, start: int, end: int) -> Aborted:
+        """Return the aborted transactions that have records in [start, end)."""
         ends: dict[tuple[int, int], int] = {}
+        unmarked: set[tuple[int, int, int]] = set()
         for transactions in self._outcomes(start, end):
             for producer, spans in transactions.aborted.items():
                 for first, last in spans:
-                    if first < end and last >= start:  # a transaction can be found in several parts of the log
+                    if first >= end or last < start:
+                        continue
+                    if _has_marker(transactions, producer, first):
+                        # a transaction can be found in several parts of the log
                         ends[producer, last] = min(first, ends.get((producer, last), first))
-        found = [(producer, first) for (producer, _), first in ends.items()]
-        return sorted(found, key=lambda item: (item[1], item[0]))
+                    else:
+                        unmarked.add((producer, first, last))
+        listed = sorted((first, producer) for (producer, _), first in ends.items())
+        return Aborted([(producer, first) for first, producer in listed], sorted(unmarked))
 
     def committed(self, table: BatchTable) -> BatchTable:
         """Return the batches of a table that do not belong to aborted or open transactions."""
@@ -79,3 +108,10 @@ class TransactionState:
                     self._known[first] = self._log.transactions_in(first, last)
                 found.append(self._known[first])
         return found
+
+
+def _has_marker(transactions: Transactions, producer: int, first: int) -> bool:
+    """Return whether the log contains the marker of the aborted transaction that begins at `first`."""
+    return not any(d.producer_id == producer and d.first_offset == first for d in transactions.doubts) and not any(
+        entry.producer_id == producer and entry.first <= first <= entry.last for entry in transactions.unmarked
+    )

@@ -14,6 +14,7 @@ from command import inside
 from golden_cases import CASES
 from object_server import BUCKET, Proxy, upload
 from obstore.store import S3Store
+from serving import Client
 
 import kafkafmt
 from kafkafmt.log import NoLogError, discover
@@ -49,6 +50,16 @@ def damaged(bucket: S3Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     (folder / SEGMENT).write_bytes(data[:-7])
     upload(bucket, folder, "damaged/t-0")
     return folder.parent, f"s3://{BUCKET}/damaged"
+
+
+def test_logs_in_a_bucket_are_served(golden: list[tuple[Path, str]], damaged: tuple[Path, str]) -> None:
+    for folder, url in (golden[0], damaged):
+        with kafkafmt.serve(url) as server, Client(server.port) as client:
+            for p in kafkafmt.open(folder):
+                for level, isolation in enumerate(("read_uncommitted", "read_committed")):
+                    expected = [(r.offset, r.value) for r in p.records(on_error="skip", isolation=isolation)]
+                    got = client.read_all(p.topic, p.partition, level)
+                    assert [(r.offset, r.value) for r in got] == expected
 
 
 def test_golden_logs_are_read_as_from_disk(golden: list[tuple[Path, str]]) -> None:

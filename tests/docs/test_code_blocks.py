@@ -30,6 +30,7 @@ LANGUAGES = ("python", "console", "sh", "sql", "json", *NOT_CODE)
 
 PAGES_RUN_ELSEWHERE = {
     "docs/from-a-damaged-directory-to-a-new-cluster.md": "tests/broker/test_guide.py, with real brokers",
+    "docs/guides/serve.md": "tests/broker/test_serve_guide.py, with a real broker",
     "docs/guides/spark-cluster.md": "tests/spark/test_cluster_guide.py, with a standalone cluster",
 }
 """Pages whose ``sh`` blocks are not run here, with the test that runs them."""

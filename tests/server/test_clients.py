@@ -27,7 +27,7 @@ TRANSACTIONS = "kafka-4.3.1/transactions"
 TESTED = [
     pytest.param(case, isolation, marks=() if default else pytest.mark.full)
     for case in [*CASES, *LEGACY]
-    for isolation in LEVELS
+    for isolation in (LEVELS if case.transactional else LEVELS[:1])
     for default in [str(case) in SHORT and (isolation == "read_committed") == (str(case) == TRANSACTIONS)]
 ]
 

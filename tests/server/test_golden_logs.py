@@ -37,16 +37,14 @@ def test_every_record_is_served(case: Case, started: Start) -> None:
 @pytest.mark.parametrize("case", [c for c in CASES if c.transactional], ids=str)
 def test_read_committed_omits_aborted_records(case: Case, started: Start) -> None:
     log = kafkafmt.open([str(root) for root in case.roots])
-    server = started(log, internal=True)
-    with Client(server.port) as client:
+    server, committed = started(log, internal=True), started(log, internal=True, isolation="read_committed")
+    with Client(server.port) as client, Client(committed.port) as other:
         for partition in log.partitions:
             expected = [fields(r) for r in partition.records(on_error="skip", isolation="read_committed")]
             got = client.read_all(partition.topic, partition.partition, COMMITTED, partition_max_bytes=2000)
             assert [fields(r) for r in got] == expected
-            committed = started(log, internal=True, isolation="read_committed")
-            with Client(committed.port) as other:
-                got = other.read_all(partition.topic, partition.partition, partition_max_bytes=2000)
-                assert [fields(r) for r in got] == expected
+            got = other.read_all(partition.topic, partition.partition, partition_max_bytes=2000)
+            assert [fields(r) for r in got] == expected
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.torn], ids=str)

@@ -323,7 +323,9 @@ def test_groups_without_members_make_space_for_new_ones(apis: GroupApis) -> None
             assert (await join(call, group=name)).error_code == ErrorCode.NONE
         refused = await join(call, group="d")
         assert refused.error_code == ErrorCode.POLICY_VIOLATION
-        member = next(iter(apis.coordinator.groups["b"].members))
+        group = apis.coordinator.find_classic("b")
+        assert group is not None
+        member = next(iter(group.members))
         members = [protocol.LeaveGroupRequest.MemberIdentity(member_id=member.member_id)]
         await call(protocol.LeaveGroupRequest(group_id="b", members=members))
         assert (await join(call, group="d")).error_code == ErrorCode.NONE

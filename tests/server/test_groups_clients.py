@@ -106,6 +106,14 @@ def test_clients_of_all_libraries_share_a_group_and_survive_kill(started: Start,
     wait_for(lambda: last.partitions == PARTITIONS)
 
 
+def test_members_of_the_consumer_protocol_share_the_partitions(started: Start, member: Member) -> None:
+    server = started(INTERNAL)
+    members = [member("confluent-consumer", server.address) for _ in range(3)]
+    wait_for(lambda: share_all(*members) and all(len(m.partitions) == 1 for m in members))
+    committed = {partition: offset for m in members for partition, offset in m.committed.items()}
+    assert committed == dict.fromkeys(PARTITIONS, 30)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("client", CLIENTS)
 def test_members_of_one_library_share_a_group_and_survive_kill(started: Start, member: Member, client: str) -> None:
@@ -154,8 +162,7 @@ def test_member_continues_after_a_restart_of_the_server(tmp_path: Path, member: 
     assert process.assignments == 1
     process.committed.clear()
     with kafkafmt.serve(INTERNAL, port=port, groups_file=groups) as server:
-        wait_for(lambda: process.assignments > 1)
-        assert process.partitions == PARTITIONS
+        wait_for(lambda: process.assignments > 1 and process.partitions == PARTITIONS)
         admin = KafkaAdminClient(bootstrap_servers=server.address)
         offsets = admin.list_group_offsets({"g": None})["g"]
         admin.close()

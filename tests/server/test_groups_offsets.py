@@ -324,7 +324,8 @@ def test_groups_file_keeps_the_generation(tmp_path: Path) -> None:
 
         async def commit_as_member() -> None:
             await join(server, "connect", b"")
-            group = server.apis.coordinator.groups["g"]
+            group = server.apis.coordinator.find_classic("g")
+            assert group is not None
             [member] = group.members
             group.sync(member.member_id, None, 1, None, None, {}, lambda _: None)
             fields: dict[str, Any] = {"generation_id_or_member_epoch": 1, "member_id": member.member_id}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from golden_cases import BY_NAME, Case
-from serving import Client
+from serving import Client, fetch_request
 
 import kafkafmt
 from kafkafmt import LogDirectory, protocol
@@ -52,6 +52,19 @@ def test_long_poll_ends_when_data_arrives(started: Start, tmp_path: Path) -> Non
             assert values(data) == [b"new"]
             assert 0.25 < time.monotonic() - begin < 5
             timer.join()
+
+
+def test_long_poll_ends_when_the_client_leaves(started: Start) -> None:
+    server = started(paths(CODECS))
+    with Client(server.port) as client:
+        end = client.offset(TOPIC, 0, -1).offset
+        client.send(fetch_request({(TOPIC, 0): end}, 12, max_wait_ms=1_000_000), 12)
+        time.sleep(0.2)
+        assert server.connection_count == 1
+    deadline = time.monotonic() + 10
+    while server.connection_count and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not server.connection_count
 
 
 def test_growing_log_is_followed_across_segments(started: Start, tmp_path: Path) -> None:
@@ -126,6 +139,19 @@ def test_new_topic_is_noticed(started: Start, tmp_path: Path, monkeypatch: pytes
             found = client.ask(protocol.MetadataRequest(topics=None), 12).topics
             assert [t.name for t in found] == ["a", "b"]
             assert values(client.fetch("b", 0, 0)) == [b"2"]
+
+
+def test_raised_log_start_is_noticed(started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkafmt.server.catalog.RESCAN", 0.0)
+    with LogDirectory(tmp_path) as directory:
+        append(directory.writer("t"), b"1", b"2", b"3")
+    with Client(started(tmp_path).port) as client:
+        assert client.offset("t", 0, -2).offset == 0
+        (tmp_path / "new").write_text("0\n1\nt 0 2\n")
+        (tmp_path / "new").rename(tmp_path / "log-start-offset-checkpoint")
+        client.ask(protocol.MetadataRequest(topics=None), 12)
+        assert client.offset("t", 0, -2).offset == 2
+        assert client.fetch("t", 0, 1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_deleted_topic_is_noticed(started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
     python group_member.py CLIENT ADDRESS GROUP TOPIC [INSTANCE_ID]
 
-CLIENT is confluent-kafka, kafka-python or aiokafka. The member prints one JSON object per line: its
+CLIENT is confluent-kafka, kafka-python, aiokafka, or confluent-consumer, which is confluent-kafka with
+the consumer protocol (KIP-848). The member prints one JSON object per line: its
 partitions whenever they change, and the position of each partition after each commit.
 """
 
@@ -25,31 +26,44 @@ def report_partitions(partitions: Iterable[int]) -> None:
     report(partitions=sorted(partitions))
 
 
-def run_confluent(address: str, group: str, topic: str, instance_id: str | None) -> None:
+CLASSIC = {
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": 500,
+    "partition.assignment.strategy": "range",
+}
+CONSUMER = {"group.protocol": "consumer"}
+
+
+def run_confluent(address: str, group: str, topic: str, instance_id: str | None, protocol: dict[str, Any]) -> None:
     import confluent_kafka
 
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": address,
             "group.id": group,
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 500,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "partition.assignment.strategy": "range",
+            **protocol,
             **({"group.instance.id": instance_id} if instance_id else {}),
         }
     )
 
-    def assigned(_: Any, partitions: Any) -> None:
-        report_partitions(p.partition for p in partitions)
+    reported: list[int] | None = []
+
+    def assigned(*_: Any) -> None:
+        nonlocal reported
+        reported = None  # report the partitions even if they are the previous ones
 
     consumer.subscribe([topic], on_assign=assigned)
     while True:
-        message = consumer.poll(0.2)
+        partitions = sorted(p.partition for p in consumer.assignment())
+        if partitions != reported:
+            report_partitions(partitions)
+            reported = partitions
+        message: Any = consumer.poll(0.2)
         if message is not None and message.error() is None:
             try:
-                consumer.commit(message, asynchronous=False)
+                consumer.commit(message=message, asynchronous=False)
             except confluent_kafka.KafkaException:
                 continue  # a rebalance has begun, so another member reads the record again
             report(committed=[message.partition(), message.offset() + 1])
@@ -120,7 +134,9 @@ async def run_aiokafka(address: str, group: str, topic: str, instance_id: str | 
 
 def main(client: str, address: str, group: str, topic: str, instance_id: str | None = None) -> None:
     if client == "confluent-kafka":
-        run_confluent(address, group, topic, instance_id)
+        run_confluent(address, group, topic, instance_id, CLASSIC)
+    elif client == "confluent-consumer":
+        run_confluent(address, group, topic, instance_id, CONSUMER)
     elif client == "kafka-python":
         run_kafka_python(address, group, topic, instance_id)
     else:

@@ -28,6 +28,7 @@ class FakeConnection:
     principal: str | None = None
     peer: tuple[str, int] = ("192.0.2.7", 4711)
     listener_secure: bool = False
+    gone: bool = False
     attributes: dict[str, Any] = field(default_factory=dict)
 
 

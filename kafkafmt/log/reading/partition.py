@@ -116,9 +116,11 @@ class PartitionLog(PlannedLog):
         `transactions`.
         """
         stable = self.open_transactions
+        if self.knows_transactions:
+            return self.transactions
         end = min(end, stable.last_stable_offset)
         first = next(self.segments_in(start, end), None)
-        if self.knows_transactions or first is None or start >= end:
+        if first is None or start >= end:
             return stable
         if (start, end) not in self._outcomes:
             position = stretch_of(first, start).start.position

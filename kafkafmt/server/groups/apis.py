@@ -32,7 +32,8 @@ from ...protocol import (
 )
 from ..catalog import Catalog
 from ..handlers import Handler, Handlers, RequestContext
-from .coordinator import Coordinator
+from .consumer_apis import ConsumerApis
+from .coordinator import AnyGroup, Coordinator
 from .limits import GroupLimits
 from .members import MEMBER_BYTES, JoinRequest, JoinResult, SyncResult, protocols_size
 from .offset_apis import OffsetApis
@@ -49,7 +50,7 @@ NO_OPERATIONS = -(2**31)
 """Value of `authorized_operations` if the client does not ask for it."""
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
 """READ, DELETE and DESCRIBE, as Kafka's ``AclOperation`` numbers them."""
-CLASSIC = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 LOAD_WAIT = 2.0
 
 
@@ -104,6 +105,7 @@ class GroupApis:
             raise
         self.coordinator = Coordinator(offsets, limits or GroupLimits(), time.monotonic)
         self._offset_apis = OffsetApis(catalog, self.coordinator)
+        self._consumer_apis = ConsumerApis(catalog, self.coordinator, self._changed)
         self._timer: asyncio.TimerHandle | None = None
         self._read_seed_groups = seed_groups
         self._loading: asyncio.Task[None] | None = None
@@ -129,7 +131,7 @@ class GroupApis:
             16: (0, 5, self._list_groups),
             42: (0, 3, self._delete_groups),
         }
-        own |= self._offset_apis.handlers()
+        own |= {**self._offset_apis.handlers(), **self._consumer_apis.handlers()}
         return {key: (low, high, self._when_loaded(key, handler)) for key, (low, high, handler) in own.items()}
 
     def close(self) -> None:
@@ -220,7 +222,7 @@ class GroupApis:
         return _join_response(await future, version)
 
     async def _sync_group(self, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
-        group = self.coordinator.find(request.group_id)
+        group = self.coordinator.find_classic(request.group_id)
         error = _group_id_error(request.group_id)
         if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
             error = error or ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -251,7 +253,7 @@ class GroupApis:
         )
 
     async def _heartbeat(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-        group = self.coordinator.find(request.group_id)
+        group = self.coordinator.find_classic(request.group_id)
         error = _group_id_error(request.group_id)
         if not error and group is None:
             error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -260,7 +262,7 @@ class GroupApis:
         return HeartbeatResponse(error_code=error)
 
     async def _leave_group(self, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-        group = self.coordinator.find(request.group_id)
+        group = self.coordinator.find_classic(request.group_id)
         error = _group_id_error(request.group_id)
         if error or (group is not None and group.state == State.DEAD):
             return LeaveGroupResponse(error_code=error or ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -300,10 +302,10 @@ class GroupApis:
                     group_id=group.group_id,
                     protocol_type=group.protocol_type or "",
                     group_state=group.state,
-                    group_type=CLASSIC,
+                    group_type=_type_of(group),
                 )
                 for group in self.coordinator.groups.values()
-                if (not states or group.state.lower() in states) and (not types or CLASSIC in types)
+                if (not states or group.state.lower() in states) and (not types or _type_of(group) in types)
             ]
         )
 
@@ -333,12 +335,15 @@ class GroupApis:
             error = ErrorCode.POLICY_VIOLATION
         if error:
             return None, error
-        group = self.coordinator.find_or_create(group_id)
-        return group, ErrorCode.NONE if group is not None else ErrorCode.POLICY_VIOLATION
+        found = self.coordinator.find_or_create(group_id)
+        if found is None:
+            return None, ErrorCode.POLICY_VIOLATION
+        group = self.coordinator.make_classic(found)
+        return group, ErrorCode.NONE if group is not None else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     def _describe(self, group_id: str, operations: int, version: int) -> Any:
         make = DescribeGroupsResponse.DescribedGroup
-        group = self.coordinator.find(group_id)
+        group = self.coordinator.find_classic(group_id)
         if group is None:
             missing = make(group_id=group_id, group_state=State.DEAD, authorized_operations=operations)
             if version >= 6:
@@ -365,7 +370,7 @@ class GroupApis:
             authorized_operations=operations,
         )
 
-    def _changed(self, group: ClassicGroup) -> None:
+    def _changed(self, group: AnyGroup) -> None:
         self.coordinator.changed(group)
         self._set_timer()
 
@@ -382,6 +387,10 @@ class GroupApis:
     def _expire(self) -> None:
         self.coordinator.expire()
         self._set_timer()
+
+
+def _type_of(group: AnyGroup) -> str:
+    return CLASSIC if isinstance(group, ClassicGroup) else CONSUMER
 
 
 def _group_id_error(group_id: str) -> ErrorCode:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
 from ...protocol import ErrorCode
+from .consumer_state import ConsumerGroup, PartitionsOf
 from .limits import GroupLimits
 from .offsets import CommittedOffsets, GroupFacts
 from .state import ClassicGroup, State
+
+AnyGroup = ClassicGroup | ConsumerGroup
 
 
 class Coordinator:
@@ -24,14 +27,14 @@ class Coordinator:
 
     Attributes
     ----------
-    groups : dict of str to ClassicGroup
-        The groups by name.
+    groups : dict of str to ClassicGroup or ConsumerGroup
+        The groups by name. A group without members is a classic group or a consumer group.
     """
 
     def __init__(self, offsets: CommittedOffsets, limits: GroupLimits, now: Callable[[], float]) -> None:
         self.offsets = offsets
         self.limits = limits
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self._now = now
         self._sizes: dict[str, int] = {}
         """Approximate memory of each group that a client has created or changed, in bytes."""
@@ -45,11 +48,41 @@ class Coordinator:
         for group_id in sorted(self.offsets.group_ids() - self.groups.keys()):
             self._add(group_id)
 
-    def find(self, group_id: str) -> ClassicGroup | None:
+    def find(self, group_id: str) -> AnyGroup | None:
         """Return a group, or None if there is no such group."""
         return self.groups.get(group_id)
 
-    def find_or_create(self, group_id: str) -> ClassicGroup | None:
+    def find_classic(self, group_id: str) -> ClassicGroup | None:
+        """Return a classic group, or None if there is no such group or if it is a consumer group."""
+        found = self.groups.get(group_id)
+        return found if isinstance(found, ClassicGroup) else None
+
+    def find_consumer(self, group_id: str) -> ConsumerGroup | None:
+        """Return a consumer group, or None if there is no such group or if it is a classic group."""
+        found = self.groups.get(group_id)
+        return found if isinstance(found, ConsumerGroup) else None
+
+    def make_classic(self, group: AnyGroup) -> ClassicGroup | None:
+        """Return the group if it is a classic group. Convert it if it has no members; otherwise return None."""
+        if isinstance(group, ClassicGroup):
+            return group
+        if group.members:
+            return None
+        made = ClassicGroup(group.group_id, self._now, self.limits, group.protocol_type, group.generation)
+        self.groups[group.group_id] = made
+        return made
+
+    def make_consumer(self, group: AnyGroup, partitions_of: PartitionsOf) -> ConsumerGroup | None:
+        """Return the group if it is a consumer group. Convert it if it has no members; otherwise return None."""
+        if isinstance(group, ConsumerGroup):
+            return group
+        if group.state != State.EMPTY or group.pending:
+            return None
+        made = ConsumerGroup(group.group_id, self._now, self.limits, partitions_of, group.generation)
+        self.groups[group.group_id] = made
+        return made
+
+    def find_or_create(self, group_id: str) -> AnyGroup | None:
         """Return a group. It is created if necessary. Return None if there are too many groups."""
         found = self.groups.get(group_id)
         if found is not None:
@@ -64,7 +97,7 @@ class Coordinator:
         """Return whether groups and commits may grow by `size` bytes."""
         return self._size + self.offsets.size + size <= self.limits.bytes
 
-    def changed(self, group: ClassicGroup) -> None:
+    def changed(self, group: AnyGroup) -> None:
         """Update the memory and the next deadline of a group after members have changed."""
         group_id = group.group_id
         if self.groups.get(group_id) is not group:
@@ -115,7 +148,7 @@ class Coordinator:
         self.groups[group_id] = group
         return group
 
-    def _remove(self, group: ClassicGroup) -> None:
+    def _remove(self, group: AnyGroup) -> None:
         group.delete()
         del self.groups[group.group_id]
         self._size -= self._sizes.pop(group.group_id, 0)
@@ -124,10 +157,10 @@ class Coordinator:
     def _drop_unused_groups(self) -> None:
         """Forget groups that have neither members nor offsets."""
         known = self.offsets.group_ids()
-        unused: Iterable[ClassicGroup] = [
+        unused: Iterable[AnyGroup] = [
             group
             for group_id, group in self.groups.items()
-            if group.state == State.EMPTY and not group.pending and group_id not in known
+            if group.state == State.EMPTY and not getattr(group, "pending", None) and group_id not in known
         ]
         for group in unused:
             self._remove(group)

@@ -20,9 +20,10 @@ from ...protocol import (
 )
 from ..catalog import Catalog
 from ..handlers import Handlers, RequestContext
-from .coordinator import Coordinator
+from .consumer_state import ConsumerGroup
+from .coordinator import AnyGroup, Coordinator
 from .offsets import CLASSIC_PROTOCOL, COMMIT_BYTES, Commit, GroupFacts, PartitionKey
-from .state import GROUP_BYTES, ClassicGroup, State
+from .state import GROUP_BYTES, State
 
 BY_TOPIC_ID = 10
 """First version of OffsetCommit and OffsetFetch in which topics are named by their ids."""
@@ -81,7 +82,7 @@ class OffsetApis:
             )
         return response
 
-    def _group_to_commit(self, request: OffsetCommitRequest) -> tuple[ClassicGroup | None, ErrorCode]:
+    def _group_to_commit(self, request: OffsetCommitRequest) -> tuple[AnyGroup | None, ErrorCode]:
         """Return the group that commits, or the reason why it may not commit.
 
         A commit without a generation creates the group, as for consumers that assign partitions
@@ -110,7 +111,7 @@ class OffsetApis:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 
-    def _store(self, group: ClassicGroup, commits: dict[PartitionKey, Commit]) -> ErrorCode:
+    def _store(self, group: AnyGroup, commits: dict[PartitionKey, Commit]) -> ErrorCode:
         try:
             self._coordinator.offsets.commit(group.group_id, GroupFacts(group.protocol_type, group.generation), commits)
         except OSError as error:
@@ -145,6 +146,12 @@ class OffsetApis:
         return response
 
     async def _fetched_group(self, group: Any, version: int) -> Any:
+        """Return the response for one group. A member of a consumer group must have the current epoch."""
+        known = self._coordinator.find_consumer(group.group_id)
+        if known is not None and (group.member_id is not None or group.member_epoch >= 0):
+            error = known.commit_error(group.member_id or "", None, group.member_epoch)
+            if error:
+                return OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
         topics = []
         for found in await self._fetched(group.group_id, group.topics, version):
             partitions = [
@@ -246,7 +253,9 @@ def _commit_of(partition: Any) -> Commit:
     )
 
 
-def _subscribed_topics(group: ClassicGroup) -> set[str]:
+def _subscribed_topics(group: AnyGroup) -> set[str]:
+    if isinstance(group, ConsumerGroup):
+        return group.subscribed_topics
     topics: set[str] = set()
     for member in group.members:
         for _, metadata in member.protocols:

@@ -63,6 +63,11 @@ def _describe(request: Any, version: int, error: ErrorCode) -> Any:
     return make(groups=[make.DescribedGroup(group_id=group, error_code=error) for group in request.groups])
 
 
+def _describe_consumers(request: Any, version: int, error: ErrorCode) -> Any:
+    make = protocol.ConsumerGroupDescribeResponse
+    return make(groups=[make.DescribedGroup(group_id=group, error_code=error) for group in request.group_ids])
+
+
 def _delete(request: Any, version: int, error: ErrorCode) -> Any:
     make = protocol.DeleteGroupsResponse
     return make(results=[make.DeletableGroupResult(group_id=group, error_code=error) for group in request.groups_names])
@@ -89,5 +94,7 @@ REFUSALS: dict[int, Callable[[Any, int, ErrorCode], Any]] = {
     16: _simple("ListGroups"),
     42: _delete,
     47: _simple("OffsetDelete"),
+    68: _simple("ConsumerGroupHeartbeat"),
+    69: _describe_consumers,
 }
 """Functions from a request, its version and an error code to the response, by API key."""

@@ -143,6 +143,7 @@ class ClassicGroup:
         if not self._unsynced:
             self._sync_deadline = None
         if self.state == State.COMPLETING_REBALANCE:
+            member.finish_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))  # an earlier request, sent twice
             member.respond_to_sync = respond
             if member_id == self.leader:
                 self._accept_assignments(assignments)
@@ -227,14 +228,13 @@ class ClassicGroup:
             del self.pending[member_id]
         for member in [m for m in self.members if m.can_expire and m.deadline <= now]:
             self._remove_member(member)
-        self._complete_join_if_all_joined()
-        if self._join_deadline is not None and self._join_deadline <= now:
-            self._end_waiting_for_joins(now)
         if self._sync_deadline is not None and self._sync_deadline <= now:
             for member_id in list(self._unsynced):
                 self._forget(self.members[member_id])
             self._prepare_rebalance()
-            self._complete_join_if_all_joined()
+        self._complete_join_if_all_joined()
+        if self._join_deadline is not None and self._join_deadline <= now:
+            self._end_waiting_for_joins(now)
 
     # Properties for responses and limits
 

@@ -37,7 +37,8 @@ def check_ranges(directory: PartitionDir, chance: Random) -> int:
         low = chance.randint(directory.log_start_offset, max(end, directory.log_start_offset))
         high = chance.choice((NO_END, chance.randint(low, max(end, low))))
         log = PartitionLog(directory)
-        assert committed(log, low, high) == committed(whole, low, high), (directory.path, low, high)
+        for _ in range(2):  # the first read may have loaded the whole log
+            assert committed(log, low, high) == committed(whole, low, high), (directory.path, low, high)
         nearby += not log.knows_transactions
         stable = PartitionLog(directory).open_transactions
         assert stable.last_stable_offset == whole.transactions.last_stable_offset
@@ -92,7 +93,7 @@ def test_index_entry_without_a_marker_requires_the_whole_log(tmp_path: Path) -> 
     entry = np.array([(0, 5, 0, 1, 2)], TRANSACTION_ENTRY)
     (path / f"{0:020}.txnindex").write_bytes(entry.tobytes())
     log = PartitionLog(partition(path))
-    assert committed(log, 0, NO_END) == [2]
+    assert committed(log, 0, NO_END) == committed(log, 0, NO_END) == [2]
     assert log.knows_transactions
 
 

@@ -1,0 +1,74 @@
+"""Assign partitions to the members of a consumer group in the server (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heappush
+
+PartitionKey = tuple[str, int]
+"""Topic name and partition number."""
+Assignment = dict[str, set[PartitionKey]]
+"""The partitions of each member, by member id."""
+Topics = Mapping[str, tuple[int, ...]]
+"""The partition numbers of each topic."""
+
+
+def assign_range(members: Mapping[str, frozenset[str]], topics: Topics, before: Assignment) -> Assignment:
+    """Give each member a range of consecutive partitions of each topic.
+
+    Parameters
+    ----------
+    members : mapping
+        The subscribed topics of each member.
+    topics : mapping
+        The partitions of each topic.
+    before : dict
+        The previous assignment. It is not used.
+    """
+    assigned: Assignment = {member: set() for member in members}
+    for topic, numbers in topics.items():
+        subscribed = sorted(member for member, names in members.items() if topic in names)
+        if not subscribed:
+            continue
+        least, more = divmod(len(numbers), len(subscribed))
+        start = 0
+        for index, member in enumerate(subscribed):
+            end = start + least + (index < more)
+            assigned[member].update((topic, number) for number in numbers[start:end])
+            start = end
+    return assigned
+
+
+def assign_uniform(members: Mapping[str, frozenset[str]], topics: Topics, before: Assignment) -> Assignment:
+    """Give all members about the same number of partitions, and move as few partitions as possible.
+
+    The parameters are those of `assign_range`.
+    """
+    assigned: Assignment = {member: set() for member in members}
+    if not members:
+        return assigned
+    least, more = divmod(sum(map(len, topics.values())), len(members))
+    kept: set[PartitionKey] = set()
+    for member in sorted(members, key=lambda m: (-len(before.get(m, ())), m)):
+        valid = [(t, n) for t, n in sorted(before.get(member, ())) if t in members[member] and n in topics.get(t, ())]
+        share = least + (more > 0 and len(valid) > least)
+        more -= share > least
+        assigned[member].update(valid[:share])
+        kept.update(valid[:share])
+    for topic, numbers in topics.items():
+        free = [(topic, number) for number in numbers if (topic, number) not in kept]
+        loads = [(len(assigned[member]), member) for member in members if topic in members[member]]
+        heapify(loads)
+        for partition in free if loads else ():
+            load, member = heappop(loads)
+            assigned[member].add(partition)
+            heappush(loads, (load + 1, member))
+    return assigned
+
+
+ASSIGNORS: dict[str, Callable[[Mapping[str, frozenset[str]], Topics, Assignment], Assignment]] = {
+    "uniform": assign_uniform,
+    "range": assign_range,
+}
+"""The assignors by name. The first one is the default, as in Kafka's ``group.consumer.assignors``."""
+DEFAULT_ASSIGNOR = "uniform"

@@ -1,0 +1,203 @@
+"""Answer the APIs of the consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from sys import getsizeof
+from typing import Any
+
+from ...protocol import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ErrorCode,
+)
+from ..catalog import Catalog
+from ..handlers import Handlers, RequestContext
+from .assignors import PartitionKey
+from .consumer_state import JOINS, PARTITION_BYTES, ConsumerGroup, ConsumerMember, Heartbeat
+from .coordinator import AnyGroup, Coordinator
+from .members import MEMBER_BYTES
+from .state import GROUP_BYTES
+
+HEARTBEAT_INTERVAL_MS = 1000
+"""Kafka's default is 5000. A rebalance takes several heartbeats, so it is faster with a shorter interval."""
+READ_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""READ, DELETE and DESCRIBE, as Kafka's ``AclOperation`` numbers them."""
+NO_OPERATIONS = -(2**31)
+CONSUMER_MEMBER = 1
+"""Member type of members that use the consumer protocol."""
+
+
+class ConsumerApis:
+    """The handlers of the consumer protocol.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        The topics.
+    coordinator : Coordinator
+        The groups.
+    on_change : callable
+        Called with a group after its members have changed.
+    """
+
+    def __init__(self, catalog: Catalog, coordinator: Coordinator, on_change: Callable[[AnyGroup], None]) -> None:
+        self._catalog = catalog
+        self._coordinator = coordinator
+        self._on_change = on_change
+
+    def handlers(self) -> Handlers:
+        """Return the lowest version, the highest version and the handler of each API, by API key."""
+        return {68: (0, 1, self._heartbeat), 69: (0, 1, self._describe)}
+
+    async def _heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    ) -> ConsumerGroupHeartbeatResponse:
+        error, message = _request_error(request, context.api_version)
+        owned = None
+        if not error and request.topic_partitions is not None:
+            owned = await self._catalog.run(self._keys, request.topic_partitions)
+        group = None
+        if not error:
+            group, error, message = self._group_of(request)
+        if error or group is None:
+            return ConsumerGroupHeartbeatResponse(error_code=error, error_message=message)
+        topics = request.subscribed_topic_names
+        result = group.heartbeat(
+            Heartbeat(
+                request.member_id or str(uuid.uuid4()),
+                request.member_epoch,
+                context.client_id or "",
+                f"/{context.connection.peer[0]}",
+                request.instance_id,
+                request.rack_id,
+                None if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms / 1000,
+                None if topics is None else frozenset(topics),
+                request.server_assignor,
+                owned,
+            )
+        )
+        self._on_change(group)
+        response = ConsumerGroupHeartbeatResponse(
+            error_code=result.error,
+            error_message=result.error.message if result.error else None,
+            member_id=result.member_id or None,
+            member_epoch=result.epoch,
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        )
+        if result.assignment is not None:
+            make = ConsumerGroupHeartbeatResponse
+            found = await self._catalog.run(self._with_ids, result.assignment)
+            partitions = [make.TopicPartitions(topic_id=i, partitions=numbers) for i, _, numbers in found]
+            response.assignment = make.Assignment(topic_partitions=partitions)
+        return response
+
+    async def _describe(
+        self, request: ConsumerGroupDescribeRequest, context: RequestContext
+    ) -> ConsumerGroupDescribeResponse:
+        operations = READ_OPERATIONS if request.include_authorized_operations else NO_OPERATIONS
+        groups = []
+        for group_id in request.group_ids:
+            group = self._coordinator.find_consumer(group_id)
+            described = ConsumerGroupDescribeResponse.DescribedGroup(
+                group_id=group_id, authorized_operations=operations
+            )
+            if group is None:
+                described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+                described.error_message = f"Group {group_id} is not a consumer group."
+            else:
+                described.group_state = group.state
+                described.group_epoch = described.assignment_epoch = group.generation
+                described.assignor_name = group.assignor
+                described.members = [
+                    await self._described_member(group, member, context.api_version)
+                    for member in list(group.members.values())
+                ]
+            groups.append(described)
+        return ConsumerGroupDescribeResponse(groups=groups)
+
+    async def _described_member(self, group: ConsumerGroup, member: ConsumerMember, version: int) -> Any:
+        make = ConsumerGroupDescribeResponse
+        assigned, target = frozenset(member.assigned), frozenset(group.target.get(member.member_id, ()))
+
+        async def assignment(partitions: frozenset[PartitionKey]) -> Any:
+            found = await self._catalog.run(self._with_ids, partitions)
+            return make.Assignment(
+                topic_partitions=[
+                    make.TopicPartitions(topic_id=i, topic_name=name, partitions=numbers) for i, name, numbers in found
+                ]
+            )
+
+        return make.Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            member_epoch=member.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=sorted(member.topics),
+            assignment=await assignment(assigned),
+            target_assignment=await assignment(target),
+            member_type=CONSUMER_MEMBER if version >= 1 else -1,
+        )
+
+    def _group_of(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup | None, ErrorCode, str | None]:
+        """Return the group of a heartbeat, or None with an error code and a message."""
+        coordinator, group_id = self._coordinator, request.group_id
+        names = request.subscribed_topic_names or ()
+        count = sum(len(self._partitions_of(name)) for name in set(names))
+        texts = (group_id, request.member_id, request.instance_id, request.rack_id, *names)
+        size = GROUP_BYTES + MEMBER_BYTES + sum(map(getsizeof, texts)) + PARTITION_BYTES * count
+        if (request.member_epoch == JOINS or names) and not coordinator.has_memory(size):
+            return None, ErrorCode.POLICY_VIOLATION, "the members of all groups need too much memory"
+        if request.member_epoch != JOINS:
+            group = coordinator.find_consumer(group_id)
+            unknown = ErrorCode.UNKNOWN_MEMBER_ID if coordinator.find(group_id) else ErrorCode.GROUP_ID_NOT_FOUND
+            return (group, ErrorCode.NONE, None) if group else (None, unknown, f"{group_id} has no such member")
+        found = coordinator.find_or_create(group_id)
+        if found is None:
+            return None, ErrorCode.POLICY_VIOLATION, "the server has too many groups"
+        group = coordinator.make_consumer(found, self._partitions_of)
+        if group is None:
+            return None, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
+        return group, ErrorCode.NONE, None
+
+    def _partitions_of(self, topic: str) -> tuple[int, ...]:
+        found = self._catalog.topic(topic)
+        return () if found is None else tuple(found.partitions)
+
+    def _keys(self, topics: Iterable[Any]) -> frozenset[PartitionKey]:
+        """Return the partitions in a request. Unknown topics are omitted."""
+        named = [(self._catalog.topic_by_id(topic.topic_id), topic.partitions) for topic in topics]
+        return frozenset((topic.name, number) for topic, numbers in named if topic is not None for number in numbers)
+
+    def _with_ids(self, partitions: Iterable[PartitionKey]) -> list[tuple[uuid.UUID, str, list[int]]]:
+        """Return the id, the name and the partition numbers of each topic that still exists."""
+        by_topic: dict[str, list[int]] = {}
+        for name, number in sorted(partitions):
+            by_topic.setdefault(name, []).append(number)
+        found = [(self._catalog.topic(name), numbers) for name, numbers in by_topic.items()]
+        return [(topic.topic_id, topic.name, numbers) for topic, numbers in found if topic is not None]
+
+
+def _request_error(request: ConsumerGroupHeartbeatRequest, version: int) -> tuple[ErrorCode, str | None]:
+    """Return the reason why a request is not valid, as ``throwIfConsumerGroupHeartbeatRequestIsInvalid``."""
+    if request.subscribed_topic_regex:
+        return ErrorCode.INVALID_REGULAR_EXPRESSION, "kafkafmt serve does not support regular expressions of topics"
+    reason = None
+    if not request.group_id:
+        reason = "the group id is empty"
+    elif request.instance_id == "" or request.rack_id == "":
+        reason = "the instance id or the rack id is empty"
+    elif not request.member_id and (version >= 1 or request.member_epoch != JOINS):
+        reason = "the member id is empty"
+    elif request.member_epoch < -2:
+        reason = f"the member epoch is {request.member_epoch}"
+    elif request.member_epoch == JOINS and (
+        request.rebalance_timeout_ms <= 0 or request.subscribed_topic_names is None or request.topic_partitions != []
+    ):
+        reason = "a member that joins must send its timeout, its topics, and no partitions"
+    return (ErrorCode.NONE, None) if reason is None else (ErrorCode.INVALID_REQUEST, reason)

@@ -1,0 +1,258 @@
+"""Follow one partition: its segments, its end, and the batches that a broker appends."""
+
+from __future__ import annotations
+
+import os
+import time
+from threading import RLock
+
+from ..constants import READ_COMMITTED
+from ..log import NoLogError, PartitionDir, PartitionLog, discover
+from ..log.reading.index_ranges import Border, Stretch, whole_segment
+from ..log.reading.partition_dir import SegmentFile
+from ..log.reading.read_limits import ReadLimits
+from ..paths import UrlPath
+from ..types import BatchTable, Buffer, last_offsets
+from .checked_batches import BatchLists, CheckedBatches
+from .open_files import inode_of
+from .resources import Resources
+from .settings import ServerSettings
+from .tail import DamagedTailError, Tail
+from .transaction_state import TransactionState
+
+CHECK_INTERVAL = 0.05
+"""Least number of seconds between two checks of the files of a partition."""
+
+
+class GrowingPartition:
+    """One partition whose log may grow. `ServedPartition` is its only subclass.
+
+    Parameters
+    ----------
+    directory : PartitionDir
+        The partition directory.
+    settings : ServerSettings
+        The options of the server.
+    resources : Resources
+        Open files and remembered batches of the whole server.
+    missing : bool, default False
+        Whether the directories do not contain the partition, so that it is served as empty.
+
+    Attributes
+    ----------
+    directory : PartitionDir
+        The partition directory, as it was last listed.
+    changes : int
+        A number that increases when the log changes.
+    """
+
+    def __init__(
+        self, directory: PartitionDir, settings: ServerSettings, resources: Resources, missing: bool = False
+    ) -> None:
+        self.directory: PartitionDir = directory
+        self.missing: bool = missing
+        self.changes: int = 0
+        self._settings = settings
+        self._resources = resources
+        self._limits = ReadLimits(settings.max_batch_bytes)
+        self._lock = RLock()
+        self._log: PartitionLog | None = None
+        self._tail: Tail | None = None
+        self._listed_end = 0
+        """The offset at which `_log` ended when it was listed."""
+        self._lists: BatchLists = BatchLists()
+        self._transactions: TransactionState | None = None
+        self._epoch: int | None = None
+        self._cap: int | None = None
+        self._checked = 0.0
+        self._stamp = 0
+        self._size = -1
+        """Size of the last segment at the latest check, in bytes."""
+        self._reported: set[tuple[str, int]] = set()
+
+    def __repr__(self) -> str:
+        return f"<ServedPartition {self.topic}-{self.number}>"
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+        return self.directory.topic
+
+    @property
+    def number(self) -> int:
+        """Number of the partition."""
+        return self.directory.partition
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log as it was last listed."""
+        with self._lock:
+            if self._log is None:
+                self._log = PartitionLog(self.directory, self._limits, tell=self._settings.on_message)
+            return self._log
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that clients can read. No file is accessed."""
+        return self.directory.log_start_offset
+
+    def size(self) -> int:
+        """Return the total size of the segments, in bytes."""
+        return sum(segment.size for segment in self.directory.segments)
+
+    def check(self) -> int:
+        """Check whether the log has changed, and return `changes`."""
+        with self._lock:
+            self._check()
+            return self.changes
+
+    def raise_log_start(self, offset: int) -> None:
+        """Set the log start offset to the one in the checkpoint, if it is higher than the known one."""
+        with self._lock:
+            if offset > self.directory.log_start_offset:
+                self.directory.log_start = offset
+                self.changes += 1
+
+    def close(self) -> None:
+        """Close all files of the partition."""
+        with self._lock:
+            self._resources.readers.drop(self)
+            self._resources.batches.drop(self._lists)
+
+    def _known_tail(self) -> Tail:
+        if self._tail is None:
+            self._open_tail()
+        assert self._tail is not None
+        return self._tail
+
+    def _open_tail(self, plan: bool = False) -> None:
+        """Find the end of the log."""
+        self._stamp = self._folder_stamp()
+        self._tail = Tail(self.log, plan)
+        self._listed_end = self._tail.end
+        self._restrict()
+
+    def _restrict(self) -> None:
+        """Read the last segment only up to the known end, because a broker may be writing the bytes after it."""
+        tail, segment = self._tail, self._tail.segment if self._tail else None
+        if tail is None or segment is None or segment.base_offset is None or not tail.position:
+            return
+        last = whole_segment(segment, tail.position)
+        self.log.restrict(segment, Stretch(last.start, Border(tail.position, last.end.upto, indexed=False)))
+
+    def _check(self) -> None:
+        """Notice batches that were appended, and segments that were created, deleted or truncated."""
+        now = time.monotonic()
+        if (
+            self.missing
+            or self._tail is None
+            or now - self._checked < CHECK_INTERVAL
+            or isinstance(self.directory.path, UrlPath)
+        ):
+            return
+        self._checked = now
+        tail = self._tail
+        stamp, size = self._folder_stamp(), tail.size()
+        if stamp == self._stamp and size in (tail.position, self._size):
+            return
+        self._size = size
+        try:
+            if stamp != self._stamp or size < tail.position:
+                self._list_changed(stamp)
+            tail = self._known_tail()
+            segments = self.directory.segments
+            known = tail.segment.name if tail.segment is not None else None
+            at = next((i for i, s in enumerate(segments) if s.name == known), -1 if known is None else len(segments))
+            before = tail.end
+            for segment in segments[max(at, 0) :]:
+                tail.read(segment, self._limits.max_batch_bytes, self._take)
+            if tail.end != before:
+                self.changes += 1
+        except DamagedTailError:
+            self._reset()
+            self._open_tail(plan=True)
+            self.changes += 1
+        except FileNotFoundError:
+            self._checked = 0.0  # a segment was deleted after the directory was listed
+
+    def _take(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
+        """Add batches that were appended to the log."""
+        assert self._tail is not None
+        if self._transactions is not None:
+            self._transactions.add(buffer, table, segment.name)
+        start, end = self._tail.end, int(last_offsets(table[-1:])[0]) + 1
+        if self._settings.isolation != READ_COMMITTED:
+            made = CheckedBatches(segment.path, inode_of(segment.path), start, end, position, table)
+            self._resources.batches.add(made, self._lists)
+
+    def _list_changed(self, stamp: int) -> None:
+        """List the directory again. If the log was truncated or replaced, forget everything about it."""
+        found = self._listed()
+        if found is None:
+            found = PartitionDir(self.topic, self.number, self.directory.path, self.directory.state, [])
+        before, self.directory, self._stamp, self._epoch = self.directory, found, stamp, None
+        tail = self._known_tail()
+        bases = [segment.base_offset or 0 for segment in found.segments]
+        kept = tail.segment is not None and any(s.name == tail.segment.name for s in found.segments)
+        truncated = tail.segment is not None and (
+            tail.size() < tail.position if kept else not bases or bases[-1] < tail.end
+        )
+        replaced = any(inode_of(item.path) != item.inode for item in self._lists if item.inode)
+        if truncated:
+            self._settings.on_message(f"{self.topic}-{self.number}: the log was truncated or deleted")
+        if truncated or replaced or found.log_start_offset < before.log_start_offset:
+            self._reset()
+            return
+        if found.log_start_offset > before.log_start_offset:
+            self.changes += 1
+        self._new_log()
+
+    def _listed(self) -> PartitionDir | None:
+        try:
+            listed = discover([self.directory.path]).partitions
+        except (NoLogError, FileNotFoundError):
+            return None
+        found = next((d for d in listed if d.key == self.directory.key), None)
+        if found is not None:
+            found.named = self.directory.named
+        return found
+
+    def _list_again(self) -> None:
+        """Extend the log that is read to the batches that were appended since it was listed."""
+        tail = self._known_tail()
+        if tail.end != self._listed_end:
+            self._stamp = 0 if self._stamp != self._folder_stamp() else self._stamp
+            found = self._listed()
+            if found is not None:
+                self.directory = found
+                self._new_log()
+                self._listed_end = tail.end
+                self._restrict()
+
+    def _new_log(self) -> None:
+        """Read the log as it is listed in `directory`. Plans of segments that are complete are kept."""
+        old = self._log
+        self._resources.readers.drop(self)
+        self._log = None
+        if old is not None:
+            complete = {segment.name for segment in self.directory.segments if not segment.last}
+            self.log.keep_plans(old, complete)
+        self._restrict()
+
+    def _reset(self) -> None:
+        """Forget the end of the log, its transactions, and the positions of its batches."""
+        self._resources.readers.drop(self)
+        self._resources.batches.drop(self._lists)
+        self._log = self._tail = self._transactions = None
+        self._cap = None
+        self._open_tail()
+        self.changes += 1
+
+    def _folder_stamp(self) -> int:
+        """Return the modification time of the directory, in ns, or -1 if it is missing."""
+        if isinstance(self.directory.path, UrlPath):
+            return 0
+        try:
+            return os.stat(self.directory.path).st_mtime_ns
+        except OSError:
+            return -1

@@ -1,0 +1,60 @@
+"""Serve 10,000 partitions of sparse segments, and check that little is read and little memory is used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from serving import Client
+
+from kafkafmt import protocol
+
+TOPICS, PARTITIONS = 100, 100
+SEGMENT_BYTES, INDEX_BYTES = 1 << 30, 10 << 20
+LARGEST_MEMORY = 150 << 20
+MOST_OPEN_FILES = 50
+
+
+def write_sparse(root: Path) -> None:
+    """Write two segments of zeros per partition. They need no space on the disk."""
+    for topic in range(TOPICS):
+        for partition in range(PARTITIONS):
+            folder = root / f"topic-{topic}-{partition}"
+            folder.mkdir()
+            for base in (0, 1_000_000):
+                for suffix, size in ((".log", SEGMENT_BYTES), (".index", INDEX_BYTES), (".timeindex", INDEX_BYTES)):
+                    path = folder / f"{base:020}{suffix}"
+                    path.touch()
+                    os.truncate(path, size)
+
+
+def resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.full
+def test_many_sparse_partitions_need_little_memory(tmp_path: Path) -> None:
+    write_sparse(tmp_path)
+    command = [sys.executable, "-m", "kafkafmt", "serve", str(tmp_path), "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(f"serving {TOPICS * PARTITIONS:,} partitions of {TOPICS} topics on ")
+        read = Path(f"/proc/{process.pid}/io").read_text()
+        assert int(read.split("read_bytes: ")[1].split()[0]) < SEGMENT_BYTES
+        with Client(int(line.rpartition(":")[2]), timeout=60) as client:
+            found = client.ask(protocol.MetadataRequest(topics=None), 12).topics
+            assert sum(len(topic.partitions) for topic in found) == TOPICS * PARTITIONS
+            for number in range(PARTITIONS):
+                assert client.offset("topic-7", number, -1).offset == 1_000_000
+        assert resident(process.pid) < LARGEST_MEMORY
+        assert len(os.listdir(f"/proc/{process.pid}/fd")) < MOST_OPEN_FILES
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()

@@ -1,0 +1,101 @@
+"""Run the command `kafkafmt serve` in a process."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from command import inside
+from golden_cases import BY_NAME
+from serving import Client
+
+from kafkafmt import protocol
+
+CODECS = BY_NAME["kafka-4.3.1/codecs"]
+ROOT = str(CODECS.roots[0])
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "kafkafmt", "serve", *args]
+
+
+@contextmanager
+def running(*args: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stderr.close()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_command_is_ready_and_ends_on_a_signal(number: signal.Signals) -> None:
+    with running(ROOT, "--listen", "127.0.0.1:0", "--format", "json") as process:
+        ready = json.loads(first_line(process))
+        assert ready == {"ready": True, "host": "127.0.0.1", "port": ready["port"]}
+        with Client(ready["port"]) as client:
+            assert client.fetch("codec-none", 0, 0).records
+            process.send_signal(number)
+            _, messages = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert messages == "kafkafmt: stopped\n"
+
+
+def test_ready_line_names_the_address() -> None:
+    with running(ROOT, "--listen", ":0", "--advertise", "example.org:1234") as process:
+        line = first_line(process)
+        found = re.fullmatch(r"serving 7 partitions of 7 topics on 127\.0\.0\.1:(\d+)\n", line)
+        assert found, line
+        with Client(int(found[1])) as client:
+            (broker,) = client.ask(protocol.MetadataRequest(topics=[]), 12).brokers
+            assert (broker.host, broker.port) == ("example.org", 1234)
+
+
+WRONG = {
+    "0.0.0.0:0": (["--listen", "0.0.0.0:0"], 2, "0.0.0.0 is not a loopback address"),
+    "no port": (["--listen", "localhost"], 2, "'localhost' is not an address such as 127.0.0.1:9092"),
+    "topic": (["--listen", ":0", "-t", "codec-nine"], 2, "no topic matches 'codec-nine'"),
+    "at": (["--listen", ":0", "--at", "5:6"], 2, "'5:6' is not a valid bound"),
+    "users": (["--listen", ":0", "--users", "/dev/null"], 3, "/dev/null contains no user"),
+}
+
+
+@pytest.mark.parametrize(("options", "code", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_options_are_errors(options: list[str], code: int, message: str) -> None:
+    done = inside("serve", ROOT, *options)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_used_port_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = inside("serve", ROOT, "--listen", f":{port}")
+    assert done.returncode == 3
+    assert "address already in use" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_empty_directory_is_an_error(tmp_path: Path) -> None:
+    done = inside("serve", tmp_path)
+    assert done.returncode == 3
+    assert "no Kafka log found" in done.stderr
