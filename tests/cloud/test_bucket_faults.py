@@ -8,9 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from bucket_exports import objects
-from exporting import expected_rows, read_with_pyarrow, rows_of
-from golden_cases import same_rows
+from bucket_exports import assert_complete, objects
 from object_server import BUCKET
 from scenarios import CLUSTER, GOLDEN, attempts, run, run_killed, start
 from standalone import standalone_cluster
@@ -25,17 +23,6 @@ numbers = itertools.count()
 def url() -> str:
     """Return the URL of an output that does not exist."""
     return f"s3://{BUCKET}/faults/{next(numbers)}"
-
-
-def assert_complete(url: str, tmp_path: Path, files: int | None = None) -> None:
-    """Check that an output has all records once, and no other object."""
-    copy, found = tmp_path / f"copy-{next(numbers)}", objects(UrlPath(url))
-    for name, data in found.items():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        (copy / name).write_bytes(data)
-    assert {name.partition("/")[0] for name in found} == {"data", "quarantine", "report.json", "_SUCCESS"}
-    assert files is None or sum(name.startswith("data/") for name in found) == files
-    same_rows(rows_of(read_with_pyarrow(copy / "data")), expected_rows(GOLDEN))
 
 
 @pytest.mark.parametrize("accident", ["crash", "error", "kill executor"])

@@ -6,12 +6,11 @@ import itertools
 from pathlib import Path
 
 import pytest
-from bucket_exports import export, is_complete, objects
+from bucket_exports import assert_complete, export, is_complete, objects
 from golden_cases import CASES
 from object_server import BUCKET, Proxy, upload
 from obstore.store import S3Store
 from scenarios import run
-from test_bucket_faults import assert_complete
 
 import kafkafmt
 from kafkafmt.log.format import remote

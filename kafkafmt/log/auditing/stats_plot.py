@@ -126,9 +126,9 @@ def _plot_picture(topics: Sequence[ChartTopic], target: Path) -> None:
     rate.set_ylabel(f"records per {_period(step)}")
     rate.set_ylim(bottom=0)
     rate.yaxis.set_major_formatter(EngFormatter())
-    locator = AutoDateLocator()
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
     rate.xaxis.set_major_locator(locator)
-    rate.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    rate.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     rate.set_xlabel("time (UTC)")
     rate.grid(alpha=0.3)
     if topics:

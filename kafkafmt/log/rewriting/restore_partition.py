@@ -25,6 +25,7 @@ from ..format import files
 from ..format.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, partition_metadata_text
 from ..format.files import FileView
 from ..format.leader_epochs import Epochs, believable_runs, epochs_from, within
+from ..format.names import file_name
 from ..format.snapshots import ProducerEntry, snapshot_bytes
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -161,7 +162,7 @@ class _RestoredCopy(PartitionCopy):
         if (beyond and self.bases) or not self.is_copied(source, spans, False):
             return
         last = source.name == self._last or (self.end is not None and (source.next_base or 0) >= self.end)
-        segment = OpenSegment(self._path(base, ".log"), base, self.target.mode)
+        segment = OpenSegment(Path(self._path(file_name(base))), base, self.target.mode)
         try:
             with FileView(source.path) as view:
                 for buffer, table in tables_of(view, source, spans, self.log.max_batch_bytes):
@@ -173,7 +174,7 @@ class _RestoredCopy(PartitionCopy):
             segment.close()
         self.made.modes[segment.path.name] = segment.mode
         self.bases.append(base)
-        self._index(segment.path, base)
+        self._index(base)
         self.unsure = False
 
     def _batches(self, buffer: Any, table: BatchTable) -> Iterator[Any]:
@@ -251,13 +252,13 @@ class _RestoredCopy(PartitionCopy):
         producers.entries = {e.producer_id: e for e in producers.open_transactions}
         end = self.made.next_offset
         if end == self.bases[-1]:
-            self._path(end, ".snapshot").write_bytes(snapshot_bytes(producers.entries.values()))
+            Path(self._path(file_name(end, ".snapshot"))).write_bytes(snapshot_bytes(producers.entries.values()))
             return
-        path = self._path(end, ".log")
+        path = Path(self._path(file_name(end)))
         OpenSegment(path, end, self.target.mode).close()
         self.made.modes[path.name] = self.target.mode
         self.bases.append(end)
-        self._index(path, end)
+        self._index(end)
 
     def _epochs(self, start: int, end: int) -> Epochs:
         """Return the leader epochs of the copied batches."""
@@ -267,9 +268,9 @@ class _RestoredCopy(PartitionCopy):
         """Write `partition.metadata` with the topic id of the cluster."""
         if self.target.topic_id is not None:
             text = partition_metadata_text(self.target.topic_id)
-            self._new(self.made.path / PARTITION_METADATA, text.encode(), self.target.mode)
+            self._new(PARTITION_METADATA, text.encode(), self.target.mode)
 
-    def _new(self, path: Path, data: bytes, mode: int) -> None:
+    def _new(self, name: str, data: bytes, mode: int) -> None:
         """Write a rebuilt file with the permissions of the broker's own files."""
-        self.made.modes[path.name] = self.target.mode
-        files.write_new(path, data, self.target.mode | OWNER, synced=False)
+        self.made.modes[name] = self.target.mode
+        files.write_new(self._path(name), data, self.target.mode | OWNER, synced=False)

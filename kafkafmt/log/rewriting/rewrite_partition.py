@@ -27,6 +27,7 @@ from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
 from ..format import files
 from ..format.checkpoints import CLEANER_OFFSETS
 from ..format.files import FileView
+from ..format.names import file_name
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
@@ -232,13 +233,13 @@ class _RewrittenCopy(PartitionCopy):
                 walker = Walker(view, 0, self.log.max_batch_bytes)
                 base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
             times, mode = files.times_of(source.path), files.narrowed(ALL_FILE_BITS | 0o111, source.path)
-            segment, self._base = OpenSegment(self._path(base, ".log"), base, mode), base
+            segment, self._base = OpenSegment(Path(self._path(file_name(base))), base, mode), base
             try:
                 for buffer, table in tables_of(view, source, spans, self.log.max_batch_bytes):
                     for first, last, data in self._changed_batches(buffer, table):
                         if not segment.has_room(len(data), last):
                             self._close(segment, times)
-                            segment, self._base = OpenSegment(self._path(first, ".log"), first, mode), first
+                            segment, self._base = OpenSegment(Path(self._path(file_name(first))), first, mode), first
                         segment.write(data)
                 self._close(segment, times)
             finally:
@@ -250,7 +251,7 @@ class _RewrittenCopy(PartitionCopy):
         segment.close()
         self.made.modes[segment.path.name] = segment.mode
         self.bases.append(segment.base)
-        self._index(segment.path, segment.base)
+        self._index(segment.base)
         if times is not None:  # Kafka applies retention by this time if batches have no timestamps
             os.utime(segment.path, ns=times)
 
@@ -361,10 +362,9 @@ class _RewrittenCopy(PartitionCopy):
         """Write the other files of the partition, after all segments were written."""
         if self.bases and self.made.next_offset < self.survey.end:
             # Formats 0 and 1 have no empty batches, so the log end offset is stored as the name of an empty segment.
-            path = self._path(self.survey.end, ".log")
-            self._new(path, b"", self.made.mode)
+            self._new(file_name(self.survey.end), b"", self.made.mode)
             self.bases.append(self.survey.end)
-            self._index(path, self.survey.end)
+            self._index(self.survey.end)
         made = super().finish()
         if self._removed and made.offsets:
             # The entry declares that gaps between offsets are the result of compaction.
