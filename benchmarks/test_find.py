@@ -130,7 +130,7 @@ SEARCHES: dict[str, tuple[list[str], str, float | None]] = {
         f"regexp_matches(decode(value), '{ABSENT}|absent')",
         5,
     ),
-    "expression without matches": (["--grep", "[~^]{3}"], "regexp_matches(decode(value), '[~^]{3}')", None),
+    "expression without matches": (["--grep", "[0-9]{4}#"], "regexp_matches(decode(value), '[0-9]{4}#')", None),
     "key": (["--key", "key-000077"], "decode(key) = 'key-000077'", None),
 }
 
