@@ -74,8 +74,8 @@ class CheckedBatches:
     )
 
     def __init__(self, path: Location, inode: int, start: int, end: int, position: int, table: BatchTable) -> None:
-        self.path = path
-        self.inode = inode
+        self.path: Location = path
+        self.inode: int = inode
         self.start: int = start
         self.end: int = end
         self.legacy: bool = bool(len(table)) and int(table["magic"].min()) < MAGIC_V2

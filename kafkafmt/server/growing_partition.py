@@ -49,7 +49,7 @@ class GrowingPartition:
     def __init__(
         self, directory: PartitionDir, settings: ServerSettings, resources: Resources, missing: bool = False
     ) -> None:
-        self.directory = directory
+        self.directory: PartitionDir = directory
         self.missing: bool = missing
         self.changes: int = 0
         self._settings = settings

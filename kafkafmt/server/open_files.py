@@ -22,7 +22,7 @@ class OpenSegment:
     """
 
     def __init__(self, path: Location) -> None:
-        self.view = FileView(path)
+        self.view: FileView = FileView(path)
         handle = self.view.fileno()
         self.inode: int = os.fstat(handle).st_ino if handle >= 0 and not isinstance(path, UrlPath) else 0
         self.users = 0

@@ -71,13 +71,14 @@ class Server:
             self.messages.append(message)
             given(message)
 
-        self.settings = settings = replace(settings, on_message=report)
+        settings = replace(settings, on_message=report)
+        self.settings: ServerSettings = settings
         self.host: str = settings.host
         self.port: int = settings.port
         self._tls = _tls_context(settings)
         self._users = None if settings.users is None else Users.read(settings.users)
         self._groups: GroupApis | None = None
-        self.catalog = Catalog(settings)
+        self.catalog: Catalog = Catalog(settings)
         for message in self.catalog.messages:
             settings.on_message(message)
         self._listener: asyncio.Server | None = None
