@@ -133,8 +133,8 @@ class ConsumerGroup:
         epoch: int = 0,
     ) -> None:
         self.group_id = group_id
-        self.generation = epoch
-        self.assignor = DEFAULT_ASSIGNOR
+        self.generation: int = epoch
+        self.assignor: str = DEFAULT_ASSIGNOR
         self.members: dict[str, ConsumerMember] = {}
         self.target: Assignment = {}
         self._now = now
