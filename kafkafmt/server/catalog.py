@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from threading import Lock
 from typing import ParamSpec, TypeVar
 from uuid import UUID
 
@@ -98,6 +99,12 @@ class Topic:
                 continue
         return UUID(bytes=hashlib.sha256(f"kafkafmt topic {self.name}".encode()).digest()[:16], version=4)
 
+    def keep_id(self, before: Topic) -> None:
+        """Use the topic id that was already read, if all partitions of `before` are still partitions of this topic."""
+        known = before.__dict__.get("topic_id")
+        if known is not None and all(self.partitions.get(n) is served for n, served in before.partitions.items()):
+            self.__dict__["topic_id"] = known
+
 
 class Catalog:
     """The topics and partitions of the served directories.
@@ -129,6 +136,7 @@ class Catalog:
         found = discover(settings.paths, settings.replicas)
         self.messages: list[str] = found.messages
         self._topics: dict[str, Topic] = {}
+        self._refreshing = Lock()
         self._by_id: dict[UUID, str] = {}
         self._scanned = time.monotonic()
         self._stamps = self._root_stamps()
@@ -174,8 +182,16 @@ class Catalog:
     def refresh(self) -> None:
         """Search for new and deleted partitions, if the last search was at least RESCAN seconds ago.
 
-        A directory that cannot be listed at this moment keeps its partitions.
+        A directory that cannot be listed at this moment keeps its partitions. If another thread is
+        searching, nothing is done.
         """
+        if self._refreshing.acquire(blocking=False):
+            try:
+                self._refresh()
+            finally:
+                self._refreshing.release()
+
+    def _refresh(self) -> None:
         now = time.monotonic()
         remote = any(isinstance(input_path(path), UrlPath) for path in self.settings.paths)
         if now - self._scanned < (FULL_RESCAN if remote else RESCAN):
@@ -229,6 +245,8 @@ class Catalog:
         for topic in topics.values():
             self._add_missing(topic, before.get(topic.name))
             topic.partitions = dict(sorted(topic.partitions.items()))
+            if topic.name in before:
+                topic.keep_id(before[topic.name])
         kept = {id(served) for topic in topics.values() for served in topic.partitions.values()}
         self._topics = topics
         for topic in before.values():

@@ -53,7 +53,7 @@ class ScramServer:
     """
 
     def __init__(self, mechanism: str, users: Users, nonce: str | None = None) -> None:
-        self.user = ""
+        self.user: str = ""
         self._mechanism = mechanism
         self._hash = SCRAM_HASHES[mechanism]
         self._users = users

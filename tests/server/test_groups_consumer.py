@@ -143,6 +143,37 @@ def test_silent_member_is_removed_after_its_session() -> None:
     assert world.group.next_deadline() is None
 
 
+def test_static_member_that_returns_gets_its_partitions_without_a_rebalance() -> None:
+    world = World()
+    everything = world.join("a", instance_id="one").assignment
+    world.join("b", instance_id="two")
+    kept = world.beat("a", 1, everything).assignment
+    assert world.beat("a", 1, kept).epoch == 2
+    moved = world.beat("b", 2).assignment
+    left = world.beat("b", -2)
+    assert (left.error, left.epoch) == (ErrorCode.NONE, -2)
+    assert world.beat("a", 2).assignment is None
+    again = world.join("c", instance_id="two")
+    assert (again.epoch, again.assignment) == (2, moved)
+    assert world.beat("b", 2).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.group.state == "Stable"
+    assert world.beat("a", 2).epoch == 2
+
+
+def test_static_member_that_does_not_return_is_removed_after_its_session() -> None:
+    world = World()
+    everything = world.join("a").assignment
+    world.join("b", instance_id="two")
+    kept = world.beat("a", 1, everything).assignment
+    world.beat("a", 1, kept)
+    world.beat("b", -2)
+    world.time = SESSION_TIMEOUT - 1
+    world.beat("a", 2)
+    world.time = SESSION_TIMEOUT
+    world.group.expire()
+    assert numbers(world.beat("a", 2)) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("epoch", [-1, -2])
 def test_member_that_leaves_gives_its_partitions_to_the_others(epoch: int) -> None:
     world = World()
@@ -223,9 +254,9 @@ def test_random_heartbeats_never_give_a_partition_to_two_members(seed: int) -> N
             world.group.expire()
             continue
         if name not in epochs:
-            result = world.join(name)
+            result = world.join(name, instance_id=name)
         elif action < 0.1:
-            result = world.beat(name, -1)
+            result = world.beat(name, chance.choice((-1, -2)))
         else:
             result = world.beat(name, epochs[name], owned[name] if action < 0.8 else None)
         if result.error or result.epoch < 0:
@@ -239,6 +270,12 @@ def test_random_heartbeats_never_give_a_partition_to_two_members(seed: int) -> N
         held = [p for m in world.group.members.values() for p in m.assigned | m.revoking]
         assert len(held) == len(set(held))
         assert set(held) == set(world.group._owners)
+    epochs = {name: epoch for name, epoch in epochs.items() if name in world.group.members}
+    owned = {name: partitions for name, partitions in owned.items() if name in epochs}
+    for name in world.group.members.keys() - epochs.keys():  # static members that left for a while
+        result = world.join(name, instance_id=name)
+        assert result.assignment is not None
+        epochs[name], owned[name] = result.epoch, result.assignment
     for _ in range(6):
         for name in list(epochs):
             result = world.beat(name, epochs[name], owned[name])

@@ -103,7 +103,7 @@ class GroupApis:
             if file is not None:
                 file.close()
             raise
-        self.coordinator = Coordinator(offsets, limits or GroupLimits(), time.monotonic)
+        self.coordinator: Coordinator = Coordinator(offsets, limits or GroupLimits(), time.monotonic)
         self._offset_apis = OffsetApis(catalog, self.coordinator)
         self._consumer_apis = ConsumerApis(catalog, self.coordinator, self._changed)
         self._timer: asyncio.TimerHandle | None = None

@@ -80,7 +80,8 @@ class ConsumerApis:
                 owned,
             )
         )
-        self._on_change(group)
+        if result.assignment is not None or topics is not None or request.member_epoch <= JOINS:
+            self._on_change(group)  # not after every heartbeat, because its cost grows with the number of members
         response = ConsumerGroupHeartbeatResponse(
             error_code=result.error,
             error_message=result.error.message if result.error else None,

@@ -133,8 +133,8 @@ class ConsumerGroup:
         epoch: int = 0,
     ) -> None:
         self.group_id = group_id
-        self.generation = epoch
-        self.assignor = DEFAULT_ASSIGNOR
+        self.generation: int = epoch
+        self.assignor: str = DEFAULT_ASSIGNOR
         self.members: dict[str, ConsumerMember] = {}
         self.target: Assignment = {}
         self._now = now
@@ -175,13 +175,16 @@ class ConsumerGroup:
         if beat.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
             if member is None:
                 return HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
-            self._remove([member])
+            if beat.epoch == LEAVES_FOR_A_WHILE and member.instance_id is not None:
+                member.epoch = member.previous_epoch = LEAVES_FOR_A_WHILE  # its partitions wait for its return
+            else:
+                self._remove([member])
             return HeartbeatResult(ErrorCode.NONE, beat.member_id, beat.epoch)
         error = self._error(member, beat)
         if error:
             return HeartbeatResult(error)
         if member is None:
-            member = self._added(beat)
+            member = self._returned(beat) or self._added(beat)
         member.deadline = self._now() + SESSION_TIMEOUT
         if self._subscribe(member, beat) or self._topics_changed():
             self._bump()
@@ -225,8 +228,10 @@ class ConsumerGroup:
         if beat.epoch == JOINS:
             if member is not None:
                 return ErrorCode.NONE
-            if beat.instance_id is not None and any(m.instance_id == beat.instance_id for m in self.members.values()):
-                return ErrorCode.UNRELEASED_INSTANCE_ID
+            static = self._static_member(beat.instance_id)
+            if static is not None:
+                released = static.epoch == LEAVES_FOR_A_WHILE
+                return ErrorCode.NONE if released else ErrorCode.UNRELEASED_INSTANCE_ID
             full = len(self.members) >= self._limits.members
             return ErrorCode.GROUP_MAX_SIZE_REACHED if full else ErrorCode.NONE
         if member is None:
@@ -236,6 +241,24 @@ class ConsumerGroup:
         # The response with the new epoch may have been lost.
         repeated = beat.epoch == member.previous_epoch and beat.owned is not None and beat.owned <= member.assigned
         return ErrorCode.NONE if repeated else ErrorCode.FENCED_MEMBER_EPOCH
+
+    def _static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        if instance_id is None:
+            return None
+        return next((m for m in self.members.values() if m.instance_id == instance_id), None)
+
+    def _returned(self, beat: Heartbeat) -> ConsumerMember | None:
+        """Return the static member that left for a while, with its new id. Its partitions remain."""
+        member = self._static_member(beat.instance_id)
+        if member is None:
+            return None
+        self.target[beat.member_id] = self.target.pop(member.member_id)
+        del self.members[member.member_id]
+        self.members[beat.member_id] = member
+        self._owners.update(dict.fromkeys(member.assigned | member.revoking, beat.member_id))
+        member.member_id, member.epoch, member.previous_epoch = beat.member_id, 0, 0
+        member.client_id, member.client_host = beat.client_id, beat.client_host
+        return member
 
     def _added(self, beat: Heartbeat) -> ConsumerMember:
         member = ConsumerMember(

@@ -72,7 +72,7 @@ class CommittedOffsets:
 
     def __init__(self, file: GroupsFile | None = None) -> None:
         self.facts: dict[str, GroupFacts] = {}
-        self.size = 0
+        self.size: int = 0
         self._groups: dict[str, dict[PartitionKey, Commit]] = {}
         self._seed: dict[str, dict[PartitionKey, Commit]] = {}
         self._seed_facts: dict[str, GroupFacts] = {}

@@ -29,7 +29,7 @@ SPARE_LINES = 10_000
 """Number of outdated lines that the file may contain in addition to the number of current lines."""
 MAX_BYTES = 256 << 20
 """Largest file that is read."""
-FIELDS = {
+FIELDS: dict[str, type[str] | type[int]] = {
     "group": str, "topic": str, "partition": int, "offset": int, "leader_epoch": int, "metadata": str,
     "timestamp": int, "protocol_type": str, "generation": int,
 }  # fmt: skip

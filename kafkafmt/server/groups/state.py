@@ -82,12 +82,12 @@ class ClassicGroup:
         generation: int = 0,
     ) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
-        self.generation = generation
+        self.state: State = State.EMPTY
+        self.generation: int = generation
         self.protocol_type = protocol_type
         self.protocol_name: str | None = None
         self.leader: str | None = None
-        self.members = MemberTable()
+        self.members: MemberTable = MemberTable()
         self.pending: dict[str, float] = {}
         self._now = now
         self._limits = limits
