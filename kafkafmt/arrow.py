@@ -8,8 +8,9 @@ Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batch
 the overhead of about 10 µs per Arrow record batch would matter. Larger ones would not fit into the
 CPU caches, and would block Spark's channel.
 
-The core decodes directly into Arrow buffers, which the Arrow record batch then takes over. Only
-headers are copied in another step. The columns topic and partition are slices of one array.
+The core decodes directly into memory that the Arrow record batch then takes over. Only headers are
+copied in another step. The memory comes from a pool (buffer_pool.py), which reuses it after the
+consumer has released the Arrow record batch. The columns topic and partition are slices of one array.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from . import arguments
 from ._backend import core
+from .buffer_pool import shared_pool
 from .constants import MICROS_BEYOND, MICROS_NONE
 from .errors import KafkaFormatError
 from .extras import install_line
@@ -29,7 +31,7 @@ from .records import Chunk, read_chunks
 from .records.signatures import BufferSelection
 from .sharing import shared
 from .text import decode_header_key
-from .types import Buffer, CopiedColumns
+from .types import Buffer, ByteArray, CopiedColumns
 
 try:
     import pyarrow as pa
@@ -68,6 +70,10 @@ _DECODED = {
 }
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
+GROWTH = 8
+"""Factor by which arrays grow. If they were doubled, growing them to TARGET_BYTES would copy as many
+bytes as the first Arrow record batch contains. Memory that is not used yet takes no space.
+"""
 ROW_BYTES, HEADER_BYTES = 16, 8
 """Assumed size of each row and of each header, in bytes, without keys and values."""
 COPY_SLACK = 160
@@ -100,26 +106,30 @@ def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
 
 
 class _Numbers:
-    """A growing array in an Arrow buffer, which Arrow can use without a copy."""
+    """A growing array in the memory of a pool, which Arrow can use without a copy."""
 
     def __init__(self, dtype: Any, room: int) -> None:
         self.dtype: Any = np.dtype(dtype)
-        self.buffer = pa.allocate_buffer(max(room, 1) * self.dtype.itemsize, resizable=True)
-        self.array: Any = np.frombuffer(self.buffer, self.dtype)
+        self.array: Any = self._taken(max(room, 1))
+
+    def _taken(self, items: int) -> Any:
+        self._memory: ByteArray | None = shared_pool.take(items * self.dtype.itemsize)
+        return self._memory[: items * self.dtype.itemsize].view(self.dtype)
 
     def ensure(self, room: int) -> None:
         if room > len(self.array):
-            self._resize(max(room, 2 * len(self.array)), False)
-            self.array = np.frombuffer(self.buffer, self.dtype)
+            before = self.array
+            self.array = self._taken(max(room, 2 * len(before)))
+            self.array[: len(before)] = before
 
     def finish(self, n: int) -> pa.Buffer:
         """Return a buffer with the first `n` items. No more items can be added afterwards."""
-        self._resize(n, n < len(self.array) // 2)
-        return self.buffer
-
-    def _resize(self, n: int, shrink: bool) -> None:
-        self.array = None  # its memory may move
-        self.buffer.resize(n * self.dtype.itemsize, shrink_to_fit=shrink)
+        memory, used, room = self._memory, n * self.dtype.itemsize, len(self.array)
+        assert memory is not None
+        self._memory = self.array = None
+        if n < room // 2:  # a small Arrow record batch must not keep the memory of a large one
+            return pa.py_buffer(memory[:used].copy())
+        return pa.py_buffer(memory).slice(0, used)
 
 
 class _Binary:
@@ -154,10 +164,7 @@ class _Binary:
 
 
 class _Columns(CopiedColumns):
-    """Columns whose arrays are in Arrow buffers.
-
-    The buffers can grow, and Arrow can use them without a copy.
-    """
+    """Columns whose arrays can grow, and can be used by Arrow without a copy."""
 
     capacity: int
     rooms: dict[str, int]
@@ -182,13 +189,13 @@ class _Columns(CopiedColumns):
         self._make_arrays()
 
     def enlarge(self, target_bytes: int) -> bool:
-        """Double the capacity of every array, and keep the rows.
+        """Multiply the capacity of every array by GROWTH, and keep the rows.
 
         Return False if the arrays can already hold a full Arrow record batch.
         """
         grown = False
         if self.capacity < MAX_ROWS:
-            grown, self.capacity = True, min(2 * self.capacity, MAX_ROWS)
+            grown, self.capacity = True, min(GROWTH * self.capacity, MAX_ROWS)
             for attribute in self._arrays:
                 if not attribute.endswith("_data"):
                     self._ensure(attribute, self.capacity + attribute.endswith("_offsets"))
@@ -198,15 +205,14 @@ class _Columns(CopiedColumns):
                 setattr(self, f"{name}_validity", np.concatenate((validity, more)))
         if self.header_capacity and self.header_capacity < MAX_ROWS and not self.headers:
             grown = True
-            self.grow_headers(min(2 * self.header_capacity, MAX_ROWS))
+            self.grow_headers(min(GROWTH * self.header_capacity, MAX_ROWS))
         for name, room in self.rooms.items():
             if room < target_bytes:
-                grown, self.rooms[name] = True, min(2 * room, target_bytes + COPY_SLACK)
+                grown, self.rooms[name] = True, min(GROWTH * room, target_bytes + COPY_SLACK)
                 self._ensure(f"{name}_data", self.rooms[name])
         return grown
 
     def _ensure(self, attribute: str, items: int) -> None:
-        setattr(self, attribute, None)  # its memory may move
         self._arrays[attribute].ensure(items)
         setattr(self, attribute, self._arrays[attribute].array)
 
@@ -362,7 +368,6 @@ class ArrowBuilder:
             micros = columns.timestamp_micros[:rows]
             self.timestamps_out_of_range += int(np.count_nonzero(micros == MICROS_BEYOND))
             present = micros > MICROS_NONE
-            del micros
             nulls = rows - int(np.count_nonzero(present))
             validity = pa.py_buffer(np.packbits(present, bitorder="little"))
             columns.odd_times = False
