@@ -210,6 +210,8 @@ def restore(
             f"{place} is one of the paths; specify a copy of the partitions, such as the output of salvage"
         )
     logs = [PartitionLog(directory, limits, tell=run.tell) for directory in chosen]
+    # The groups are read first: if this fails, nothing has been changed.
+    committed = [] if groups_csv is None else _committed_offsets(found, run)
     with BrokerDirectory(place, metadata) as broker:
         targets = _targets(broker, logs)
         staged = [broker.staging(log.topic, log.partition) for log in logs]
@@ -236,7 +238,7 @@ def restore(
                 f"{p.topic}-{p.partition}: {p.open_transactions} transactions are open at the end; consumers with "
                 "read_committed stop at the first one, unless the transactions are aborted"
             )
-    groups = [] if groups_csv is None else _write_groups(groups_csv, found, made, run)
+    groups = [] if groups_csv is None else _write_groups(groups_csv, committed, made)
     return RestoreReport(place, tuple(made), tuple(groups), tuple(run.messages))
 
 
@@ -301,21 +303,26 @@ def _report(target: Target, restored: Restored) -> RestoredPartition:
     )
 
 
+def _committed_offsets(found: Discovery, run: Run) -> list[CommittedOffset]:
+    """Return the committed offsets of all groups in the paths."""
+
+    def warn(log: PartitionLog, damage: Damage) -> None:
+        run.tell(f"{log.directory.path}: {damage.message}; newer committed offsets may be missing")
+
+    return read_groups(found.partitions, warn, run.tell).offsets
+
+
 def _write_groups(
-    groups_csv: AnyPath, found: Discovery, made: list[RestoredPartition], run: Run
+    groups_csv: AnyPath, committed: list[CommittedOffset], made: list[RestoredPartition]
 ) -> list[CommittedOffset]:
     """Write the committed offsets for the restored partitions as CSV, and return them.
 
     An offset that the restored partition does not contain is replaced by the nearest one.
     """
     ends = {(p.topic, p.partition): p for p in made}
-
-    def warn(log: PartitionLog, damage: Damage) -> None:
-        run.tell(f"{log.directory.path}: {damage.message}; newer committed offsets may be missing")
-
     offsets = [
         o._replace(offset=min(max(o.offset, p.first_offset), p.next_offset))
-        for o in read_groups(found.partitions, warn, run.tell).offsets
+        for o in committed
         if (p := ends.get((o.topic, o.partition))) is not None
     ]
     several = len({o.group for o in offsets}) > 1

@@ -319,6 +319,14 @@ def test_committed_offsets_are_written_for_restored_partitions(broker: Path, tmp
     assert [line.split(",") for line in file.read_text().splitlines()] == lines
 
 
+def test_missing_groups_are_reported_before_anything_changes(broker: Path, tmp_path: Path) -> None:
+    source(tmp_path / "in", data(0))
+    before = state_of(broker)
+    with pytest.raises(k.NoLogError, match="__consumer_offsets"):
+        k.restore(tmp_path / "in", broker, groups_csv=tmp_path / "groups.csv")
+    assert state_of(broker) == before
+
+
 def test_command_prints_the_report(broker: Path, tmp_path: Path) -> None:
     arguments = ["restore", source(tmp_path / "in", data(0), data(1)), "--into", broker]
     done = inside(*arguments, "--until", "@2030-01-01", "--format", "json")
