@@ -47,6 +47,7 @@ ENTRY_OVERHEAD = 12
 """Size of the fields offset and length at the start of each batch and message, in bytes. The length
 field does not include this size.
 """
+LEADER_EPOCH_AT = 12
 MAGIC_AT = 16
 MAGIC_END = 17
 CRC_AT = 17

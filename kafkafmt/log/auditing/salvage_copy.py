@@ -36,7 +36,7 @@ from ..format.checkpoints import (
 )
 from ..format.files import FileView
 from ..format.index_entries import transaction_index_bytes
-from ..format.leader_epochs import Epochs, believable_runs, contradicted, epochs_from, within
+from ..format.leader_epochs import Epochs, trusted_epochs, within
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
@@ -151,7 +151,7 @@ def salvage_partition(
     bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
     bounds.check_partition(directory)
     left_out = bounds.without_foreign_files(directory)
-    holes = _holes(damaged)
+    holes = holes_of(damaged)
     kept: list[tuple[SegmentFile, IntArray]] = []
     for segment in log.segments:
         runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
@@ -174,7 +174,7 @@ def salvage_partition(
         raise
 
 
-def _holes(damaged: Sequence[Damage]) -> dict[str, IntArray]:
+def holes_of(damaged: Sequence[Damage]) -> dict[str, IntArray]:
     """Return the start and end positions of the damaged spans of each file, sorted by position."""
     parts = damaged.parts if isinstance(damaged, Joined) else [damaged]
     found: dict[str, list[IntArray]] = defaultdict(list)
@@ -428,14 +428,7 @@ class _Copy:
             )
         except StructureError:
             kept = []
-        if contradicted(kept, ()):  # the entries of the checkpoint contradict each other
-            kept = []
-        believed = believable_runs(self.state.epoch_runs, kept)
-        of_batches = epochs_from(believed)
-        if not kept or contradicted(kept, believed):
-            return within(of_batches, start, end)
-        newer = [(e, o) for e, o in of_batches if e > kept[-1][0] and o >= kept[-1][1]]
-        return within([*kept, *newer], start, end)
+        return within(trusted_epochs(kept, self.state.epoch_runs), start, end)
 
     def _copy_unchanged_files(self) -> None:
         """Copy `partition.metadata`.

@@ -37,7 +37,7 @@ from . import recognize
 from .archives import archive_root
 from .partition_dir import PartitionDir, SegmentFile
 from .patterns import matching
-from .replicas import choose_replicas
+from .replicas import choose_replicas, in_order
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
@@ -72,7 +72,9 @@ class Discovery:
     messages: list[str]
 
 
-def discover(paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | None = None) -> Discovery:
+def discover(
+    paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | None = None, *, every_replica: bool = False
+) -> Discovery:
     """Find every partition under the paths.
 
     Parameters
@@ -82,6 +84,9 @@ def discover(paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | 
     replicas : "longest", optional
         If two directories contain the same partition, keep the copy with the higher end offset. By
         default, such a partition is an error.
+    every_replica : bool, default False
+        If several directories contain the same partition, return all of them. `replicas` is then
+        ignored.
 
     Returns
     -------
@@ -102,7 +107,9 @@ def discover(paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | 
     messages: list[str] = []
     for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
         found += _discover_path(path, messages)
-    return Discovery(choose_replicas(_merged(found), replicas, messages), list(dict.fromkeys(messages)))
+    merged = _merged(found)
+    chosen = in_order(merged) if every_replica else choose_replicas(merged, replicas, messages)
+    return Discovery(chosen, list(dict.fromkeys(messages)))
 
 
 def _is_file(path: Location) -> bool:
