@@ -12,7 +12,7 @@ from ..log.auditing.salvage import salvage as salvage_paths
 from ..log.reading.choice import PartitionNotFoundError
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
-from .options import LocalPath, choice_options, jobs_option, paths_argument, reading_options
+from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument
 from .output import EXIT_INTERRUPTED, progress_bar, say, show, tell
 from .verify import show_lost, show_spans
 
@@ -41,7 +41,15 @@ from .verify import show_lost, show_spans
 )
 @choice_options
 @jobs_option
-@reading_options
+@click.option(
+    "--replicas",
+    type=click.Choice(["longest", "merge"]),
+    help="What to do if several paths contain the same partition. longest: copy the replica with the higher end offset. "
+    "merge: take each range of offsets from a replica in which it is valid. Without this option, such a partition is "
+    "an error.",
+)
+@limit_batch_option
+@format_option
 def salvage(
     paths: tuple[str, ...],
     output: str,
@@ -62,6 +70,10 @@ def salvage(
     Symbolic links are followed only if they lead to a place inside PATH. A copied file never gets a
     permission that its source does not have. If PATH contains Kafka's metadata log
     (__cluster_metadata), it is always copied too.
+
+    With --replicas merge, the directories of several brokers are merged. The replica with the latest
+    leader epoch is treated as the leader. Other replicas fill the ranges that are damaged in it, up to
+    the offset at which they diverge from it. The report describes the copy.
     """
     target = os.path.abspath(output)
     try:
@@ -103,6 +115,7 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
     sources = [p.source for p in report.partitions]
     show_spans(sources)
     show_lost(sources)
+    _show_sources(report)
     for p in report.partitions:
         name = f"{p.topic}-{p.partition}"
         if stop_at_first and p.next_offset < p.source.next_offset:
@@ -116,6 +129,24 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
     batches, size = sum(p.batches for p in report.partitions), sum(p.bytes for p in report.partitions)
     kept = f"{counted(len(report.partitions), 'partition')}, {batches:,} batches, {size:,} bytes"
     show(f"salvaged {kept} in {report.output}")
+
+
+RANGES_SHOWN = 10
+"""Largest number of ranges per partition that the summary lists."""
+
+
+def _show_sources(report: SalvageReport) -> None:
+    """Print from which replica each range of offsets was taken, and which ranges were not used."""
+    for p in report.partitions:
+        name = f"{p.topic}-{p.partition}"
+        ranges = p.sources or ()
+        for s in ranges[:RANGES_SHOWN]:
+            show(f"source   {name}: offsets {s.first_offset} to {s.last_offset} from {s.path}")
+        if len(ranges) > RANGES_SHOWN:
+            show(f"source   {name}: {len(ranges) - RANGES_SHOWN} more ranges; --format json lists all of them")
+        for s in p.diverged:
+            why = "they contradict the replica with the latest leader epoch"
+            show(f"diverged {name}: offsets {s.first_offset} to {s.last_offset} of {s.path} are not used; {why}")
 
 
 CAUSES = {

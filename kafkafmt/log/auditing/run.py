@@ -179,13 +179,15 @@ class Run:
         given = arguments.optional_integer("threads", threads, 1)
         return given if given is not None else os.cpu_count() or 1
 
-    def find(self, source: Source, replicas: str | None) -> Discovery:
+    def find(self, source: Source, replicas: str | None, every_replica: bool = False) -> Discovery:
         """Return the partitions that the paths contain.
+
+        If `every_replica` is True, all directories that contain the same partition are returned.
 
         If `source` is an open log, its partitions are not searched again.
         """
         if isinstance(source, str | os.PathLike) or not hasattr(source, "discovery"):
-            found = discover(paths_of(source), replicas)
+            found = discover(paths_of(source), replicas, every_replica=every_replica)
             for message in found.messages:
                 self.tell(message)
             return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.read_limits import ReadLimits
 from ..writing.mounting import metadata_logs, strays
+from .merge import MERGED, Merged, merge_partition, merged_reports, replicas_of
+from .merge_copy import SourceRange
 from .open_transactions import OpenTransaction, abort_transactions, find_open_transactions
 from .reports import (
     EXIT_DAMAGE,
@@ -63,6 +65,13 @@ class SalvagedPartition:
     restored_markers : tuple of int
         Offsets of the lost abort markers that salvage has written again. Each of their
         transactions is listed in a transaction index of the source.
+    sources : tuple of SourceRange, or None
+        With ``replicas="merge"``, the replica from which each range of offsets was taken, in offset
+        order. `source` is then the report on the copy. The ranges that are valid in no replica are
+        its `damaged` spans, with length 0. Without ``replicas="merge"``, `sources` is None.
+    diverged : tuple of SourceRange
+        With ``replicas="merge"``, the ranges of offsets at the ends of replicas that were not used,
+        because they contradict the replica with the latest leader epoch.
     """
 
     source: PartitionReport
@@ -73,6 +82,8 @@ class SalvagedPartition:
     next_offset: int
     open_transactions: tuple[OpenTransaction, ...] = ()
     restored_markers: tuple[int, ...] = ()
+    sources: tuple[SourceRange, ...] | None = None
+    diverged: tuple[SourceRange, ...] = ()
 
     @property
     def topic(self) -> str:
@@ -88,9 +99,13 @@ class SalvagedPartition:
         """Return the partition as it appears in the JSON output.
 
         The object is the report on the source, with the additional key `open_transactions`. If a
-        marker was restored, it also has the key `restored_markers`.
+        marker was restored, it also has the key `restored_markers`. If replicas were merged, it is
+        the report on the copy, with the additional keys `sources` and `diverged`.
         """
         row = self.source.to_dict() | {"open_transactions": [t.to_dict() for t in self.open_transactions]}
+        if self.sources is not None:
+            row["sources"] = [s.to_dict() for s in self.sources]
+            row["diverged"] = [s.to_dict() for s in self.diverged]
         return row | ({"restored_markers": list(self.restored_markers)} if self.restored_markers else {})
 
 
@@ -169,9 +184,13 @@ def salvage(
     abort_open_transactions : bool, default False
         Append an abort marker to the copy for every transaction that is open in the copy. By
         default, open transactions are only reported.
-    replicas : "longest", optional
-        If two paths contain the same partition, copy the one with the higher end offset. By
-        default, such a partition is an error.
+    replicas : {"longest", "merge"}, optional
+        What to do if several paths contain the same partition. By default, such a partition is an
+        error.
+
+        - "longest": copy the replica with the higher end offset.
+        - "merge": take each range of offsets from a replica in which it is valid. If replicas
+          contradict each other, the one with the latest leader epoch is used.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is treated as
         damage.
@@ -214,12 +233,19 @@ def salvage(
     nothing is left in `output`. Symbolic links are followed only if they lead to places below
     `paths`. No copied or rebuilt file gets a permission that its source lacks. If a path contains
     Kafka's metadata log, that log is always copied, even if it is not selected.
+
+    A merge follows the rules by which a follower truncates its log (KIP-101, KIP-279; Kafka's
+    ``AbstractFetcherThread`` and ``LeaderEpochFileCache``). It needs memory for the batch headers of
+    all replicas of a partition, about 60 bytes for each batch.
     """
+    if replicas not in (None, "longest", "merge"):
+        raise ValueError(f"replicas is {replicas!r}; it must be 'longest', 'merge' or None")
+    merging = replicas == "merge"
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     given = paths_of(paths)
     run, bounds = Run(progress, on_message), Bounds(given)
     run.threads(threads)
-    found = run.find(given, replicas)
+    found = run.find(given, None if merging else replicas, every_replica=merging)
     chosen = run.choose(found, topics, partitions)
     chosen += metadata_logs(found, chosen)
     roots = list(dict.fromkeys(d.path.parent for d in chosen))
@@ -238,28 +264,48 @@ def salvage(
             return add_damage(report, log, made.damaged), made, find_open_transactions(log, report.damaged, made)
         return None
 
+    def merge(group: list[PartitionLog]) -> Merged | None:
+        with run.reading(group[0].directory, _is_output_error):
+            return merge_partition(group, filled.work, stop_at_first, bounds, run)
+        return None
+
+    merged: list[Merged] = []
     try:
         filled.open()
         run.begin(total)
-        copied = run.map(copy, logs, threads, wait=True)
-        transactions = [t for _, _, those in copied for t in those]
-        messages = finish_directory(filled.work, [made for _, made, _ in copied], roots, bounds)
+        if merging:
+            bounds.add(filled.work)
+            (filled.work / MERGED).mkdir(0o700)
+            merged = run.map(merge, replicas_of(logs), threads, wait=True)
+            (filled.work / MERGED).rmdir()
+            copies = [m.made for m in merged]
+            transactions = [t for m in merged for t in m.transactions]
+        else:
+            copied = run.map(copy, logs, threads, wait=True)
+            copies = [made for _, made, _ in copied]
+            transactions = [t for _, _, those in copied for t in those]
+        messages = finish_directory(filled.work, copies, roots, bounds)
         if abort_open_transactions:
             transactions = abort_transactions(filled.work, transactions)
-        filled.publish([made for _, made, _ in copied])
+        reports = (
+            merged_reports(filled.work, target, merged, limits) if merging else [report for report, _, _ in copied]
+        )
+        filled.publish(copies)
     except BaseException:
         filled.discard()
         raise
     for message in messages:
         run.tell(message.replace(str(filled.work), str(target)))
-    if any(not mode & 0o200 for _, made, _ in copied for mode in [made.mode, *made.modes.values()]):
+    if any(not mode & 0o200 for made in copies for mode in [made.mode, *made.modes.values()]):
         remedy = f"chmod -R u+w {shlex.quote(str(target))}"
         run.tell(
             f"{target}: some files are read-only, as in the source; a broker must be able to write to them: {remedy}"
         )
-    for message in strays(target, [(made.topic, made.partition) for _, made, _ in copied]):
+    for message in strays(target, [(made.topic, made.partition) for made in copies]):
         run.tell(message)
-    done = [_salvaged(report, made, target, transactions) for report, made, _ in copied]
+    done = [_salvaged(report, made, target, transactions) for report, made in zip(reports, copies, strict=True)]
+    if merging:
+        done = [replace(p, sources=m.sources, diverged=m.diverged) for p, m in zip(done, merged, strict=True)]
     return SalvageReport(target, tuple(done), tuple(run.unreadable), tuple(run.messages))
 
 

@@ -36,7 +36,7 @@ from ..format.checkpoints import (
 )
 from ..format.files import FileView
 from ..format.index_entries import transaction_index_bytes
-from ..format.leader_epochs import Epochs, believable_runs, contradicted, epochs_from, within
+from ..format.leader_epochs import Epochs, trusted_epochs, within
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
@@ -429,14 +429,7 @@ class PartitionCopy:
             )
         except StructureError:
             kept = []
-        if contradicted(kept, ()):  # the entries of the checkpoint contradict each other
-            kept = []
-        believed = believable_runs(self.state.epoch_runs, kept)
-        of_batches = epochs_from(believed)
-        if not kept or contradicted(kept, believed):
-            return within(of_batches, start, end)
-        newer = [(e, o) for e, o in of_batches if e > kept[-1][0] and o >= kept[-1][1]]
-        return within([*kept, *newer], start, end)
+        return within(trusted_epochs(kept, self.state.epoch_runs), start, end)
 
     def _copy_unchanged_files(self) -> None:
         """Copy `partition.metadata`.

@@ -12,7 +12,7 @@ import numpy as np
 from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ...types import BatchTable, IntArray, last_offsets
+from ...types import BatchTable, Buffer, IntArray, last_offsets
 from ..reading.models import Damage
 from ..reading.segment_walker import Walker
 from ..writing.index_builder import MAX_SEGMENT_BYTES
@@ -111,22 +111,30 @@ def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece,
     return found
 
 
-def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: BatchTable) -> None:
-    """Add a table's batches to `found`. `position` is the file position of the table's buffer."""
-    if not len(table):
-        return
-    firsts = table["base_offset"].copy()
-    lasts = last_offsets(table)
-    reader = RecordReader(("offset",), max_batch_bytes=walker.max_batch_bytes)
+def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the first offset, the last offset, and the number of records of each batch in a table.
+
+    Wrapper messages are decompressed, because their headers contain only the last offset. If the
+    offset of a wrapper message is wrong, its first offset is its last offset + 1.
+    """
+    firsts, lasts, counts = table["base_offset"].copy(), last_offsets(table), table["count"].astype(np.int64)
+    reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
     for i in np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2)).tolist():
         inner: list[int] = []
         for _, columns in reader.read(buffer, table[i : i + 1], lambda _, __: None):
             assert columns.offset is not None
             inner += columns.offset[: columns.rows].tolist()
-        if inner and inner[-1] == lasts[i]:
-            firsts[i] = inner[0]
-        else:  # the offset of the wrapper message is wrong, but indexes and brokers use it
-            firsts[i] = lasts[i] + 1
+        counts[i] = len(inner)
+        # If the offset of the wrapper message is wrong, indexes and brokers still use it.
+        firsts[i] = inner[0] if inner and inner[-1] == lasts[i] else lasts[i] + 1
+    return firsts, lasts, counts
+
+
+def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: BatchTable) -> None:
+    """Add a table's batches to `found`. `position` is the file position of the table's buffer."""
+    if not len(table):
+        return
+    firsts, lasts, _ = offsets_of(buffer, table, walker.max_batch_bytes)
     starts = table["position"] + position
     found.positions += starts.tolist()
     found.ends += (starts + table["size"]).tolist()

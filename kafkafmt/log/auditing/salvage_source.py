@@ -47,6 +47,10 @@ class Bounds:
         given += [path.parent for path in given if path.suffix == ".log" and not path.is_dir()]
         self._roots = [Path(os.path.realpath(path)) for path in given]
 
+    def add(self, path: Path) -> None:
+        """Allow links that lead to places below a directory that salvage itself writes."""
+        self._roots.append(Path(os.path.realpath(path)))
+
     def reason_to_leave_out(self, path: Location, *also: Path) -> str | None:
         """Return why a link must not be followed, or None if `path` may be read.
 

@@ -202,3 +202,77 @@ def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) 
         return epoch, log_end
     after = bisect_right(epochs, epoch, key=lambda e: e[0])
     return (epochs[after - 1][0] if after else epoch), epochs[after][1]
+
+
+def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int, int]]) -> Epochs:
+    """Return the entries of a leader epoch checkpoint, and later epochs from the batches.
+
+    If the checkpoint is empty, or if its entries contradict each other or the batches, return only
+    the epochs from the batches.
+
+    Parameters
+    ----------
+    checkpoint : sequence of (int, int)
+        Pairs (epoch, first offset).
+    runs : sequence of (int, int, int)
+        Tuples (epoch, first offset, last offset), as returned by `epoch_runs`.
+    """
+    kept = [] if contradicted(checkpoint, ()) else list(checkpoint)
+    believed = believable_runs(runs, kept)
+    of_batches = epochs_from(believed)
+    if not kept or contradicted(kept, believed):
+        return of_batches
+    return [*kept, *((e, o) for e, o in of_batches if e > kept[-1][0] and o >= kept[-1][1])]
+
+
+def common_end(
+    leader: Sequence[tuple[int, int]], leader_end: int, follower: Sequence[tuple[int, int]], follower_end: int
+) -> int | None:
+    """Return the offset to which a follower truncates its log, so that it is a prefix of the leader's log.
+
+    The result is None if one of the logs has no leader epochs.
+
+    Parameters
+    ----------
+    leader, follower : sequence of (int, int)
+        Leader epochs of both logs: pairs (epoch, first offset). The latest epoch of the leader is at
+        least the latest epoch of the follower.
+    leader_end, follower_end : int
+        End offsets of both logs.
+
+    Notes
+    -----
+    Kafka's counterpart is ``AbstractFetcherThread.getOffsetTruncationState`` (KIP-101, KIP-279).
+    """
+    if not leader or not follower:
+        return None
+    end, epoch = follower_end, follower[-1][0]
+    while True:
+        answer = end_offset_for(leader, epoch, leader_end)
+        if answer is None:
+            return end
+        theirs, offset = answer
+        end = min(end, offset)
+        own = (epoch, end) if theirs == epoch else end_offset_for(follower, theirs, follower_end)
+        if own is None:
+            return end
+        end = min(end, own[1])
+        if own[0] == theirs:
+            return end
+        epoch = own[0]  # the leader may not have had this epoch either
+
+
+def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:
+    """Return the leader epochs of a log of which several copies exist.
+
+    An epoch starts at the lowest offset that a copy states, because retention raises the first
+    offset of the first epoch. If copies contradict each other, the earlier copy takes precedence.
+    """
+    found: dict[int, int] = {}
+    for history in histories:
+        for epoch, offset in history:
+            before = max((o for e, o in found.items() if e < epoch), default=-1)
+            after = min((o for e, o in found.items() if e > epoch), default=MAX_OFFSET)
+            if before < offset < after:
+                found[epoch] = min(offset, found.get(epoch, offset))
+    return sorted(found.items())

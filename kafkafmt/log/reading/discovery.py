@@ -38,7 +38,7 @@ from .archives import archive_root
 from .listings import Listings, NoListings
 from .partition_dir import PartitionDir, SegmentFile
 from .patterns import matching
-from .replicas import choose_replicas
+from .replicas import choose_replicas, in_order
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
@@ -74,7 +74,11 @@ class Discovery:
 
 
 def discover(
-    paths: Iterable[str | os.PathLike[str] | UrlPath], replicas: str | None = None, listings: Listings | None = None
+    paths: Iterable[str | os.PathLike[str] | UrlPath],
+    replicas: str | None = None,
+    listings: Listings | None = None,
+    *,
+    every_replica: bool = False,
 ) -> Discovery:
     """Find every partition under the paths.
 
@@ -88,6 +92,9 @@ def discover(
     listings : Listings, optional
         Listings of earlier calls. Local partition directories that have not changed are not listed
         again.
+    every_replica : bool, default False
+        If several directories contain the same partition, return all of them. `replicas` is then
+        ignored.
 
     Returns
     -------
@@ -108,7 +115,9 @@ def discover(
     messages: list[str] = []
     for path in dict.fromkeys(found_path for p in paths for found_path in matching(input_path(p))):
         found += _discover_path(path, messages, listings or NoListings())
-    return Discovery(choose_replicas(_merged(found), replicas, messages), list(dict.fromkeys(messages)))
+    merged = _merged(found)
+    chosen = in_order(merged) if every_replica else choose_replicas(merged, replicas, messages)
+    return Discovery(chosen, list(dict.fromkeys(messages)))
 
 
 def _is_file(path: Location) -> bool:

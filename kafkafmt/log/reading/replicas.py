@@ -39,6 +39,11 @@ class DuplicatePartitionError(ValueError):
         return type(self), (self.topic, self.partition, self.paths)
 
 
+def in_order(found: list[PartitionDir]) -> list[PartitionDir]:
+    """Return partition directories ordered by topic, partition, state and path. Live ones come first."""
+    return sorted(found, key=lambda p: (p.topic, p.partition, p.state != "live", str(p.path)))
+
+
 def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
     """Return the partition directories to read, ordered by topic, partition and path.
 
@@ -48,7 +53,7 @@ def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: l
     """
     kept: list[PartitionDir] = []
     chosen: dict[tuple[str, int], PartitionDir] = {}
-    for p in sorted(found, key=lambda p: (p.topic, p.partition, p.state != "live", str(p.path))):
+    for p in in_order(found):
         if not p.readable:
             kept.append(p)
             continue

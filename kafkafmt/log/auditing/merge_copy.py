@@ -1,0 +1,362 @@
+"""Write the merged log of several replicas as a partition directory, from which salvage makes its copy.
+
+The directory is temporary. A segment that is one unchanged file of one replica becomes a symbolic
+link, so its bytes are copied only once. All other segments are written batch by batch.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import StructureError
+from ...paths import Location, UrlPath
+from ..format import files
+from ..format.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    leader_epochs_text,
+    read_partition_metadata,
+    uuid_bytes,
+)
+from ..format.files import FileView
+from ..format.index_entries import transaction_index_bytes
+from ..format.leader_epochs import joined_epochs
+from ..format.names import file_name, snapshot_offset_of
+from ..format.packed import segment_name_of
+from ..format.producers import Aborted
+from ..format.span_copier import SpanCopier
+from ..reading.models import Damage
+from ..reading.partition_dir import PartitionDir, SegmentFile
+from ..reading.transaction_index import IndexEntries
+from .merge_choice import batch_bytes, cut_batch
+from .merge_replica import Headers, Replica, lost_ranges
+from .salvage_copy import CLUSTER_METADATA, KRAFT_SNAPSHOT, OWNER, QUORUM_STATE, copy_file
+from .salvage_source import ALL_FILE_BITS
+
+LOST = "valid_in_no_replica"
+"""Error code of a range of offsets that no replica contains."""
+
+
+@dataclass(frozen=True)
+class SourceRange:
+    """A range of offsets of a merged partition, and the replica that they were taken from.
+
+    Attributes
+    ----------
+    path : str
+        The partition directory of the replica.
+    first_offset, last_offset : int
+        The first and the last offset of the range.
+    """
+
+    path: str
+    first_offset: int
+    last_offset: int
+
+    def to_dict(self) -> dict[str, str | int]:
+        """Return the range as it appears in the JSON output."""
+        return {"path": self.path, "first_offset": self.first_offset, "last_offset": self.last_offset}
+
+
+def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceRange, ...]:
+    """Return the replica of each range of offsets of the merged log, in offset order."""
+    if not len(merged):
+        return ()
+    begins = np.concatenate(([0], np.flatnonzero(merged["replica"][1:] != merged["replica"][:-1]) + 1))
+    ends = np.append(begins[1:], len(merged)) - 1
+    columns = merged["replica"][begins], merged["first"][begins], merged["last"][ends]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(SourceRange(replicas[r].path, first, last) for r, first, last in rows)
+
+
+def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
+    """Return the ranges of offsets at the ends of replicas that contradict the leader."""
+    found = (SourceRange(r.path, max(r.usable_end, r.start), r.end - 1) for r in replicas if r.diverged)
+    return tuple(r for r in found if r.first_offset <= r.last_offset)
+
+
+def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
+    """Return the paths of the readable `partition.metadata` files.
+
+    Raise OSError if the files contain different topic ids.
+    """
+    found: list[Location] = []
+    ids: dict[bytes, str] = {}
+    for replica in replicas:
+        path = replica.log.directory.path / PARTITION_METADATA
+        try:
+            text = None if PARTITION_METADATA in replica.log.directory.ignored else files.read_text(path)
+            topic_id = None if text is None else read_partition_metadata(text)["topic_id"]
+        except StructureError as error:
+            replica.log.tell(f"{path}: not used, {error.message}")
+            continue
+        if topic_id is not None:
+            found.append(path)
+            ids.setdefault(uuid_bytes(topic_id), f"{topic_id} in {path.parent}")
+    if len(ids) > 1:
+        raise OSError(
+            errno.EINVAL,
+            f"the replicas belong to different topics with the same name (topic id {', '.join(ids.values())}); "
+            "pass only directories with the same topic id",
+        )
+    return found
+
+
+class MergedDirectory:
+    """Writes the merged log of several replicas of one partition.
+
+    Parameters
+    ----------
+    replicas : sequence of Replica
+        The replicas, from the leader to the oldest follower.
+    merged : array of HEADER
+        The batches of the merged log.
+    folder : Path
+        The directory to create.
+    advance : callable
+        Called with the number of bytes after each segment was written.
+
+    Attributes
+    ----------
+    directory : PartitionDir
+        The merged partition, after `write`.
+    lost : list of Damage
+        The ranges of offsets that are valid in no replica, after `write`. Their length is 0.
+    """
+
+    directory: PartitionDir
+    lost: list[Damage]
+
+    def __init__(
+        self, replicas: Sequence[Replica], merged: Headers, folder: Path, advance: Callable[[int], None]
+    ) -> None:
+        self.replicas, self.merged, self.folder = replicas, merged, folder
+        self._advance = advance
+        self._spans = SpanCopier()
+        self._leader = replicas[0]
+        self._max_batch_bytes = self._leader.log.max_batch_bytes
+
+    def write(self) -> None:
+        """Write the directory.
+
+        Raises
+        ------
+        OSError
+            A replica cannot be read, the directory cannot be written, or the replicas have different
+            topic ids.
+        """
+        metadata = checked_topic_ids(self.replicas)
+        sources = [replica.log.directory.path for replica in self.replicas]
+        self.folder.mkdir(files.narrowed(0o777, *sources) | 0o700)
+        bases = self._bases()
+        places = np.searchsorted(self.merged["first"], bases[1:]).tolist()
+        borders = [0, *places, len(self.merged)]
+        segments = []
+        for i, base in enumerate(bases):
+            rows = self.merged[borders[i] : borders[i + 1]]
+            self._segment(base, rows)
+            following = bases[i + 1] if i + 1 < len(bases) else None
+            segments.append(SegmentFile(self.folder, file_name(base), following, following is None))
+            self._advance(int(rows["size"].astype(np.int64).sum()))
+        checkpoints = self._checkpoints(bases[0])
+        topic, partition = self._leader.log.directory.key
+        self.directory = PartitionDir(
+            topic,
+            partition,
+            self.folder,
+            "live",
+            segments,
+            checkpoints.get(LOG_STARTS, 0),
+            CLEANER_OFFSETS in checkpoints,
+            checkpoints=checkpoints,
+        )
+        self._other_files(bases, metadata)
+        self.lost = self._lost(bases)
+
+    def _bases(self) -> list[int]:
+        """Return the base offsets of the segments.
+
+        They are those of the leader. Before its first segment and after its last batch, they are
+        those of the other replicas.
+        """
+        bases: list[int] = []
+        low = high = -1
+        for replica in self.replicas:
+            own = [
+                s.base_offset
+                for s in replica.log.segments
+                if s.base_offset is not None and (s.base_offset < replica.usable_end or replica is self._leader)
+            ]
+            usable = replica.usable_headers()
+            ends = int(usable["last"][-1]) if len(usable) else own[-1] if own else -1
+            if own and high < 0:
+                bases, low, high = own, own[0], max(ends, own[-1])
+            elif own:
+                bases += [base for base in own if base < low or base > high]
+                low, high = min(low, own[0]), max(high, ends)
+        first = int(self.merged["first"][0]) if len(self.merged) else None
+        if not bases or (first is not None and first < min(bases)):
+            bases.append(first or 0)
+        used = sorted({self._border(base) for base in bases})
+        counts = np.diff(np.searchsorted(self.merged["first"], [*used[1:], np.iinfo(np.int64).max]), prepend=0)
+        if first is not None:  # the first file is named after a segment that contains the first batch
+            used, counts = used[bisect_right(used, first) - 1 :], counts[bisect_right(used, first) - 1 :]
+        return [base for base, n in zip(used, counts.tolist(), strict=True) if n or base == used[-1]]
+
+    def _border(self, base: int) -> int:
+        """Return `base`, or the offset after the batch that contains both `base` and the offset before it."""
+        i = int(np.searchsorted(self.merged["first"], base)) - 1
+        return max(base, int(self.merged["last"][i]) + 1) if i >= 0 else base
+
+    def _segment(self, base: int, rows: Headers) -> None:
+        """Write or link the file of one segment."""
+        path = self.folder / file_name(base)
+        whole = self._whole_file(base, rows)
+        if whole is not None:
+            path.symlink_to(os.path.abspath(whole))
+            return
+        used = [self._path(*pair) for pair in dict.fromkeys(map(tuple, rows[["replica", "segment"]].tolist()))]
+        known = used or [s.path for s in self._leader.log.segments[-1:]]
+        target = files.create(path, files.narrowed(ALL_FILE_BITS | 0o111, *known) | OWNER)
+        try:
+            for group in _by_file(rows):
+                self._copy(target, group)
+        finally:
+            os.close(target)
+        times = [t for place in known if (t := files.times_of(place)) is not None]
+        if times:
+            os.utime(path, ns=max(times, key=lambda t: t[1]))
+        os.chmod(path, files.narrowed(ALL_FILE_BITS | 0o111, *known) | 0o400)
+
+    def _path(self, replica: int, segment: int) -> Location:
+        return self.replicas[replica].log.segments[segment].path
+
+    def _whole_file(self, base: int, rows: Headers) -> Path | None:
+        """Return the file that contains exactly these batches, if it is local and has the right name."""
+        if not len(rows) or rows["cut"].any():
+            return None
+        replica, index = int(rows["replica"][0]), int(rows["segment"][0])
+        segment = self.replicas[replica].log.segments[index]
+        path = segment.path
+        if isinstance(path, UrlPath) or segment.name != file_name(base) or segment_name_of(segment.name) is not None:
+            return None
+        ends = rows["position"] + rows["size"]
+        exact = (
+            bool((rows["replica"] == replica).all() and (rows["segment"] == index).all())
+            and int(rows["position"][0]) == 0
+            and bool((rows["position"][1:] == ends[:-1]).all())
+            and int(ends[-1]) == files.file_size(path)
+        )
+        return path if exact else None
+
+    def _copy(self, target: int, rows: Headers) -> None:
+        """Append batches of one file."""
+        if rows["cut"][0]:
+            for row in rows:
+                batch = batch_bytes(self.replicas, row)
+                built = cut_batch(batch, int(row["first"]), int(row["last"]), self._max_batch_bytes)
+                files.write_all(target, built)
+            return
+        spans = np.stack((rows["position"], rows["position"] + rows["size"]), axis=1)
+        with FileView(self._path(int(rows["replica"][0]), int(rows["segment"][0]))) as view:
+            self._spans.copy(view, target, spans)
+
+    def _checkpoints(self, first: int) -> dict[str, int]:
+        """Return the offsets of the merged partition in the offset checkpoints.
+
+        - The log start offset is that of the leader.
+        - The high watermark is the highest one of the replicas.
+        - The log cleaner must clean what is not clean in every replica that contributes batches.
+        """
+        found: dict[str, int] = {}
+        leader = self._leader.log.directory.checkpoints
+        if LOG_STARTS in leader:
+            found[LOG_STARTS] = leader[LOG_STARTS]
+        marks = [
+            min(mark, r.usable_end)
+            for r in self.replicas
+            if (mark := r.log.directory.checkpoints.get(HIGH_WATERMARKS)) is not None
+        ]
+        if marks:
+            found[HIGH_WATERMARKS] = max(marks)
+        used = [self.replicas[i] for i in np.unique(self.merged["replica"]).tolist()] or [self._leader]
+        cleaned = [r.log.directory.checkpoints.get(CLEANER_OFFSETS) for r in used]
+        if any(offset is not None for offset in cleaned):
+            found[CLEANER_OFFSETS] = min(first if offset is None else offset for offset in cleaned)
+        return found
+
+    def _other_files(self, bases: Sequence[int], metadata: Sequence[Location]) -> None:
+        """Write the leader epochs and transaction indexes, and link the files that salvage copies or uses."""
+        epochs = joined_epochs([[e for e in r.epochs if e[1] <= r.usable_end] for r in self.replicas])
+        self._new(LEADER_EPOCHS, leader_epochs_text(epochs).encode())
+        for path in metadata[:1]:
+            self._link(path)
+        entries: dict[tuple[int, int, int], Aborted] = {}
+        for replica in self.replicas:
+            for entry in IndexEntries(replica.log.directory).all:
+                if entry.last < replica.usable_end:
+                    entries.setdefault(entry[:3], entry)
+        by_base: dict[int, list[Aborted]] = {}
+        for entry in sorted(entries.values(), key=lambda e: e.last):
+            by_base.setdefault(bases[max(bisect_right(bases, entry.last) - 1, 0)], []).append(entry)
+        for base, own in by_base.items():
+            self._new(file_name(base, ".txnindex"), transaction_index_bytes(own))
+        for replica in self.replicas:
+            directory = replica.log.directory
+            leads_metadata = replica is self._leader and directory.topic == CLUSTER_METADATA
+            for name in files.list_directory(directory.path)[1]:
+                offset = snapshot_offset_of(name)
+                usable = offset is not None and offset <= replica.usable_end
+                of_raft = leads_metadata and (name == QUORUM_STATE or name.endswith(KRAFT_SNAPSHOT))
+                if (usable or of_raft) and name not in directory.ignored:
+                    self._link(directory.path / name)
+
+    def _new(self, name: str, data: bytes) -> None:
+        """Write a file with the permissions that the files of this name have in all replicas."""
+        same = [r.log.directory.path / name for r in self.replicas if name not in r.log.directory.ignored]
+        mode = files.narrowed(ALL_FILE_BITS, *(path for path in same if files.exists(path)))
+        files.write_new(self.folder / name, data, mode | OWNER, synced=False)
+        os.chmod(self.folder / name, mode | 0o400)
+
+    def _link(self, path: Location) -> None:
+        """Link a file of a replica, unless the directory already has a file of this name."""
+        target = self.folder / path.name
+        if target.is_symlink() or target.exists():
+            return
+        if isinstance(path, UrlPath):
+            copy_file(path, target, OWNER)
+        else:
+            target.symlink_to(os.path.abspath(path))
+
+    def _lost(self, bases: Sequence[int]) -> list[Damage]:
+        """Return the ranges of offsets that are valid in no replica, as damage at a position in the merged log."""
+        end = max([r.usable_end for r in self.replicas if r.usable_end > r.start], default=bases[0])
+        start = max(self.directory.log_start, min([r.start for r in self.replicas], default=0))
+        lost = []
+        ends = np.concatenate(([0], np.cumsum(self.merged["size"], dtype=np.int64)))
+        for first, last in lost_ranges(self.replicas, self.merged, start, end):
+            at = max(bisect_right(bases, first) - 1, 0)
+            begin, here = np.searchsorted(self.merged["first"], [bases[at], first]).tolist()
+            position = int(ends[max(here, begin)] - ends[begin])
+            message = f"no replica has valid batches for these offsets ({len(self.replicas)} read)"
+            lost.append(Damage(file_name(bases[at]), position, 0, first, last, LOST, message))
+        return lost
+
+
+def _by_file(rows: Headers) -> Iterator[Headers]:
+    """Split batches into groups of consecutive batches of one file that are either all cut or all whole."""
+    if not len(rows):
+        return
+    keys = rows["replica"].astype(np.int64) * 2 + rows["cut"], rows["segment"]
+    changes = (keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1])
+    yield from np.split(rows, np.flatnonzero(changes) + 1)

@@ -1,0 +1,322 @@
+"""Describe one replica of a partition for a merge: its valid batches, and the offsets that it may contribute.
+
+Replicas of a partition can diverge after an unclean leader election, or if a broker fails before
+its followers have fetched its last batches. A merge treats the replica with the latest leader epoch
+as the leader. The other replicas contribute only the offsets up to which a follower would truncate
+its log (KIP-101, KIP-279). So at the same offset, the batch with the higher leader epoch is used.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ...constants import MAGIC_V2, MAX_OFFSET, NO_END
+from ...types import IntArray
+from ..format.checkpoints import HIGH_WATERMARKS
+from ..format.leader_epochs import Epochs, common_end, trusted_epochs
+from ..reading.damaged_spans import DamageColumns
+from ..reading.models import Damage
+from ..reading.partition import BatchDamage, PartitionLog
+from .salvage_copy import holes_of
+from .salvage_pieces import offsets_of
+
+HEADER = np.dtype(
+    [
+        ("first", "i8"),
+        ("last", "i8"),
+        ("position", "i8"),
+        ("count", "i8"),
+        ("size", "i4"),
+        ("epoch", "i4"),
+        ("crc", "u4"),
+        ("segment", "i4"),
+        ("replica", "i2"),
+        ("magic", "i1"),
+        ("cut", "?"),
+    ],
+    align=True,
+)
+"""NumPy dtype of a table of batches of several replicas.
+
+`first` and `last` are offsets. `position` and `size` are those in the segment's file, in bytes.
+`segment` and `replica` are indexes into `Replica.log.segments` and into the list of replicas. `cut`
+is true if only the records at the offsets `first` to `last` of the batch are used.
+"""
+Headers = npt.NDArray[np.void]
+"""NumPy array with dtype HEADER."""
+Ranges = list[tuple[int, int]]
+"""Ranges of offsets: pairs of the first and the last offset, in ascending order, without overlaps."""
+
+
+@dataclass
+class Replica:
+    """One replica of a partition.
+
+    Attributes
+    ----------
+    log : PartitionLog
+        The partition directory.
+    damaged : sequence of Damage
+        All damage that was found in the replica.
+    headers : array of HEADER
+        The valid batches, in offset order.
+    epochs : list of (int, int)
+        The leader epochs with their first offsets.
+    end : int
+        Log end offset.
+    usable_end : int
+        The replica contributes only offsets below `usable_end`. It is lower than `end` if the
+        replica has diverged from the leader.
+    """
+
+    log: PartitionLog
+    damaged: Sequence[Damage]
+    headers: Headers
+    epochs: Epochs = field(default_factory=list)
+    end: int = 0
+    usable_end: int = 0
+
+    @property
+    def path(self) -> str:
+        """The partition directory."""
+        return str(self.log.directory.path)
+
+    @property
+    def checkpoint(self) -> Epochs:
+        """The leader epochs in the checkpoint of the replica."""
+        return self.log.leader_epoch_checkpoint or []
+
+    @property
+    def start(self) -> int:
+        """First offset that the files of the replica can contain."""
+        first = self.log.segments[0].base_offset if self.log.segments else None
+        if first is None:
+            first = int(self.headers["first"][0]) if len(self.headers) else 0
+        return first
+
+    @property
+    def latest_epoch(self) -> int:
+        """The latest leader epoch, or -1 if the replica has none."""
+        return self.epochs[-1][0] if self.epochs else -1
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the end of the replica contradicts the leader."""
+        return self.usable_end < self.end
+
+    def usable_headers(self) -> Headers:
+        """Return the batches whose offsets are all below `usable_end`."""
+        return self.headers[self.headers["last"] < self.usable_end]
+
+    def valid_ranges(self) -> Ranges:
+        """Return the ranges of offsets for which the replica has all records that were not removed by compaction."""
+        rows = self.usable_headers()
+        if not self.log.compacted:
+            return joined_ranges(rows["first"], rows["last"])
+        lost = DamageColumns.of(self.damaged)
+        missing = joined_ranges(np.maximum(lost.first, self.start)[~lost.empty], lost.last[~lost.empty])
+        return without_ranges([(self.start, self.usable_end - 1)] if self.start < self.usable_end else [], missing)
+
+
+def joined_ranges(firsts: IntArray, lasts: IntArray) -> Ranges:
+    """Merge ranges of offsets that overlap or are adjacent."""
+    order = np.argsort(firsts, kind="stable")
+    firsts, lasts = firsts[order], lasts[order]
+    firsts, lasts = firsts[lasts >= firsts], lasts[lasts >= firsts]
+    if not len(firsts):
+        return []
+    reached = np.maximum.accumulate(lasts)
+    begins = np.flatnonzero(np.concatenate(([True], firsts[1:] - 1 > reached[:-1])))
+    ends = np.append(begins[1:], len(firsts)) - 1
+    return list(zip(firsts[begins].tolist(), reached[ends].tolist(), strict=True))
+
+
+def without_ranges(ranges: Ranges, removed: Ranges) -> Ranges:
+    """Return the offsets in `ranges` that are not in `removed`."""
+    left: Ranges = []
+    at = 0
+    for range_first, range_last in ranges:
+        start = range_first
+        while at and removed[at - 1][1] >= start:
+            at -= 1
+        while at < len(removed) and removed[at][0] <= range_last:
+            first, last = removed[at]
+            if start < first:
+                left.append((start, first - 1))
+            start = max(start, last + 1)
+            at += 1
+        if start <= range_last:
+            left.append((start, range_last))
+    return left
+
+
+def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
+    """Read the headers of all valid batches of a replica.
+
+    Parameters
+    ----------
+    log : PartitionLog
+        The replica.
+    damaged : sequence of Damage
+        The damage that `verify_partition` found. Batches in it are omitted.
+
+    Raises
+    ------
+    OSError
+        A segment cannot be read, or has changed since it was verified (EIO).
+    """
+    numbers = {segment.name: i for i, segment in enumerate(log.segments)}
+    holes = holes_of(damaged)
+    changed = BatchDamage()
+    tables: list[Headers] = []
+    for part in log.parts(0, NO_END, changed, grouped=True):
+        if changed.found:
+            break
+        rows = np.zeros(len(part.table), HEADER)
+        rows["first"], rows["last"], rows["count"] = offsets_of(part.buffer, part.table, log.max_batch_bytes)
+        rows["position"] = part.table["position"] + part.position
+        for name in ("size", "crc", "magic"):
+            rows[name] = part.table[name]
+        rows["epoch"] = np.where(part.table["magic"] >= MAGIC_V2, part.table["leader_epoch"], -1)
+        rows["segment"] = numbers[part.plan.segment.name]
+        keep = rows["first"] <= rows["last"]
+        cuts = holes.get(part.plan.segment.name)
+        if cuts is not None:
+            following = np.searchsorted(cuts[:, 1], rows["position"], "right")
+            starts = np.append(cuts[:, 0], np.iinfo(np.int64).max)[following]
+            keep &= starts >= rows["position"] + rows["size"]
+        tables.append(rows[keep])
+    if changed.found:
+        path = str(log.directory.path / changed.found[0].file)
+        raise OSError(errno.EIO, f"the file changed while it was salvaged ({changed.found[0].message})", path)
+    headers = np.concatenate(tables) if tables else np.zeros(0, HEADER)
+    headers = headers[np.argsort(headers["first"], kind="stable")]
+    return Replica(log, damaged, headers, end=log.next_offset)
+
+
+def _repair_epochs(replicas: Sequence[Replica]) -> None:
+    """Replace corrupted leader epochs in the headers, if another replica has the same batch.
+
+    The CRC of a batch does not cover its leader epoch. A leader epoch that is too high would make
+    the replica the leader. Therefore, all replicas of a batch get its lowest leader epoch. An epoch
+    that is too low contradicts the batches before it, so `trusted_epochs` ignores it.
+    """
+    if len(replicas) < 2:
+        return
+    rows = np.concatenate([r.headers[["first", "last", "crc", "magic"]] for r in replicas])
+    epochs = np.concatenate([r.headers["epoch"] for r in replicas])
+    order = np.lexsort((epochs, rows["magic"], rows["crc"], rows["last"], rows["first"]))
+    ordered = rows[order]
+    same = np.zeros(len(rows), bool)
+    same[1:] = True
+    for name in ("first", "last", "crc", "magic"):
+        same[1:] &= ordered[name][1:] == ordered[name][:-1]
+    lowest = epochs[order][np.maximum.accumulate(np.where(same, 0, np.arange(len(rows))))]
+    epochs[order] = lowest
+    start = 0
+    for replica in replicas:
+        replica.headers["epoch"] = epochs[start : start + len(replica.headers)]
+        start += len(replica.headers)
+
+
+def _runs(headers: Headers) -> list[tuple[int, int, int]]:
+    """Return (epoch, first offset, last offset) for each run of batches with the same leader epoch."""
+    rows = headers[headers["epoch"] >= 0]
+    if not len(rows):
+        return []
+    starts = np.concatenate(([0], np.flatnonzero(rows["epoch"][1:] != rows["epoch"][:-1]) + 1))
+    ends = np.append(starts[1:], len(rows)) - 1
+    columns = rows["epoch"][starts], rows["first"][starts], rows["last"][ends]
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
+    """Return the leader's epochs, each from the lowest offset at which the epoch can have started.
+
+    A checkpoint contains the exact offset. Without it, damage can hide the first batches of an epoch.
+    Then the epoch may have started after the last valid batch of the epoch before it.
+    """
+    exact = {epoch: offset for r in replicas for epoch, offset in {*r.checkpoint} & {*r.epochs}}
+    found: Epochs = []
+    for epoch, offset in leader.epochs:
+        if epoch not in exact and found:
+            rows = leader.headers[: np.searchsorted(leader.headers["first"], offset)]
+            offset = int(rows["last"][-1]) + 1 if len(rows) else offset
+        found.append((epoch, min(offset, exact.get(epoch, offset))))
+    return found
+
+
+def ranked(replicas: Sequence[Replica]) -> list[Replica]:
+    """Order replicas from the leader to the oldest follower, and determine which offsets each may contribute.
+
+    The leader is the replica with the latest leader epoch. If several replicas have this epoch, it
+    is the one with the highest end offset. If a log has no leader epochs, it contributes offsets
+    below the high watermark in its checkpoint, as a follower without leader epochs truncates its
+    log to this offset. If it has no such checkpoint either, it contributes all offsets.
+    """
+    _repair_epochs(replicas)
+    for replica in replicas:
+        replica.epochs = trusted_epochs(replica.checkpoint, _runs(replica.headers))
+    found = sorted(replicas, key=lambda r: (-r.latest_epoch, -r.end, r.path))
+    leader = found[0]
+    leader.usable_end = leader.end
+    epochs = _cautious_epochs(leader, found)
+    for replica in found[1:]:
+        common = common_end(epochs, leader.end, replica.epochs, replica.end)
+        if common is None:
+            high_watermark = replica.log.directory.checkpoints.get(HIGH_WATERMARKS, 0)
+            common = high_watermark if high_watermark > 0 else replica.end
+        replica.usable_end = min(common, replica.end, leader.end)
+    for i, replica in enumerate(found):
+        replica.headers["replica"] = i
+    return found
+
+
+def damaged_end(replica: Replica) -> tuple[int, int] | None:
+    """Return the first offset and the number of bytes of the damage after the last valid batch of a replica.
+
+    The number of offsets in this damage is unknown. Return None if there is no such damage, or if the
+    replica has diverged from the leader, so that its end is not used.
+    """
+    spans = [d for d in replica.damaged if d.last_offset is None]
+    if not spans or replica.diverged:
+        return None
+    return min(d.first_offset or 0 for d in spans), sum(d.length for d in spans)
+
+
+def bytes_from(headers: Headers, offset: int) -> int:
+    """Return the total size of the batches that start at `offset` or later."""
+    return int(headers["size"][headers["first"] >= offset].astype(np.int64).sum())
+
+
+def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
+    """Return the ranges of offsets that are valid in no replica.
+
+    If a replica is damaged at its end, the number of lost offsets is unknown. Nothing is lost if the
+    other replicas have at least as many bytes from the first lost offset on, because replicas
+    normally contain the same bytes. Otherwise, the last offset of the range is None.
+
+    Parameters
+    ----------
+    replicas : sequence of Replica
+        The replicas.
+    merged : array of HEADER
+        The batches of the merged log.
+    start, end : int
+        The first offset and the end offset of the merged log.
+    """
+    valid = [pair for replica in replicas for pair in replica.valid_ranges()]
+    covered = joined_ranges(np.array([v[0] for v in valid], np.int64), np.array([v[1] for v in valid], np.int64))
+    lost: list[tuple[int, int | None]] = []
+    lost += without_ranges([(start, end - 1)] if start < end else [], covered)
+    for offset, size in filter(None, map(damaged_end, replicas)):
+        if bytes_from(merged, offset) < size:
+            begins = lost.pop()[0] if lost and lost[-1][1] == end - 1 else end
+            lost.append((min(begins, MAX_OFFSET), None))
+            break
+    return lost
