@@ -265,7 +265,7 @@ def salvage(
         return None
 
     def merge(group: list[PartitionLog]) -> Merged | None:
-        with run.reading(group[0].directory, _is_output_error):
+        with run.reading(group[0].directory, is_output_error):
             return merge_partition(group, filled.work, stop_at_first, bounds, run)
         return None
 
