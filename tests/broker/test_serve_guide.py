@@ -37,6 +37,7 @@ TOOLS = {
 LIMIT = 60.0
 pytestmark = [
     pytest.mark.broker,
+    pytest.mark.full,  # MirrorMaker 2 takes a minute
     pytest.mark.skipif(bool(java_tools.missing()), reason=java_tools.missing() or "java and mvn are there"),
 ]
 
