@@ -155,7 +155,8 @@ def test_other_thread_runs_during_long_calls(native: ModuleType, million: bytes)
     native.crc32c_way(0)  # the slowest implementation
     try:
         alone = statistics.median(pace(lambda: time.sleep(0.2)) for _ in range(3))
-        paces = {name: statistics.median(pace(call) for _ in range(3)) / alone for name, call in calls.items()}
+        # Other processes can slow down the other thread, but nothing can make it run while the GIL is held.
+        paces = {name: max(pace(call) for _ in range(5)) / alone for name, call in calls.items()}
     finally:
         native.crc32c_way(1)
         native.crc32c_way(2)
