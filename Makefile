@@ -1,8 +1,9 @@
 # Each target works in a fresh clone and needs only Python 3.11 or newer with pip. It first brings .venv up to date, which takes
-# a moment if nothing changed. ARGS are passed on: make test ARGS="-k varint -x"
+# a moment if nothing changed. ARGS are passed on: make test ARGS="-k varint -x". TESTS selects folders: make test TESTS=tests/cli
 
 PYTHON ?= python3
 ARGS ?=
+TESTS ?= tests
 SECONDS ?= 60
 
 # If the machine has no Java, `make setup` installs one for Spark.
@@ -22,7 +23,7 @@ demo: setup      ## export log directories that real brokers wrote to Parquet, o
 	$(RUN) examples/demo.py $(ARGS)
 
 test: setup      ## run the tests, on both cores
-	$(RUN) -m pytest tests $(ARGS)
+	$(RUN) -m pytest $(TESTS) $(ARGS)
 
 test-full: setup ## run all tests, the long ones included
 	$(RUN) -m pytest tests -m "" $(ARGS)
