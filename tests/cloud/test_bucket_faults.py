@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from bucket_exports import objects
-from exporting import expected_rows, read_with_pyarrow, rows_of
-from golden_cases import same_rows
+from bucket_scenarios import assert_complete_in_bucket
 from object_server import BUCKET
 from scenarios import CLUSTER, GOLDEN, attempts, run, run_killed, start
 from standalone import standalone_cluster
@@ -27,23 +26,12 @@ def url() -> str:
     return f"s3://{BUCKET}/faults/{next(numbers)}"
 
 
-def assert_complete(url: str, tmp_path: Path, files: int | None = None) -> None:
-    """Check that an output has all records once, and no other object."""
-    copy, found = tmp_path / f"copy-{next(numbers)}", objects(UrlPath(url))
-    for name, data in found.items():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        (copy / name).write_bytes(data)
-    assert {name.partition("/")[0] for name in found} == {"data", "quarantine", "report.json", "_SUCCESS"}
-    assert files is None or sum(name.startswith("data/") for name in found) == files
-    same_rows(rows_of(read_with_pyarrow(copy / "data")), expected_rows(GOLDEN))
-
-
 @pytest.mark.parametrize("accident", ["crash", "error", "kill executor"])
 def test_export_to_a_bucket_survives_a_failed_attempt(tmp_path: Path, url: str, accident: str) -> None:
     report = run(tmp_path, master=CLUSTER, accident=accident, output=url)
     assert any(attempt for _, attempt, *_ in attempts(tmp_path))
     assert report["written"]["records"] == len(GOLDEN.expected())
-    assert_complete(url, tmp_path, report["written"]["files"])
+    assert_complete_in_bucket(url, tmp_path, report["written"]["files"])
 
 
 def test_slow_attempt_adds_no_object(tmp_path: Path, url: str) -> None:
@@ -60,7 +48,7 @@ def test_slow_attempt_adds_no_object(tmp_path: Path, url: str) -> None:
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
         report = run(tmp_path, master=master, accident="slow", conf=speculation, output=url)
     assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} == {0, 1}
-    assert_complete(url, tmp_path, report["written"]["files"])
+    assert_complete_in_bucket(url, tmp_path, report["written"]["files"])
 
 
 def test_driver_killed_at_any_step_is_cleaned_up_by_the_next_export(tmp_path: Path, url: str) -> None:
@@ -68,11 +56,11 @@ def test_driver_killed_at_any_step_is_cleaned_up_by_the_next_export(tmp_path: Pa
         run_killed(tmp_path, accident, output=url)
         assert "_SUCCESS" not in objects(UrlPath(url))
     run(tmp_path, output=url)
-    assert_complete(url, tmp_path)
+    assert_complete_in_bucket(url, tmp_path)
     run_killed(tmp_path, "die at keeping", overwrite=True, output=url)
     assert "_SUCCESS" not in objects(UrlPath(url))
     run(tmp_path, overwrite=True, output=url)
-    assert_complete(url, tmp_path)
+    assert_complete_in_bucket(url, tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -84,9 +72,9 @@ def test_driver_killed_at_random_moments_leaves_no_partial_output(tmp_path: Path
         process.kill()
         process.communicate(timeout=300)
         if "_SUCCESS" in objects(UrlPath(url)):
-            assert_complete(url, tmp_path)
+            assert_complete_in_bucket(url, tmp_path)
     run(tmp_path, overwrite=True, output=url)
-    assert_complete(url, tmp_path)
+    assert_complete_in_bucket(url, tmp_path)
 
 
 def test_one_of_two_exports_at_the_same_time_fails(tmp_path: Path, url: str) -> None:
@@ -95,4 +83,4 @@ def test_one_of_two_exports_at_the_same_time_fails(tmp_path: Path, url: str) -> 
     assert sorted(process.returncode for process in processes) == [0, 1]
     (error,) = (err for process, err in zip(processes, errors, strict=True) if process.returncode)
     assert "writes to this output" in error or "already exists" in error
-    assert_complete(url, tmp_path)
+    assert_complete_in_bucket(url, tmp_path)

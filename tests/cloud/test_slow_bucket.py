@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from bucket_exports import export, is_complete, objects
+from bucket_scenarios import assert_complete_in_bucket
 from golden_cases import CASES
 from object_server import BUCKET, Proxy, upload
 from obstore.store import S3Store
 from scenarios import run
-from test_bucket_faults import assert_complete
 
 import kafkafmt
 from kafkafmt.log.format import remote
@@ -81,4 +81,4 @@ def test_export_to_a_slow_and_failing_bucket_is_complete(tmp_path: Path, slow: P
     print(f"{len(slow.requests)} requests, {slow.failed} failed")
     assert slow.failed > 3
     slow.failing = 0.0
-    assert_complete(url, tmp_path, report["written"]["files"])
+    assert_complete_in_bucket(url, tmp_path, report["written"]["files"])
