@@ -76,7 +76,7 @@ def test_output_in_a_slow_bucket_is_complete(slow: Proxy) -> None:
 @pytest.mark.full
 def test_export_to_a_slow_and_failing_bucket_is_complete(tmp_path: Path, slow: Proxy) -> None:
     url = f"s3://{BUCKET}/slow/{next(numbers)}"
-    slow.failing = 0.02
+    slow.failing = 0.2
     report = run(tmp_path, output=url)
     print(f"{len(slow.requests)} requests, {slow.failed} failed")
     assert slow.failed > 3
