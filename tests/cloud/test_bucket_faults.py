@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from bucket_exports import assert_complete, objects
+from bucket_exports import objects
+from bucket_scenarios import assert_complete_in_bucket
 from object_server import BUCKET
 from scenarios import CLUSTER, GOLDEN, attempts, run, run_killed, start
 from standalone import standalone_cluster
@@ -30,7 +31,7 @@ def test_export_to_a_bucket_survives_a_failed_attempt(tmp_path: Path, url: str, 
     report = run(tmp_path, master=CLUSTER, accident=accident, output=url)
     assert any(attempt for _, attempt, *_ in attempts(tmp_path))
     assert report["written"]["records"] == len(GOLDEN.expected())
-    assert_complete(url, tmp_path, report["written"]["files"])
+    assert_complete_in_bucket(url, tmp_path, report["written"]["files"])
 
 
 def test_slow_attempt_adds_no_object(tmp_path: Path, url: str) -> None:
@@ -47,7 +48,7 @@ def test_slow_attempt_adds_no_object(tmp_path: Path, url: str) -> None:
     with standalone_cluster(tmp_path / "spark", ["127.0.0.1", "127.0.0.2"]) as master:
         report = run(tmp_path, master=master, accident="slow", conf=speculation, output=url)
     assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} == {0, 1}
-    assert_complete(url, tmp_path, report["written"]["files"])
+    assert_complete_in_bucket(url, tmp_path, report["written"]["files"])
 
 
 def test_driver_killed_at_any_step_is_cleaned_up_by_the_next_export(tmp_path: Path, url: str) -> None:
@@ -55,11 +56,11 @@ def test_driver_killed_at_any_step_is_cleaned_up_by_the_next_export(tmp_path: Pa
         run_killed(tmp_path, accident, output=url)
         assert "_SUCCESS" not in objects(UrlPath(url))
     run(tmp_path, output=url)
-    assert_complete(url, tmp_path)
+    assert_complete_in_bucket(url, tmp_path)
     run_killed(tmp_path, "die at keeping", overwrite=True, output=url)
     assert "_SUCCESS" not in objects(UrlPath(url))
     run(tmp_path, overwrite=True, output=url)
-    assert_complete(url, tmp_path)
+    assert_complete_in_bucket(url, tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -71,9 +72,9 @@ def test_driver_killed_at_random_moments_leaves_no_partial_output(tmp_path: Path
         process.kill()
         process.communicate(timeout=300)
         if "_SUCCESS" in objects(UrlPath(url)):
-            assert_complete(url, tmp_path)
+            assert_complete_in_bucket(url, tmp_path)
     run(tmp_path, overwrite=True, output=url)
-    assert_complete(url, tmp_path)
+    assert_complete_in_bucket(url, tmp_path)
 
 
 def test_one_of_two_exports_at_the_same_time_fails(tmp_path: Path, url: str) -> None:
@@ -82,4 +83,4 @@ def test_one_of_two_exports_at_the_same_time_fails(tmp_path: Path, url: str) -> 
     assert sorted(process.returncode for process in processes) == [0, 1]
     (error,) = (err for process, err in zip(processes, errors, strict=True) if process.returncode)
     assert "writes to this output" in error or "already exists" in error
-    assert_complete(url, tmp_path)
+    assert_complete_in_bucket(url, tmp_path)

@@ -6,7 +6,8 @@ import itertools
 from pathlib import Path
 
 import pytest
-from bucket_exports import assert_complete, export, is_complete, objects
+from bucket_exports import export, is_complete, objects
+from bucket_scenarios import assert_complete_in_bucket
 from golden_cases import CASES
 from object_server import BUCKET, Proxy, upload
 from obstore.store import S3Store
@@ -75,9 +76,9 @@ def test_output_in_a_slow_bucket_is_complete(slow: Proxy) -> None:
 @pytest.mark.full
 def test_export_to_a_slow_and_failing_bucket_is_complete(tmp_path: Path, slow: Proxy) -> None:
     url = f"s3://{BUCKET}/slow/{next(numbers)}"
-    slow.failing = 0.02
+    slow.failing = 0.2
     report = run(tmp_path, output=url)
     print(f"{len(slow.requests)} requests, {slow.failed} failed")
     assert slow.failed > 3
     slow.failing = 0.0
-    assert_complete(url, tmp_path, report["written"]["files"])
+    assert_complete_in_bucket(url, tmp_path, report["written"]["files"])

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
-
-from exporting import expected_rows, read_with_pyarrow, rows_of
-from golden_cases import same_rows
-from scenarios import GOLDEN
 
 from kafkafmt.log.format.stores import store_of
 from kafkafmt.paths import UrlPath
@@ -64,14 +58,3 @@ def lock_of(output: UrlPath) -> dict[str, Any]:
     """Return the content of the lock of an output."""
     lock: dict[str, Any] = json.loads(store_of(output).load(output / "_export.lock").content)
     return lock
-
-
-def assert_complete(url: str, tmp_path: Path, files: int | None = None) -> None:
-    """Check that an output has all records once, and no other object."""
-    copy, found = Path(mkdtemp(dir=tmp_path)), objects(UrlPath(url))
-    for name, data in found.items():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        (copy / name).write_bytes(data)
-    assert {name.partition("/")[0] for name in found} == {"data", "quarantine", "report.json", "_SUCCESS"}
-    assert files is None or sum(name.startswith("data/") for name in found) == files
-    same_rows(rows_of(read_with_pyarrow(copy / "data")), expected_rows(GOLDEN))
