@@ -270,8 +270,9 @@ def ranked(replicas: Sequence[Replica]) -> list[Replica]:
         common = common_end(epochs, leader.end, replica.epochs, replica.end)
         if common is None:
             high_watermark = replica.log.directory.checkpoints.get(HIGH_WATERMARKS, 0)
-            common = high_watermark if high_watermark > 0 else replica.end
-        replica.usable_end = min(common, replica.end, leader.end)
+            common = min(high_watermark if high_watermark > 0 else replica.end, leader.end)
+        # It can be above the leader's end, if the leader has lost its end but still has its checkpoint.
+        replica.usable_end = min(common, replica.end)
     for i, replica in enumerate(found):
         replica.headers["replica"] = i
     return found
