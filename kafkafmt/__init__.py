@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from .kraft.diff import MetadataDiff, MetadataDifference, metadata_diff
     from .log.auditing.describe import PartitionSummary, Summary, describe
     from .log.auditing.dump import DumpedFile, dump
+    from .log.auditing.merge_copy import SourceRange
     from .log.auditing.open_transactions import OpenTransaction
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
@@ -98,6 +99,7 @@ _LOADED_ON_DEMAND = {
     "PartitionSummary": "describe",
     "SalvageReport": "salvage",
     "SalvagedPartition": "salvage",
+    "SourceRange": "merge_copy",
     "Summary": "describe",
     "UnreadablePartition": "reports",
     "VerifyReport": "reports",
@@ -168,6 +170,7 @@ __all__ = [
     "Server",
     "ServerAddressError",
     "ServerLimits",
+    "SourceRange",
     "StrayPartitionWarning",
     "StructureError",
     "Summary",

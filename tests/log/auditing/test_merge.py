@@ -113,7 +113,7 @@ def replica(random: Random, root: Path, truth: list[Row], cuts: set[int], full: 
     """Write a replica of the true log.
 
     `cuts` contains the offsets at which batches of most replicas begin. If `full` is true, the
-    replica is not behind.
+    replica has all records.
     """
     n = len(truth) if full else random.choice([len(truth), random.randrange(len(truth) + 1)])
     if random.random() < 0.5:  # batches can only be truncated as a whole
