@@ -2,7 +2,7 @@
 
 Batches of different replicas usually have the same boundaries. Then the batch with the most records
 is chosen, because compaction may have removed records in some replicas. If several batches have the
-same number of records, the batch of the leader is chosen.
+same number of records, the batch of the leader is chosen, unless its leader epoch is corrupted.
 
 Boundaries differ if the record format was converted in one replica. Then the chosen batches contain
 every record of every replica once. A batch is chosen as a whole if possible. Otherwise, only some of
@@ -99,10 +99,10 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     max_batch_bytes : int
         Largest size of one batch, in bytes after decompression.
     """
-    rows = np.concatenate([replica.usable_headers() for replica in replicas])
+    rows: Headers = np.concatenate([replica.usable_headers() for replica in replicas])
     if not len(rows):
         return rows
-    rows = rows[np.lexsort((rows["replica"], -rows["count"], rows["last"], rows["first"]))]
+    rows = rows[np.lexsort((rows["replica"], rows["wrong_epoch"], -rows["count"], rows["last"], rows["first"]))]
     same = (rows["first"][1:] == rows["first"][:-1]) & (rows["last"][1:] == rows["last"][:-1])
     group = np.concatenate(([0], np.cumsum(~same)))
     best = np.concatenate(([True], ~same))

@@ -261,6 +261,17 @@ def test_corrupted_leader_epoch_does_not_make_a_replica_the_leader(tmp_path: Pat
     assert sources(report) == [("b", 0, 19)]
 
 
+@pytest.mark.parametrize("wrong", [0, 77])
+def test_batch_with_a_corrupted_leader_epoch_is_replaced(tmp_path: Path, wrong: int) -> None:
+    batches = [batch(5 * i, 5, 3) for i in range(4)]
+    corrupted = batches[1][:12] + wrong.to_bytes(4, "big") + batches[1][16:]
+    a = write_log(tmp_path / "a", [[batches[0], corrupted, *batches[2:]]], [(3, 0)])
+    b = write_log(tmp_path / "b", [batches], [(3, 0)])
+    report = merge([a, b], tmp_path / "out")
+    assert sources(report) == [("a", 0, 4), ("b", 5, 9), ("a", 10, 19)]
+    assert (tmp_path / "out/t-0" / f"{0:020}.log").read_bytes() == b"".join(batches)
+
+
 def test_records_that_compaction_removed_in_one_replica_are_kept(tmp_path: Path) -> None:
     rows = [(i, 0, b"%d" % i) for i in range(20)]
     a = write_log(tmp_path / "a", [[batch_of([rows[0], rows[4]]), batch_of(rows[10:15]), batch_of(rows[15:])]])
