@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from building import split
+from command import kafkafmt
 from golden_cases import case
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -425,3 +426,19 @@ def test_damaged_copies_of_a_golden_log_after_an_unclean_stop_are_merged(tmp_pat
     merge([tmp_path / "broker-0", tmp_path / "broker-1"], tmp_path / "out")
     assert rows_in(tmp_path / "out") == rows_in(golden)
     assert k.verify(tmp_path / "out").ok
+
+
+def test_command_prints_the_sources_and_the_diverged_ranges(tmp_path: Path) -> None:
+    shared = [batch(0, 5, 0), batch(5, 5, 0)]
+    a = write_log(tmp_path / "a", [[*shared, batch(10, 9, 0)]], [(0, 0)])
+    b = write_log(tmp_path / "b", [[damaged(shared[0]), shared[1], batch(10, 5, 2)]], [(0, 0), (2, 10)])
+    done = kafkafmt("salvage", a, b, "--replicas", "merge", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:-1] == [
+        f"source   t-0: offsets 0 to 4 from {a}/t-0",
+        f"source   t-0: offsets 5 to 14 from {b}/t-0",
+        f"diverged t-0: offsets 10 to 18 of {a}/t-0 are not used; they contradict the replica with the latest leader "
+        "epoch",
+    ]
+    refused = kafkafmt("verify", a, b, "--replicas", "merge")
+    assert refused.returncode == 2
