@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from .log.auditing.diff import diff
     from .log.auditing.diff_report import Difference, DiffReport, PartitionDiff
     from .log.auditing.dump import DumpedFile, dump
+    from .log.auditing.merge_copy import SourceRange
     from .log.auditing.open_transactions import OpenTransaction
     from .log.auditing.reports import PartitionReport, UnreadablePartition, VerifyReport
     from .log.auditing.salvage import OutputPlaceError, SalvagedPartition, SalvageReport, salvage
@@ -127,6 +128,7 @@ _HOMES = {
     "Server": "server",
     "ServerAddressError": "server",
     "ServerLimits": "server",
+    "SourceRange": "log.auditing.merge_copy",
     "StatsReport": "log.auditing.stats_report",
     "Summary": "log.auditing.describe",
     "TopicStats": "log.auditing.stats_report",
@@ -206,6 +208,7 @@ __all__ = [
     "Server",
     "ServerAddressError",
     "ServerLimits",
+    "SourceRange",
     "StatsReport",
     "StrayPartitionWarning",
     "StructureError",

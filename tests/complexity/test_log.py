@@ -273,6 +273,31 @@ def test_salvage_grows_linearly_with_segments(write: Callable[..., Path], tmp_pa
     grows_linearly(40, work)
 
 
+def test_merge_grows_linearly_with_ranges(write: Callable[..., Path], tmp_path: Path) -> None:
+    """Two replicas are damaged in different batches, and their batches overlap without equal offsets."""
+    from kafkafmt.log.auditing.merge_choice import choose
+    from kafkafmt.log.auditing.merge_copy import MergedDirectory
+    from kafkafmt.log.auditing.merge_replica import ranked, read_replica
+
+    def work(n: int) -> Counter[str]:
+        replicas = []
+        for shift in range(2):
+            parts = [simple_batch([b"v"] * 4, 4 * i + 2 * shift) for i in range(2 * n)]
+            damaged = [mutate(p, len(p) - 1, b"\xee") if i % 4 == 2 * shift else p for i, p in enumerate(parts)]
+            log = log_of(write([(0, b"".join(damaged))]))
+            found = [damage for segment in log.segments for damage in log.plan(segment).damaged]
+            replicas.append(read_replica(log, found))
+        folder = tmp_path / f"out-{next(NUMBER)}"
+
+        def merge() -> None:
+            order = ranked(replicas)
+            MergedDirectory(order, choose(order, 1 << 20), folder, lambda _: None).write()
+
+        return lines_of(merge)
+
+    grows_linearly(40, work)
+
+
 def test_followed_log_is_not_read_again_for_each_batch(write: Callable[..., Path]) -> None:
     """Like a broker, the test appends a batch and an index entry between two checks."""
     size = len(simple_batch([b"v" * 300]))

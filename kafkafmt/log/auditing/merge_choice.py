@@ -2,7 +2,7 @@
 
 Batches of different replicas usually have the same boundaries. Then the batch with the most records
 is chosen, because compaction may have removed records in some replicas. If several batches have the
-same number of records, the batch of the leader is chosen.
+same number of records, the batch of the leader is chosen, unless its leader epoch is corrupted.
 
 Boundaries differ if the record format was converted in one replica. Then the chosen batches contain
 every record of every replica once. A batch is chosen as a whole if possible. Otherwise, only some of
@@ -99,10 +99,10 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     max_batch_bytes : int
         Largest size of one batch, in bytes after decompression.
     """
-    rows = np.concatenate([replica.usable_headers() for replica in replicas])
+    rows: Headers = np.concatenate([replica.usable_headers() for replica in replicas])
     if not len(rows):
         return rows
-    rows = rows[np.lexsort((rows["replica"], -rows["count"], rows["last"], rows["first"]))]
+    rows = rows[np.lexsort((rows["replica"], rows["wrong_epoch"], -rows["count"], rows["last"], rows["first"]))]
     same = (rows["first"][1:] == rows["first"][:-1]) & (rows["last"][1:] == rows["last"][:-1])
     group = np.concatenate(([0], np.cumsum(~same)))
     best = np.concatenate(([True], ~same))
@@ -123,15 +123,16 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     chosen = [rows[begins[alone]]]
     for begin, end in zip(begins[~alone].tolist(), ends[~alone].tolist(), strict=True):
         chosen.append(_without_overlaps(rows[begin:end], offsets))
-    merged = np.concatenate(chosen)
-    return merged[np.argsort(merged["first"], kind="stable")]
+    merged: Headers = np.concatenate(chosen)
+    merged = merged[np.argsort(merged["first"], kind="stable")]
+    return merged
 
 
 def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Headers:
     """Choose batches that contain each record of overlapping batches once."""
     first, last = int(rows["first"].min()), int(rows["last"].max())
     for replica in np.unique(rows["replica"]).tolist():
-        own = rows[rows["replica"] == replica]
+        own: Headers = rows[rows["replica"] == replica]
         adjacent = bool((own["first"][1:] == own["last"][:-1] + 1).all())
         if adjacent and int(own["count"].sum()) == last - first + 1 == int(own["last"][-1] - own["first"][0]) + 1:
             return own
@@ -149,11 +150,11 @@ def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Head
         options = []
         for i in active:
             start = bisect_left(records[i], offset)
-            own = records[i][start:]
-            if not len(own) or own[0] != offset:
+            rest = records[i][start:]
+            if not len(rest) or rest[0] != offset:
                 continue
-            wanted = union[at : at + len(own)]
-            differs = np.flatnonzero(own[: len(wanted)] != wanted)
+            wanted = union[at : at + len(rest)]
+            differs = np.flatnonzero(rest[: len(wanted)] != wanted)
             n = int(differs[0]) if len(differs) else len(wanted)
             after = int(union[at + n]) if at + n < len(union) else last + 1
             whole = n == len(records[i]) and int(rows["first"][i]) > end and int(rows["last"][i]) < after

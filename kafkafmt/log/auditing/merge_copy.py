@@ -39,7 +39,7 @@ from ..reading.models import Damage
 from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.transaction_index import IndexEntries
 from .merge_choice import batch_bytes, cut_batch
-from .merge_replica import Headers, Replica, lost_ranges
+from .merge_replica import Headers, Replica, lost_ranges, usable_epochs
 from .salvage_copy import CLUSTER_METADATA, KRAFT_SNAPSHOT, OWNER, QUORUM_STATE, copy_file
 from .salvage_source import ALL_FILE_BITS
 
@@ -297,7 +297,7 @@ class MergedDirectory:
 
     def _other_files(self, bases: Sequence[int], metadata: Sequence[Location]) -> None:
         """Write the leader epochs and transaction indexes, and link the files that salvage copies or uses."""
-        epochs = joined_epochs([[e for e in r.epochs if e[1] <= r.usable_end] for r in self.replicas])
+        epochs = joined_epochs(map(usable_epochs, self.replicas))
         self._new(LEADER_EPOCHS, leader_epochs_text(epochs).encode())
         for path in metadata[:1]:
             self._link(path)

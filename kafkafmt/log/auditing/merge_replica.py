@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ...constants import MAGIC_V2, MAX_OFFSET, NO_END
 from ...types import IntArray
 from ..format.checkpoints import HIGH_WATERMARKS
-from ..format.leader_epochs import Epochs, common_end, trusted_epochs
+from ..format.leader_epochs import Epochs, common_end, joined_epochs, trusted_epochs
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage
 from ..reading.partition import BatchDamage, PartitionLog
@@ -37,6 +37,7 @@ HEADER = np.dtype(
         ("segment", "i4"),
         ("replica", "i2"),
         ("magic", "i1"),
+        ("wrong_epoch", "?"),
         ("cut", "?"),
     ],
     align=True,
@@ -44,8 +45,9 @@ HEADER = np.dtype(
 """NumPy dtype of a table of batches of several replicas.
 
 `first` and `last` are offsets. `position` and `size` are those in the segment's file, in bytes.
-`segment` and `replica` are indexes into `Replica.log.segments` and into the list of replicas. `cut`
-is true if only the records at the offsets `first` to `last` of the batch are used.
+`segment` and `replica` are indexes into `Replica.log.segments` and into the list of replicas.
+`wrong_epoch` is true if the leader epoch in the header of the batch is corrupted. `cut` is true if
+only the records at the offsets `first` to `last` of the batch are used.
 """
 Headers = npt.NDArray[np.void]
 """NumPy array with dtype HEADER."""
@@ -259,6 +261,7 @@ def ranked(replicas: Sequence[Replica]) -> list[Replica]:
     below the high watermark in its checkpoint, as a follower without leader epochs truncates its
     log to this offset. If it has no such checkpoint either, it contributes all offsets.
     """
+    stored = {id(replica): replica.headers["epoch"].copy() for replica in replicas}
     _repair_epochs(replicas)
     for replica in replicas:
         replica.epochs = trusted_epochs(replica.checkpoint, _runs(replica.headers))
@@ -270,11 +273,22 @@ def ranked(replicas: Sequence[Replica]) -> list[Replica]:
         common = common_end(epochs, leader.end, replica.epochs, replica.end)
         if common is None:
             high_watermark = replica.log.directory.checkpoints.get(HIGH_WATERMARKS, 0)
-            common = high_watermark if high_watermark > 0 else replica.end
-        replica.usable_end = min(common, replica.end, leader.end)
-    for i, replica in enumerate(found):
+            common = min(high_watermark if high_watermark > 0 else replica.end, leader.end)
+        # It can be above the leader's end, if the leader has lost its end but still has its checkpoint.
+        replica.usable_end = min(common, replica.end)
+    history = np.array(joined_epochs(usable_epochs(r) for r in found), np.int64).reshape(-1, 2)
+    for i, (replica, epochs_in_file) in enumerate((r, stored[id(r)]) for r in found):
         replica.headers["replica"] = i
+        at = np.searchsorted(history[:, 1], replica.headers["first"], "right") - 1
+        replica.headers["wrong_epoch"] = (at >= 0) & (epochs_in_file >= 0)
+        if len(history):
+            replica.headers["wrong_epoch"] &= epochs_in_file != history[at, 0]
     return found
+
+
+def usable_epochs(replica: Replica) -> Epochs:
+    """Return the leader epochs that start at most at the offset up to which a replica may contribute."""
+    return [(epoch, offset) for epoch, offset in replica.epochs if offset <= replica.usable_end]
 
 
 def damaged_end(replica: Replica) -> tuple[int, int] | None:

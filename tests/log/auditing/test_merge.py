@@ -18,8 +18,11 @@ from typing import Any
 
 import pytest
 from building import split
+from command import kafkafmt
+from golden_cases import case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from salvaging import abort, data, partition, rows_in
 
 import kafkafmt as k
 from kafkafmt.log import PartitionLog
@@ -53,8 +56,8 @@ def batch(first: int, count: int, epoch: int = 0, tag: str = "", **options: Any)
     return batch_of([(first + i, epoch, f"{tag}{first + i}".encode()) for i in range(count)], **options)
 
 
-def damaged(data: bytes) -> bytes:
-    return data[:-3] + bytes([data[-3] ^ 1]) + data[-2:]
+def damaged(made: bytes) -> bytes:
+    return made[:-3] + bytes([made[-3] ^ 1]) + made[-2:]
 
 
 def merge(paths: list[Path], output: Path, **options: Any) -> k.SalvageReport:
@@ -111,7 +114,7 @@ def replica(random: Random, root: Path, truth: list[Row], cuts: set[int], full: 
     """Write a replica of the true log.
 
     `cuts` contains the offsets at which batches of most replicas begin. If `full` is true, the
-    replica is not behind.
+    replica has all records.
     """
     n = len(truth) if full else random.choice([len(truth), random.randrange(len(truth) + 1)])
     if random.random() < 0.5:  # batches can only be truncated as a whole
@@ -130,14 +133,14 @@ def replica(random: Random, root: Path, truth: list[Row], cuts: set[int], full: 
         kept = [row for row in rows[start:end] if not compacted or random.random() < 0.8]
         if not kept:
             continue
-        data = batch_of(kept, codec=random.choice(["none", "zstd"]))
+        made = batch_of(kept, codec=random.choice(["none", "zstd"]))
         if random.random() < chance:
-            data = damaged(data)
+            made = damaged(made)
         elif start < n:
             model.valid |= {offset: value for offset, _, value in kept}
         if not segments or random.random() < 0.3:
             segments.append([])
-        segments[-1].append(data)
+        segments[-1].append(made)
     epochs: list[tuple[int, int]] = []
     for offset, epoch, _ in rows:
         if not epochs or epoch > epochs[-1][0]:
@@ -150,7 +153,7 @@ def replica(random: Random, root: Path, truth: list[Row], cuts: set[int], full: 
     return model
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 48))
 def test_merge_contains_exactly_the_records_that_some_replica_has(seed: int) -> None:
     random = Random(seed)
@@ -259,6 +262,17 @@ def test_corrupted_leader_epoch_does_not_make_a_replica_the_leader(tmp_path: Pat
     assert sources(report) == [("b", 0, 19)]
 
 
+@pytest.mark.parametrize("wrong", [0, 77])
+def test_batch_with_a_corrupted_leader_epoch_is_replaced(tmp_path: Path, wrong: int) -> None:
+    batches = [batch(5 * i, 5, 3) for i in range(4)]
+    corrupted = batches[1][:12] + wrong.to_bytes(4, "big") + batches[1][16:]
+    a = write_log(tmp_path / "a", [[batches[0], corrupted, *batches[2:]]], [(3, 0)])
+    b = write_log(tmp_path / "b", [batches], [(3, 0)])
+    report = merge([a, b], tmp_path / "out")
+    assert sources(report) == [("a", 0, 4), ("b", 5, 9), ("a", 10, 19)]
+    assert (tmp_path / "out/t-0" / f"{0:020}.log").read_bytes() == b"".join(batches)
+
+
 def test_records_that_compaction_removed_in_one_replica_are_kept(tmp_path: Path) -> None:
     rows = [(i, 0, b"%d" % i) for i in range(20)]
     a = write_log(tmp_path / "a", [[batch_of([rows[0], rows[4]]), batch_of(rows[10:15]), batch_of(rows[15:])]])
@@ -272,7 +286,7 @@ def test_records_that_compaction_removed_in_one_replica_are_kept(tmp_path: Path)
 
 
 def test_batch_is_rebuilt_if_a_switch_cuts_it(tmp_path: Path) -> None:
-    producer = {"producer_id": 9, "producer_epoch": 2}
+    producer: dict[str, Any] = {"producer_id": 9, "producer_epoch": 2}
     a = write_log(tmp_path / "a", [[batch(0, 10, base_sequence=0, **producer), damaged(batch(10, 10))]])
     b = write_log(tmp_path / "b", [[damaged(batch(0, 5)), batch(5, 15, codec="gzip", base_sequence=5, **producer)]])
     report = merge([a, b], tmp_path / "out")
@@ -336,8 +350,6 @@ def test_unreadable_replica_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_lost_abort_marker_is_restored_from_the_index_of_any_replica(tmp_path: Path) -> None:
-    from salvaging import abort, data, partition
-
     batches = [data(0, producer_id=7), data(1, producer_id=7), abort(2), data(3)]
     broken = [*batches[:2], damaged(batches[2]), batches[3]]
     partition(tmp_path / "a", *broken)
@@ -348,8 +360,6 @@ def test_lost_abort_marker_is_restored_from_the_index_of_any_replica(tmp_path: P
 
 
 def test_open_transaction_is_aborted_on_request(tmp_path: Path) -> None:
-    from salvaging import abort, data, partition
-
     batches = [data(0, producer_id=7), abort(1), data(2)]
     for name in ("a", "b"):
         partition(tmp_path / name, batches[0], damaged(batches[1]), batches[2])
@@ -375,3 +385,60 @@ def test_value_of_replicas_is_checked(tmp_path: Path) -> None:
         k.salvage(tmp_path, tmp_path / "out", replicas="newest")
     with pytest.raises(ValueError, match="'longest' or None"):
         k.open(write_log(tmp_path / "a", [[batch(0, 5)]]), replicas="merge")
+
+
+def damage_some(root: Path, chosen: int) -> None:
+    """Damage every fourth batch in all segments of a log directory, beginning with batch number `chosen`."""
+    n = 0
+    for path in sorted(root.glob("*/*.log")):
+        batches = split(path.read_bytes())
+        for i in range(len(batches)):
+            n += 1
+            if n % 4 == chosen:
+                batches[i] = damaged(batches[i])
+        path.write_bytes(b"".join(batches))
+
+
+@pytest.mark.parametrize("version", ["kafka-4.3.1", "kafka-3.9.2"])
+def test_damaged_copies_of_a_golden_log_with_many_epochs_are_merged(tmp_path: Path, version: str) -> None:
+    (golden,) = case(f"{version}/epochs").roots
+    for i in range(3):
+        shutil.copytree(golden, tmp_path / f"broker-{i}")
+        damage_some(tmp_path / f"broker-{i}", i)
+    report = merge([tmp_path / f"broker-{i}" for i in range(3)], tmp_path / "out")
+    assert report.ok
+    assert len({s.path for p in report.partitions for s in p.sources or ()}) == 3
+    for path in golden.glob("*/*.log"):
+        assert (tmp_path / "out" / path.parent.name / path.name).read_bytes() == path.read_bytes()
+    for path in golden.glob("*/leader-epoch-checkpoint"):
+        assert (tmp_path / "out" / path.parent.name / path.name).read_text() == path.read_text()
+
+
+def test_damaged_copies_of_a_golden_log_after_an_unclean_stop_are_merged(tmp_path: Path) -> None:
+    (golden,) = case("kafka-4.3.1/unclean").roots
+    for i, part in enumerate((0.2, 0.7)):
+        shutil.copytree(golden, tmp_path / f"broker-{i}")
+        for path in (tmp_path / f"broker-{i}").glob("*/*.log"):
+            content = bytearray(path.read_bytes())
+            position = int(part * len(content.rstrip(b"\0")))
+            content[position : position + 1] = bytes(b ^ 1 for b in content[position : position + 1])
+            path.write_bytes(content)
+    merge([tmp_path / "broker-0", tmp_path / "broker-1"], tmp_path / "out")
+    assert rows_in(tmp_path / "out") == rows_in(golden)
+    assert k.verify(tmp_path / "out").ok
+
+
+def test_command_prints_the_sources_and_the_diverged_ranges(tmp_path: Path) -> None:
+    shared = [batch(0, 5, 0), batch(5, 5, 0)]
+    a = write_log(tmp_path / "a", [[*shared, batch(10, 9, 0)]], [(0, 0)])
+    b = write_log(tmp_path / "b", [[damaged(shared[0]), shared[1], batch(10, 5, 2)]], [(0, 0), (2, 10)])
+    done = kafkafmt("salvage", a, b, "--replicas", "merge", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:-1] == [
+        f"source   t-0: offsets 0 to 4 from {a}/t-0",
+        f"source   t-0: offsets 5 to 14 from {b}/t-0",
+        f"diverged t-0: offsets 10 to 18 of {a}/t-0 are not used; they contradict the replica with the latest leader "
+        "epoch",
+    ]
+    refused = kafkafmt("verify", a, b, "--replicas", "merge")
+    assert refused.returncode == 2
