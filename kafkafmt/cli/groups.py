@@ -101,21 +101,23 @@ def _show_offsets(report: GroupReport) -> None:
     names = ("group", "partition", "offset", "log_end", "lag", "committed (UTC)", "expires", "metadata")
     rows = []
     totals = {t.group: t for t in report.totals}
+    any_known = any(c.lag is not None for c in report.offsets)  # otherwise, the columns are empty and omitted
     for group, offsets in groupby(report.offsets, key=lambda c: c.group):
-        rows += [_row(c) for c in offsets]
-        rows.append((group, "total", "", "", _total(totals[group]), "", "", ""))
+        rows += [_row(c, UNKNOWN if any_known else "") for c in offsets]
+        if any_known:
+            rows.append((group, "total", "", "", _total(totals[group]), "", "", ""))
     show_table(names, rows, right=("offset", "log_end", "lag"))
     if not rows:
         tell("no group has committed an offset")
 
 
-def _row(c: CommittedOffset) -> tuple[str, ...]:
+def _row(c: CommittedOffset, unknown: str) -> tuple[str, ...]:
     return (
         c.group,
         f"{c.topic}-{c.partition}",
         f"{c.offset}",
-        UNKNOWN if c.log_end_offset is None else f"{c.log_end_offset}",
-        UNKNOWN if c.lag is None else f"{c.lag}",
+        unknown if c.log_end_offset is None else f"{c.log_end_offset}",
+        unknown if c.lag is None else f"{c.lag}",
         _second(c.commit_timestamp),
         "" if c.expire_timestamp is None else _second(c.expire_timestamp),
         c.metadata,
