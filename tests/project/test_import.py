@@ -63,7 +63,11 @@ def test_command_without_an_extra_exits_3_with_one_line() -> None:
     for missing, arguments, line in (
         (["click", "rich"], ["ls"], "the command needs click and rich: pip install 'click>=8.1' 'rich>=13'"),
         (["rich"], ["ls", str(path)], "rich"),
-        (["pyspark"], ["export", str(path), "--output", "/nowhere/out"], "pyspark: pip install 'pyspark>=4.0'"),
+        (
+            ["pyspark"],
+            ["export", str(path), "--output", "/nowhere/out", "--engine", "spark"],
+            "pyspark: pip install 'pyspark>=4.0'",
+        ),
         (
             ["pyspark", "pyarrow", "pandas"],
             ["export", str(path), "--output", "/nowhere/out"],
