@@ -36,7 +36,7 @@ COMMANDS = {
     "restore": "Put partitions into the log directory of a stopped broker.",
     "make": "Write a log directory from rows, as test data.",
     "dump": "Print log files in the output format of kafka-dump-log.",
-    "export": "Export records to Parquet files, with Spark.",
+    "export": "Export records to Parquet files, with or without Spark.",
     "serve": "Serve logs to Kafka clients, without a broker.",
     "decode": "Decode captured frames of Kafka's wire protocol.",
     "metadata": "Show or compare the state of KRaft clusters.",

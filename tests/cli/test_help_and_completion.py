@@ -108,7 +108,8 @@ def test_doctor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     assert states["arrow"] == (False, "pip install 'pyarrow>=14'")
     assert states["cli"] == (True, None)
     uses = {u.name: (u.ready, u.missing) for u in found.uses}
-    assert uses["kafkafmt export"] == (False, ("spark", "java"))
+    assert uses["kafkafmt export --engine spark"] == (False, ("spark", "java"))
+    assert uses["kafkafmt export --engine local"] == (False, ("arrow",))
     assert uses["kafkafmt COMMAND"] == (True, ())
     assert (found.java.ready, found.java.problem) == (False, "no Java; install one")
     text = inside("doctor").stdout
