@@ -6,6 +6,7 @@ topics themselves are served.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 from ..constants import READ_COMMITTED
 from ..errors import KafkaFormatError
 from ..internal_topics.decode import UnknownTypeError, read_coordinator_record
+from ..kraft.cluster_metadata import metadata
 from ..log import Damage, NoLogError, PartitionLog, discover
 from ..log.reading.group_records import GROUPS_TOPIC
 from ..log.reading.groups import GroupState, read_group_state
@@ -74,6 +76,26 @@ def read_groups(settings: ServerSettings) -> GroupState:
     if state.unreadable:
         settings.on_message(f"{state.unreadable} records of {GROUPS_TOPIC} cannot be decoded and are ignored")
     return state
+
+
+def read_topic_configs(settings: ServerSettings) -> dict[str, dict[str, str]] | None:
+    """Return the explicit configs of each topic in the metadata log of the served directories.
+
+    Secret values are omitted. If no directory contains a metadata log, return None. If several
+    directories contain one, use the log with the highest offset.
+    """
+    states = []
+    for path in settings.paths:
+        with contextlib.suppress(NoLogError):
+            states.append(metadata(path, max_batch_bytes=settings.max_batch_bytes, on_message=settings.on_message))
+    if not states:
+        return None
+    latest = max(states, key=lambda state: state.cluster[0].end_offset)
+    found: dict[str, dict[str, str]] = {topic.name: {} for topic in latest.topics}
+    for config in latest.configs:
+        if config.resource_type == "topic" and config.value is not None:
+            found.setdefault(config.resource_name, {})[config.name] = config.value
+    return found
 
 
 def read_transactions(settings: ServerSettings) -> dict[str, Transaction]:

@@ -19,7 +19,7 @@ from .describe import DescribeApis
 from .fetch import FetchApi
 from .groups import GroupApis
 from .handlers import HandlerSet
-from .internal_topics import read_groups
+from .internal_topics import read_groups, read_topic_configs
 from .offsets import OffsetApis
 from .refusals import Refusals
 from .sasl import SaslApis
@@ -126,7 +126,7 @@ class Server:
             OffsetApis(catalog).handlers(),
             Refusals(settings).handlers(),
             self._groups.handlers(),
-            DescribeApis(catalog, settings).handlers(),
+            DescribeApis(catalog, settings, partial(read_topic_configs, settings)).handlers(),
         ]
         if self._users is not None:
             parts.append(SaslApis(self._users).handlers())

@@ -18,7 +18,7 @@ from kafkafmt.protocol import ErrorCode
 from kafkafmt.server.catalog import Catalog
 from kafkafmt.server.configs import KnownConfigs
 from kafkafmt.server.describe import DescribeApis
-from kafkafmt.server.internal_topics import read_groups
+from kafkafmt.server.internal_topics import read_groups, read_topic_configs
 from kafkafmt.server.settings import ServerSettings
 from kafkafmt.server.transaction_apis import read_producers
 
@@ -150,6 +150,20 @@ def test_list_config_resources_lists_topics_and_the_broker(call: Caller) -> None
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
 
     run(main())
+
+
+def test_configs_of_topics_come_from_the_metadata_log(tmp_path: Path) -> None:
+    log, expected = GOLDEN / "kafka-4.3.1" / "internal" / "log", dict[str, dict[str, str]]()
+    for config in kafkafmt.metadata(log).configs:
+        if config.resource_type == "topic" and config.value is not None:
+            expected.setdefault(config.resource_name, {})[config.name] = config.value
+    assert expected
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").touch()
+    found = read_topic_configs(ServerSettings(paths=(tmp_path, log)))
+    assert found is not None
+    assert {topic: configs for topic, configs in found.items() if configs} == expected
+    assert read_topic_configs(ServerSettings(paths=(tmp_path,))) is None
 
 
 def test_configs_that_cannot_be_read_lead_to_a_message() -> None:
