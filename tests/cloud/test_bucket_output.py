@@ -336,7 +336,8 @@ def test_discarded_upload_leaves_no_parts(output: UrlPath, proxy: Proxy) -> None
     upload.abort()
     upload.close()
     assert objects(output) == {}
-    assert [method for method, query, _ in proxy.requests if "uploadId" in query][-1] == "DELETE"
+    # Parts that are uploaded at the same time can arrive after the DELETE. The server then refuses them.
+    assert "DELETE" in [method for method, query, _ in proxy.requests if "uploadId" in query]
 
 
 def test_object_that_is_not_a_lock_is_reported(output: UrlPath) -> None:

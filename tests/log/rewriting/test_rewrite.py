@@ -250,7 +250,7 @@ def test_damage_is_skipped_on_request(tmp_path: Path) -> None:
         ({"drop_tombstones": True}, "compact is False"),
         ({"level": 3}, "codec is None"),
         ({"codec": "brotli"}, "codec is 'brotli'"),
-        ({"before": "soon"}, "before must be a time"),
+        ({"before": "soon"}, "before: 'soon' is not a time"),
         ({"on_error": "stop"}, "on_error is 'stop'"),
     ],
 )
