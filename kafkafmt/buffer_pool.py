@@ -125,6 +125,6 @@ def _allocated(size: int) -> memoryview:
     return memoryview(raw[start : start + size].data)
 
 
-shared_pool = BufferPool()
+shared_pool: BufferPool = BufferPool()
 """The pool of all Arrow record batches of a process."""
 os.register_at_fork(after_in_child=shared_pool.begin_in_child)

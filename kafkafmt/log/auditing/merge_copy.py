@@ -134,6 +134,9 @@ class MergedDirectory:
         The ranges of offsets that are valid in no replica, after `write`. Their length is 0.
     """
 
+    replicas: Sequence[Replica]
+    merged: Headers
+    folder: Path
     directory: PartitionDir
     lost: list[Damage]
 

@@ -197,6 +197,15 @@ class _RefusedError(Exception):
 class PartitionCopy:
     """Copies one partition. Each call of `segment` copies one segment."""
 
+    log: PartitionLog
+    source: Location
+    names: list[str]
+    snapshots: list[int]
+    made: Salvaged
+    state: State
+    spans: SpanCopier
+    unsure: bool
+
     def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:
         self.log = log
         self.source = log.directory.path

@@ -134,6 +134,8 @@ class ObjectUpload(Upload):
     Up to `PARTS_AT_ONCE` parts are held in memory.
     """
 
+    closed: bool = False
+
     def __init__(self, store: Any, path: UrlPath) -> None:
         self._path = path
         self._size = 0

@@ -64,14 +64,14 @@ class BrokerDirectory:
     """
 
     def __init__(self, path: Path, metadata_directory: Path | None = None) -> None:
-        self.path = path
+        self.path: Path = path
         text = files.read_text(path / META_PROPERTIES)
         if text is None:
             raise RestoreError(
                 f"{path} is not the log directory of a broker, because {META_PROPERTIES} is missing; "
                 "specify log.dirs of a broker that has been started once"
             )
-        self.properties = read_meta_properties(text)
+        self.properties: dict[str, str] = read_meta_properties(text)
         self._lock = take_lock(path / LOCK)
         try:
             self._like_root(path / LOCK)
@@ -81,7 +81,7 @@ class BrokerDirectory:
                     f"there is no metadata log ({METADATA_LOG}) in {metadata_directory or path}; "
                     "pass metadata_directory, the log directory that contains it"
                 )
-            self.node = node_id(path)
+            self.node: int | None = node_id(path)
             self._checkpoints = {name: self._read(name) for name in OFFSET_CHECKPOINTS}
         except BaseException:
             release_lock(self._lock)

@@ -91,7 +91,8 @@ class BatchFilter:
     """
 
     def __init__(self, codec: int | None, level: int | None, max_batch_bytes: int) -> None:
-        self.codec, self.level = codec, level
+        self.codec: int | None = codec
+        self.level: int | None = level
         self.max_batch_bytes = max_batch_bytes
         self._reader = RecordReader(max_batch_bytes=max_batch_bytes)
 

@@ -377,7 +377,9 @@ class OpenSegment:
     """The `.log` file of a segment that is written."""
 
     def __init__(self, path: Path, base: int, mode: int) -> None:
-        self.path, self.base, self.mode = path, base, mode
+        self.path: Path = path
+        self.base: int = base
+        self.mode: int = mode
         self._size = 0
         self._file = files.create(path, mode | OWNER)
 

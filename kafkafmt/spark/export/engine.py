@@ -24,7 +24,7 @@ class JobProgress:
     """
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = (), slow: Iterable[str] = ()) -> None:
-        self.bytes = bytes_done
+        self.bytes: int = bytes_done
         self.found: list[Any] = list(found)
         self.slow: set[str] = set(slow)
 

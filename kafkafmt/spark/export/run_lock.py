@@ -122,8 +122,8 @@ class RunLock:
     """
 
     def __init__(self, store: Store, output: UrlPath) -> None:
-        self.path = output / LOCK
-        self.state = RunState.of_this_process()
+        self.path: UrlPath = output / LOCK
+        self.state: RunState = RunState.of_this_process()
         self._store = store
         self._version: Mapping[str, str] = {}
         self._mutex = threading.Lock()
