@@ -113,7 +113,7 @@ def test_at_selects_an_offset_or_a_time(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--at", "-3"], "'-3' is neither an offset nor @TIME"),
-        (["--at", "@yesterday"], "'yesterday' is neither a number of milliseconds nor an ISO date or time"),
+        (["--at", "@yesterday"], "'yesterday' is not a time; valid forms are a number of milliseconds"),
         (["--at", "9" * 30], "is neither an offset nor @TIME"),
         (["--at", "99"], "offset 99 is after the end of the metadata log, 13"),
         (["topic"], "'topic' is not one of"),
