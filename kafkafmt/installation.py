@@ -1,4 +1,4 @@
-"""Describe this installation: the core, the packages of each extra, Java, and what is missing for what."""
+"""Describe this installation: the core in use, installed packages, Java, and missing packages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ USES: dict[str, tuple[str, ...]] = {
     "kafkafmt.scan_polars": ("polars",),
     'spark.read.format("kafkafmt")': ("spark", JAVA),
 }
-"""What the extras are for: the extras that each use needs. JAVA is not an extra."""
+"""The extras that each use of kafkafmt needs. JAVA stands for Java, which is not an extra."""
 _REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)\Z")
 
 
@@ -45,7 +45,7 @@ class Extra:
     missing : tuple of str
         Requirements that are not met, such as "pyarrow>=14".
     install : str or None
-        Command that installs what is missing. None if nothing is.
+        Command that installs the missing packages. None if no package is missing.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Installation:
 
 
 def doctor() -> Installation:
-    """Describe this installation, and list what is missing for which command or function.
+    """Describe this installation, and list what is missing for each command or function.
 
     Returns
     -------

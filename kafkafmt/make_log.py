@@ -201,12 +201,12 @@ def make(
             codec=codec, level=level, max_bytes=batch_bytes, base_offset=0, log_append_time=append_time, leader_epoch=0
         )
 
-    new_builder()  # raises an error now if an argument is wrong
+    new_builder()  # a wrong argument is an error before anything is written
     filled = Output(target)
     try:
         filled.open()
         with warnings.catch_warnings():
-            # The warning would name the directory in which the log is built.
+            # The warning would name the temporary directory. strays() reports the final one.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
                 making = _Making(directory, topic, partitions, batch_bytes, new_builder, say)
@@ -228,7 +228,7 @@ def _wrong_topic(what: str, topic: object) -> str:
 
 
 class _Target:
-    """One partition that is written: its batch builder and its writer."""
+    """Writes one partition with a batch builder and a log writer."""
 
     def __init__(self, writer: LogWriter, builder: BatchBuilder) -> None:
         self.writer, self.builder = writer, builder
@@ -255,7 +255,7 @@ class _Target:
 
 
 class _Topic:
-    """The partitioners of one topic: by key, and for rows without a key."""
+    """Assigns the rows of one topic to partitions."""
 
     def __init__(self, partitions: int, batch_bytes: int) -> None:
         self.by_key = Partitioner(partitions)
@@ -417,7 +417,7 @@ def _groups(numbers: IntArray, columns: Columns) -> Iterator[tuple[int, Columns]
     if int(numbers.max()) == (lowest := int(numbers.min())):
         yield lowest, columns
         return
-    # Sorting is several times faster with small integers.
+    # NumPy sorts 16-bit integers several times faster than 64-bit integers.
     order = np.argsort(numbers.astype(np.uint16) if int(numbers.max()) < 1 << 16 else numbers, kind="stable")
     ordered = numbers[order]
     borders = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1

@@ -28,7 +28,7 @@ class RowsError(ValueError):
 
 
 def format_of(source: Any, given: str | None) -> str | None:
-    """Return the format of a file, by its name if no format is given. Return None for a table."""
+    """Return the format of a file, by its name if `given` is None. Return None for a table."""
     if given is not None:
         if given not in FORMATS:
             raise ValueError(f"source_format is {given!r}; it must be one of {', '.join(FORMATS)}")
@@ -132,7 +132,7 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
             return
         raise
     for batch in opened:
-        # The schema adds its columns to all rows, also those that no row has.
+        # The schema adds its columns even if no row contains them.
         absent = [n for n in ("topic", "partition", "key") if batch.column(n).null_count == len(batch)]
         yield from _slices(batch.select([n for n in batch.schema.names if n not in absent]))
 

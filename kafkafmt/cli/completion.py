@@ -32,7 +32,7 @@ def completion(ctx: click.Context, shell: str) -> int:
 
 
 def complete(group: click.Group, instruction: str) -> int:
-    """Answer a request of the shell, and return the exit code.
+    """Answer a completion request of the shell, and return the exit code.
 
     `instruction` is the value of the environment variable, such as "bash_complete".
     """
@@ -40,7 +40,7 @@ def complete(group: click.Group, instruction: str) -> int:
 
 
 def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names of topics in the local paths on the command line that begin with `incomplete`.
+    """Return the topics that begin with `incomplete`, from the local paths on the command line.
 
     Only the names of directories are read.
     """

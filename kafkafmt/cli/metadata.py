@@ -19,7 +19,7 @@ from .options import Decorator, InputPath, ParamType, format_option, limit_batch
 from .output import raw_in_a_pipe, show, show_table, tell
 
 Moment = tuple[int | None, int | None]
-"""An offset or a time in milliseconds. The other one is None, or both are."""
+"""An offset and a time in milliseconds. At least one of the two is None."""
 
 
 class OffsetOrTime(ParamType[Moment]):
@@ -42,7 +42,7 @@ class OffsetOrTime(ParamType[Moment]):
 
 
 class WithDiff(click.Command):
-    """The command `metadata`, which has the subcommand `diff`. Otherwise, its first argument is a PATH."""
+    """The command `metadata`. Its first argument is a PATH or the subcommand `diff`."""
 
     @property
     def subcommands(self) -> dict[str, click.Command]:

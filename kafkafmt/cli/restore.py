@@ -51,7 +51,7 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, sho
     "--metadata-dir",
     metavar="DIR",
     type=LocalPath(),
-    help="Log directory with __cluster_metadata-0, if it is not that of --into.",
+    help="Log directory with __cluster_metadata-0, if it is not the --into directory.",
 )
 @choice_options
 @jobs_option
@@ -72,9 +72,10 @@ def restore(
 ) -> int:
     """Put partitions into the log directory of a stopped broker. Records keep their offsets.
 
-    Create the topics on the broker first, and stop it. The directories get the topic ids of the
-    broker's metadata log. Leader epochs above those of the cluster are replaced. Kafka's internal
-    topics (__…) are omitted, unless -t with a pattern that starts with __ selects them.
+    First create the topics on the broker, and then stop the broker. The restored partitions get the
+    topic ids from the broker's metadata log. Leader epochs above those of the cluster are replaced.
+    Kafka's internal topics (__…) are omitted, unless -t with a pattern that starts with __ selects
+    them.
 
     If the command fails before it has copied everything, nothing is changed. A partition is replaced
     by renaming, so a broker never serves an incomplete copy.

@@ -37,7 +37,7 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, show, show_tabl
     help="Drop records with a timestamp before TIME. TIME is a number of milliseconds since 1970-01-01 UTC, or an ISO "
     "time. Records without a timestamp stay.",
 )
-@click.option("--compact", is_flag=True, help="Keep only the latest record of each key, as Kafka's log cleaner.")
+@click.option("--compact", is_flag=True, help="Keep only the latest record of each key, as Kafka's log cleaner does.")
 @click.option("--drop-tombstones", is_flag=True, help="With --compact, also drop records that have a null value.")
 @click.option("--codec", type=Codec(), help="Recompress batches, for example with zstd:3.")
 @click.option(

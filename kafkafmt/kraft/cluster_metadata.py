@@ -94,7 +94,7 @@ class ClusterMetadata:
     problems : tuple of ReplayProblem
         Records that could not be applied.
     messages : tuple of str
-        Messages for the user.
+        Warnings and notes, for example about damage or uncommitted records.
     """
 
     path: str
@@ -245,13 +245,15 @@ class _Reader:
                 replay.follow(source.log, NO_END if offset is None else offset, millis, self._limits)
             except DamagedLogError as error:
                 damaged.append(error.damage)
-                self._tell(f"{error.message}; the state is that of offset {replay.end_offset}, before the damage")
+                self._tell(f"{error.message}; only records before offset {replay.end_offset} were applied")
         if offset is not None and replay.end_offset < offset and not damaged and not replay.problems:
             raise MetadataRangeError(f"offset {offset} is after the end of the metadata log, {replay.end_offset}")
         for problem in replay.problems:
             self._tell(f"offset {problem.offset}: {problem.message}")
         if replay.open_transaction is not None:
-            self._tell(f"the transaction that begins at offset {replay.open_transaction} is not complete; not applied")
+            self._tell(
+                f"the transaction that begins at offset {replay.open_transaction} is incomplete; its records were not applied"
+            )
         voters = replay.voters or static_voters(_voter_ids(source.quorum), QUORUM_FILE)
         info = self._info(replay, snapshot, voters)
         if info.committed_offset < info.end_offset:
@@ -263,7 +265,7 @@ class _Reader:
     def _start(self, offset: int | None, millis: int | None) -> tuple[Replay, SnapshotFile | None]:
         """Load the newest usable snapshot that is not after an offset or a time.
 
-        If there is none, begin with an empty state, if the log starts at offset 0.
+        Without a usable snapshot, return an empty state if the log starts at offset 0.
         """
         unusable: list[str] = []
         others = self._source.log is not None or len(self._source.snapshots) > 1
@@ -296,7 +298,8 @@ class _Reader:
             raise NoLogError(f"{self._source.path}: the log starts at offset {self._log_start}, but has no snapshot")
         oldest = self._source.snapshots[-1]
         raise MetadataRangeError(
-            f"{self._source.path}: the oldest state is that of {oldest.path.name}, before offset {oldest.end_offset}"
+            f"{self._source.path}: the requested state is older than the oldest snapshot, {oldest.path.name}, "
+            f"which contains offsets below {oldest.end_offset}"
         )
 
     def _info(self, replay: Replay, snapshot: SnapshotFile | None, voters: tuple[MetadataVoter, ...]) -> ClusterInfo:
@@ -330,7 +333,7 @@ def _build(
     damaged: tuple[Damage, ...],
     messages: tuple[str, ...],
 ) -> ClusterMetadata:
-    """Return the tables of a replayed state, in their order."""
+    """Return a replayed state as sorted tables."""
     image = replay.image
     return ClusterMetadata(
         path=path,
@@ -367,7 +370,7 @@ def acl_order(acl: MetadataAcl) -> tuple[str, ...]:
 def _quotas(image: Image) -> list[MetadataQuota]:
     rows = []
     for entity, limits in image.quotas.items():
-        # A null name means the default of this type.
+        # A null name stands for the default user, client id or IP address.
         parts = {kind: name or "" for kind, name in entity}
         names = (parts.get("user"), parts.get("client-id"), parts.get("ip"))
         rows += [MetadataQuota(*names, key, value) for key, value in limits.items()]

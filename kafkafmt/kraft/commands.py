@@ -60,13 +60,12 @@ def metadata_commands(state: ClusterMetadata) -> str:
     str
         The script. It takes the options ``--bootstrap-server`` and ``--command-config`` of Kafka's
         tools. Comments list what the script cannot recreate: sensitive configs, SCRAM users,
-        delegation tokens, and names that Kafka's tools cannot pass on.
+        delegation tokens, and names that Kafka's tools cannot represent.
 
     Notes
     -----
-    Topics get the same number of partitions and replicas, but the brokers of the other cluster are
-    assigned by that cluster. Topics that brokers create by themselves, such as
-    ``__consumer_offsets``, are omitted.
+    Topics get the same number of partitions and replicas, but the other cluster chooses the brokers.
+    Topics that brokers create by themselves, such as ``__consumer_offsets``, are omitted.
     """
     origin = f"cluster {state.info.cluster_id or 'of unknown id'} at offset {state.info.end_offset}"
     lines = [HEAD.format(origin=plain(origin))]
@@ -96,7 +95,7 @@ def _option(name: str, value: str) -> str:
 
 
 def _exact(*texts: str) -> bool:
-    """Return whether Kafka's tools receive these texts unchanged.
+    """Return whether Kafka's tools receive all given texts unchanged.
 
     The tools strip blanks at both ends. No argument can contain NUL, or text that UTF-8 cannot encode.
     """
@@ -104,7 +103,7 @@ def _exact(*texts: str) -> bool:
 
 
 def _config_text(name: str, value: str) -> str | None:
-    """Return a config as `kafka-configs` reads it, or None if it cannot read it.
+    """Return a config in the syntax of `kafka-configs`, or None if the syntax cannot express it.
 
     Kafka's ``ConfigCommand`` splits the text at commas and at `=`, except inside brackets, and
     removes all brackets from values.
@@ -127,7 +126,7 @@ def _topics(state: ClusterMetadata) -> Iterator[str]:
 
 def _topic(topic: MetadataTopic, configs: list[MetadataConfig]) -> Iterator[str]:
     if not _exact(topic.name):
-        yield _note(f"topic {topic.name}: kafka-topics cannot pass its name on")
+        yield _note(f"topic {topic.name}: kafka-topics cannot represent its name")
         return
     arguments = [
         "--create",
@@ -162,7 +161,7 @@ def _config(config: MetadataConfig, entity: str) -> str:
         return _note(f"{what} its value is hidden")
     added = _config_text(config.name, config.value)
     if added is None or not _exact(config.resource_name):
-        return _note(f"{what} kafka-configs cannot pass its name or value on")
+        return _note(f"{what} kafka-configs cannot represent its name or value")
     whom = _option("--entity-name", config.resource_name) if config.resource_name else "--entity-default"
     return _call("configs", "--alter", f"--entity-type={entity}", whom, _option("--add-config", added))
 
@@ -171,7 +170,7 @@ def _quotas(state: ClusterMetadata) -> Iterator[str]:
     for quota in state.quotas:
         parts = (("users", quota.user), ("clients", quota.client_id), ("ips", quota.ip))
         if not _exact(*(name for _, name in parts if name)):
-            yield _note(f"quota {quota.key} of {_entity(quota)}: kafka-configs cannot pass the name on")
+            yield _note(f"quota {quota.key} of {_entity(quota)}: kafka-configs cannot represent the name")
             continue
         arguments = []
         for kind, name in parts:
@@ -191,7 +190,7 @@ def number(value: float) -> str:
 
 
 def _acls(state: ClusterMetadata) -> Iterator[str]:
-    """Yield a command for all ACLs that differ only in the operation."""
+    """Yield one command for each group of ACLs that differ only in the operation."""
     groups: dict[tuple[str, ...], list[MetadataAcl]] = {}
     for acl in sorted(state.acls, key=acl_order):
         key = (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.permission)
@@ -206,7 +205,7 @@ def _acl(acl: MetadataAcl, operations: Iterable[str]) -> str:
     patterned = acl.pattern_type in ("LITERAL", "PREFIXED") and acl.permission in ("ALLOW", "DENY")
     if not (known and patterned and _exact(acl.resource_name, acl.principal, acl.host) and ":" in acl.principal):
         what = f"{acl.permission} {acl.principal} {', '.join(operations)} on {acl.resource_type} {acl.resource_name}"
-        return _note(f"{what}: kafka-acls cannot pass this ACL on")
+        return _note(f"{what}: kafka-acls cannot represent this ACL")
     word = acl.permission.lower()
     resource = "--cluster" if cluster else _option(ACL_OPTIONS[acl.resource_type], acl.resource_name)
     return _call(

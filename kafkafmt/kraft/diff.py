@@ -29,7 +29,7 @@ DIFF_VIEWS = tuple(KEYS)
 PER_CLUSTER = ("topic_id", "directories", "leader_epoch", "partition_epoch")
 """Attributes that differ between any two clusters. They are compared only within one cluster."""
 HIDDEN = "(hidden)"
-"""Stands for a sensitive value."""
+"""Text that replaces a sensitive value."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def _changes(old: Row, new: Row, ignored: tuple[str, ...]) -> dict[str, tuple[An
 
 
 def _compared(row: Row) -> dict[str, Any]:
-    """Return the attributes to compare. Topics are compared by their number of partitions and replicas."""
+    """Return the attributes to compare. For a topic: its id and the numbers of partitions and replicas."""
     if isinstance(row, MetadataTopic):
         factors = sorted({len(p.replicas) for p in row.partitions})
         return {"topic_id": row.topic_id, "partitions": len(row.partitions), "replication_factors": factors}

@@ -1,7 +1,7 @@
 """Apply metadata records one by one to the state of a cluster.
 
 The rules are those of Kafka's classes `MetadataDelta`, `TopicsDelta`, `ClusterDelta`,
-`ConfigurationsDelta` and their siblings. A record that contradicts the state, such as a change of a
+`ConfigurationsDelta` and similar classes. A record that contradicts the state, such as a change of a
 partition that does not exist, raises `ReplayError`, and the state does not change.
 """
 
@@ -155,7 +155,7 @@ class Image:
         self._set_partition(r.topic_id, topic, _merged(old, r))
 
     def _clear_elr(self, r: Any) -> None:
-        """Clear the eligible leader replicas of a topic, or of all topics if the record names none."""
+        """Clear the eligible leader replicas of a topic, or of all topics if the record names no topic."""
         if r.topic_name and r.topic_name not in self._ids_by_name:
             raise ReplayError(f"there is no topic {r.topic_name}")
         for topic_id in [self._ids_by_name[r.topic_name]] if r.topic_name else list(self._with_elr):
@@ -254,7 +254,7 @@ class Image:
         self.controllers.pop(r.controller_id, None)
 
     def _quota(self, r: Any) -> None:
-        # An entity has at most one user, one client id and one IP address.
+        # A quota entity has at most one user, one client id and one IP address.
         entity = tuple(sorted((part.entity_type, part.entity_name) for part in r.entity))
         limits = self.quotas.setdefault(entity, {})
         if r.remove:
@@ -388,7 +388,7 @@ def _ids(numbers: Any) -> tuple[str, ...]:
 
 
 def _endpoints(listeners: Any) -> tuple[Endpoint, ...]:
-    """Return listeners ordered by name. Kafka keeps them in a map."""
+    """Return listeners ordered by name, because their order in a record has no meaning."""
     made = [Endpoint(e.name, e.host, e.port, _protocol(e.security_protocol)) for e in listeners]
     return tuple(sorted(made, key=lambda e: e.name))
 
@@ -398,6 +398,6 @@ def _protocol(number: int) -> str:
 
 
 def _features(features: Any) -> tuple[SupportedFeature, ...]:
-    """Return features ordered by name. Kafka keeps them in a map."""
+    """Return features ordered by name, because their order in a record has no meaning."""
     made = [SupportedFeature(f.name, f.min_supported_version, f.max_supported_version) for f in features]
     return tuple(sorted(made, key=lambda f: f.name))

@@ -20,7 +20,7 @@ class Row:
 
 
 def _json_value(value: Any) -> Any:
-    """Return rows as dicts, tuples as lists, infinite floats as text, and all other values unchanged."""
+    """Return a value for JSON: rows become dicts, tuples become lists, and infinite floats become text."""
     if isinstance(value, tuple):
         return [item.to_dict() if isinstance(item, Row) else item for item in value]
     if isinstance(value, float) and not math.isfinite(value):  # JSON has no such numbers
@@ -89,7 +89,7 @@ class MetadataTopic(Row):
     def to_dict(self) -> dict[str, Any]:
         """Return the topic as the dict that ``kafkafmt metadata --format json`` prints.
 
-        The objects of its partitions do not repeat the name and the id of the topic.
+        The dicts of the partitions do not repeat the name and the id of the topic.
         """
         kept = [
             {name: value for name, value in p.to_dict().items() if name not in ("topic", "topic_id")}
@@ -247,7 +247,8 @@ class MetadataQuota(Row):
     Attributes
     ----------
     user, client_id, ip : str or None
-        The entity. None if the entity does not have this part, and "" for its default.
+        Parts of the entity to which the quota applies. None if the entity does not have the part.
+        "" stands for the default user, client id or IP address.
     key : str
         Name of the quota, such as "producer_byte_rate".
     value : float

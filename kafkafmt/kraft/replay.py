@@ -147,7 +147,7 @@ class Replay:
                 self._problem(offset, "a transaction begins before the previous one ends")
         elif kind in (END, ABORT):
             if self._open_since is None:
-                self._problem(offset, "a transaction ends that did not begin")
+                self._problem(offset, "a transaction ends, but none has begun")
             elif kind == END:
                 for at, pending in self._pending:
                     self._apply(at, pending)

@@ -1,7 +1,7 @@
 """Decide which configs can contain a secret, so that their values are never shown.
 
-Kafka treats a config as sensitive if its type is PASSWORD, or if it does not define the config
-(``KafkaConfigSchema.isSensitive``). A config that Kafka does not define is treated as sensitive
+Kafka treats a config as sensitive if its type is PASSWORD, or if Kafka does not define the
+config (``KafkaConfigSchema.isSensitive``). A config that Kafka does not define is treated as sensitive
 here only if its name contains a word such as "password".
 """
 
@@ -39,7 +39,7 @@ NOT_SENSITIVE = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""Configs of Kafka whose names contain one of the words below, but whose type is not PASSWORD."""
+"""Configs of Kafka whose names match `_WORDS`, but whose type is not PASSWORD."""
 _LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:(?:plain|gssapi|oauthbearer|scram-sha-[0-9]+)\.)?")
 """Prefix of a config that applies to one listener, or to one SASL mechanism of a listener."""
 _WORDS = re.compile(

@@ -20,7 +20,7 @@ from ..paths import Location, UrlPath, input_path
 METADATA_PARTITION = "__cluster_metadata-0"
 SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint\Z")
 QUORUM_STATE = "quorum-state"
-WHERE = "KRaft brokers and controllers keep it in metadata.log.dir, which is by default the first directory of log.dirs"
+WHERE = "KRaft nodes store the metadata log in metadata.log.dir, which is by default the first directory of log.dirs"
 
 
 @dataclass(frozen=True)

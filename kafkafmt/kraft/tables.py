@@ -11,16 +11,16 @@ from .diff import HIDDEN, MetadataDifference
 from .models import Endpoint, MetadataTopic, Row
 
 DEFAULT = "(default)"
-"""Name of an entity for which no name is stored, because it is the default."""
+"""Text that is shown for a default entity, which has no stored name."""
 
 
 class Table(NamedTuple):
-    """The columns of a table as text.
+    """Defines the columns of a table in text output.
 
     Attributes
     ----------
     columns : dict of callable
-        A function that returns the cell of a row, by the name of the column.
+        Functions that return the cell of a row, by the name of the column.
     right : tuple of str
         Columns that are aligned to the right.
     """
@@ -53,7 +53,7 @@ def _broker_state(row: Any) -> str:
 
 
 def _time(ms: int | None) -> str:
-    """Return a time in ISO format, in UTC; the number itself if `datetime` cannot represent it."""
+    """Return a time as ISO text in UTC, or the number if `datetime` cannot represent the time."""
     if ms is None or ms < 0:
         return ""
     try:

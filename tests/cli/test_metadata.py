@@ -146,7 +146,7 @@ def test_damage_exits_with_1_and_shows_the_state_before_it(tmp_path: Path) -> No
     done = inside("metadata", tmp_path)
     assert done.returncode == 1
     assert "[scram]" in done.stdout
-    assert "the state is that of offset 12, before the damage" in done.stderr
+    assert "only records before offset 12 were applied" in done.stderr
     done = inside("metadata", tmp_path, "--at", "12")
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -243,7 +243,7 @@ def test_transaction_is_applied_only_if_it_ends(tmp_path: Path, end: str, names:
 def test_open_transaction_is_not_applied_and_reported(tmp_path: Path) -> None:
     state = state_of(tmp_path, config("a", "1"), record("BeginTransactionRecord"), TOPIC)
     assert (state.topics, len(state.configs), state.exit_code) == ((), 1, 0)
-    assert "the transaction that begins at offset 1 is not complete; not applied" in state.messages
+    assert "the transaction that begins at offset 1 is incomplete; its records were not applied" in state.messages
 
 
 # --- snapshots
@@ -349,7 +349,7 @@ def test_replay_ends_before_damage(tmp_path: Path) -> None:
     state = k.metadata(tmp_path)
     assert [c.name for c in state.configs] == ["c0", "c1", "c2"]
     assert ([d.first_offset for d in state.damaged], state.info.end_offset, state.exit_code) == ([3], 3, 1)
-    assert any("the state is that of offset 3, before the damage" in m for m in state.messages)
+    assert any("only records before offset 3 were applied" in m for m in state.messages)
 
 
 def test_state_before_damage_is_complete(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_missing_offsets_end_the_replay(tmp_path: Path) -> None:
         ([record("FenceBrokerRecord", id=1, epoch=7)], "broker 1 is not registered"),
         ([BROKER, record("FenceBrokerRecord", id=1, epoch=8)], "broker 1 has epoch 7, but the record names epoch 8"),
         ([record("RemoveAccessControlEntryRecord", id=uuid(1))], "there is no ACL with id"),
-        ([record("EndTransactionRecord")], "a transaction ends that did not begin"),
+        ([record("EndTransactionRecord")], "a transaction ends, but none has begun"),
         ([b"\x01\x63\x00"], "a record cannot be decoded: record type 99 is unknown"),
         ([b""], "a record cannot be decoded"),
     ],
@@ -416,7 +416,7 @@ def test_state_outside_of_the_files_is_an_error(tmp_path: Path) -> None:
         k.metadata(tmp_path, at=12)
     selections: list[dict[str, Any]] = [{"at": 9}, {"at_time": START + 8000}]
     for earlier in selections:
-        with pytest.raises(k.MetadataRangeError, match=r"the oldest state is that of 0+10-0000000001\.checkpoint"):
+        with pytest.raises(k.MetadataRangeError, match=r"older than the oldest snapshot, 0+10-0000000001\.checkpoint"):
             k.metadata(tmp_path, **earlier)
     assert len(k.metadata(tmp_path, at=11).topics) == 1
 
@@ -520,7 +520,7 @@ def test_archive_gives_the_same_state(tmp_path: Path) -> None:
 def test_path_without_metadata_log_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     for path in (tmp_path, tmp_path / "orders-0"):
-        with pytest.raises(k.NoLogError, match="there is no __cluster_metadata-0; KRaft brokers"):
+        with pytest.raises(k.NoLogError, match="there is no __cluster_metadata-0; KRaft nodes"):
             k.metadata(path)
     with pytest.raises(FileNotFoundError):
         k.metadata(tmp_path / "missing")

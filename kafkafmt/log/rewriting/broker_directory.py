@@ -142,12 +142,14 @@ class BrokerDirectory:
             )
         if self.node is not None and self.node not in replicas:
             brokers = ", ".join(map(str, replicas))
-            raise RestoreError(f"{topic}-{partition} is stored on broker {brokers}, but {self.path} is of {self.node}")
+            raise RestoreError(
+                f"{topic}-{partition} is stored on broker {brokers}, but {self.path} belongs to {self.node}"
+            )
 
     def _identity(self, folder: Path, topic: str, partition: int) -> tuple[str | None, int]:
         """Return the topic id and the leader epoch of a partition.
 
-        A broker with ZooKeeper has stored both in the directory that it has created.
+        A broker with ZooKeeper has no metadata log, but it stores both in the partition directory.
         """
         if self.metadata is not None:
             topic_id = self.metadata.topics[topic]
@@ -168,8 +170,8 @@ class BrokerDirectory:
     def publish(self, partitions: Iterable[tuple[Target, Restored]]) -> None:
         """Sync the restored partitions, rename them, and update the checkpoints.
 
-        The clean shutdown file does not exist in the meantime. If the process dies, the broker
-        recovers all partitions when it starts.
+        The clean shutdown file does not exist while partitions are replaced. If the process dies
+        during this time, the broker recovers all partitions when it starts.
         """
         done = list(partitions)
         for target, restored in done:
@@ -218,7 +220,7 @@ class BrokerDirectory:
                 os.chown(place, owner.st_uid, owner.st_gid)
 
     def _like_root(self, place: Path) -> None:
-        """Give a file the owner of the log directory. Otherwise, the broker could not write to it."""
+        """Give a file the owner of the log directory, so that the broker can write to the file."""
         if os.geteuid() == 0:
             owner = self.path.stat()
             os.chown(place, owner.st_uid, owner.st_gid)

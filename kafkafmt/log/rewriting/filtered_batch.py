@@ -46,7 +46,7 @@ _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struc
 
 
 def empty_batch(batch: memoryview) -> bytes:
-    """Return a v2 batch without its records, which keeps the offsets, producer and sequence number.
+    """Return a v2 batch without records, with the offsets, producer and sequence number of `batch`.
 
     Kafka's counterpart is ``DefaultRecordBatch.writeEmptyHeader``.
     """
@@ -97,7 +97,7 @@ class BatchFilter:
         self._reader = RecordReader(max_batch_bytes=max_batch_bytes)
 
     def _codec_of(self, magic: int, own: int) -> tuple[int, int | None]:
-        """Return the codec and the level for a batch. zstd is impossible in formats 0 and 1."""
+        """Return the codec and the level for a batch. Formats 0 and 1 do not support zstd."""
         if self.codec is None or (magic < MAGIC_V2 and self.codec == CODEC_ZSTD):
             return own, None
         return self.codec, self.level
@@ -145,10 +145,10 @@ class BatchFilter:
         return _with_header(builder.finish(last_offset(row) if last is None else last), byte_view(buffer)[start:])
 
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
-        """Yield batches that lose no record, with the codec that is wanted: their rows and their bytes.
+        """Yield the rows and the bytes of batches that lose no record, recompressed with the new codec.
 
-        Batches that have this codec already are yielded unchanged, unless a level is given. The rows
-        of `table` are adjacent in the buffer.
+        Batches that already have the new codec are yielded unchanged, unless a level is given. The
+        batches in `table` must be adjacent in the buffer.
         """
         view = byte_view(buffer)
         starts, ends = table["position"], table["position"] + table["size"]

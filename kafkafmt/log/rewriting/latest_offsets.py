@@ -21,7 +21,7 @@ MERGED_KEYS = 1 << 18
 class LatestOffsets:
     """Finds the latest offset of each key.
 
-    A key takes 24 bytes, and about 60 bytes while keys are merged.
+    Each key takes 24 bytes of memory, and about 60 bytes while keys are merged.
     """
 
     def __init__(self) -> None:

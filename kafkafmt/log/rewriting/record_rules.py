@@ -70,7 +70,11 @@ class RecordRules:
         return self.pattern is not None and self.pattern.search(key.decode(errors="surrogateescape")) is not None
 
     def _candidates(self, keys: Spans) -> np.ndarray:
-        """Return the rows whose keys must be compared: all with a key, or those with a hash of one of `keys`."""
+        """Return the rows whose keys must be compared with the rules.
+
+        With a pattern, these are all rows with a key. Otherwise, these are the rows whose key has
+        the same hash as one of `keys`.
+        """
         present = keys.lengths >= 0
         if self.pattern is not None:
             return np.flatnonzero(present)

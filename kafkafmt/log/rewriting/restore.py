@@ -210,7 +210,7 @@ def restore(
             f"{place} is one of the paths; specify a copy of the partitions, such as the output of salvage"
         )
     logs = [PartitionLog(directory, limits, tell=run.tell) for directory in chosen]
-    # The groups are read first: if this fails, nothing has been changed.
+    # Committed offsets are read first, so that an error leaves the broker's directory unchanged.
     committed = [] if groups_csv is None else _committed_offsets(found, run)
     with BrokerDirectory(place, metadata) as broker:
         targets = _targets(broker, logs)
@@ -317,7 +317,7 @@ def _write_groups(
 ) -> list[CommittedOffset]:
     """Write the committed offsets for the restored partitions as CSV, and return them.
 
-    An offset that the restored partition does not contain is replaced by the nearest one.
+    A committed offset outside the restored partition is replaced by the nearest valid offset.
     """
     ends = {(p.topic, p.partition): p for p in made}
     offsets = [

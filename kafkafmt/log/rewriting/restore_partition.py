@@ -1,9 +1,9 @@
 """Copy one partition so that a broker of another cluster can continue it.
 
-Batches are copied byte for byte, with one exception: a leader epoch above the current leader epoch
-of the cluster is replaced by the latter. Consumers compare leader epochs to detect a truncated log,
-so they would lose their position if a batch had an epoch that the cluster has not reached. The CRC
-of a batch does not cover its leader epoch.
+Batches are copied byte for byte, with one exception: the current leader epoch of the cluster
+replaces every higher leader epoch. Consumers compare leader epochs to detect a truncated log. If a
+batch had an epoch that the cluster has not reached, consumers would lose their position. The CRC of
+a batch does not cover its leader epoch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .rewrite_partition import Kept, OpenSegment, tables_of
 
 @dataclass(frozen=True)
 class Target:
-    """The partition of a broker's log directory that is restored.
+    """The partition in a broker's log directory that a restored copy replaces.
 
     Attributes
     ----------
@@ -48,10 +48,10 @@ class Target:
     leader_epoch : int
         Current leader epoch of the partition in the cluster.
     keep_producers : bool
-        Keep the state of the producers. A new cluster assigns the same producer ids to other
+        Whether to keep the state of the producers. A new cluster assigns the same producer ids to other
         producers, so their state must not be kept there.
     mode : int
-        Permissions of the files, as those of the broker's own files.
+        Permissions of the restored files, which equal those of the broker's own files.
     """
 
     path: Path
@@ -131,7 +131,7 @@ def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
     for segment, spans in kept:
         with FileView(segment.path) as view:
             for buffer, table in tables_of(view, segment, spans, log.max_batch_bytes):
-                # The largest timestamp in the header of a wrapper message is that of the message.
+                # A wrapper message (count -1) has its own timestamp, not the largest of its inner messages.
                 early = (table["max_timestamp"] < until) & (table["count"] >= 0)
                 if early.any():
                     end = max(end, int(last_offsets(table[early])[-1]) + 1)
@@ -178,7 +178,7 @@ class _RestoredCopy(PartitionCopy):
         self.unsure = False
 
     def _batches(self, buffer: Any, table: BatchTable) -> Iterator[Any]:
-        """Yield the batches before the end of the copy. The last of them loses its later records."""
+        """Yield the batches before the end of the copy. A batch that contains the end is rebuilt."""
         lasts = last_offsets(table)
         n = len(table) if self.end is None else int(np.searchsorted(lasts, self.end))
         if n:
@@ -194,13 +194,13 @@ class _RestoredCopy(PartitionCopy):
             if columns.offset is not None
         ]
         rebuilt = self._filter.without(buffer, row, np.concatenate(dropped), last=self.end - 1)
-        if rebuilt:  # empty if all messages of a wrapper are after the end
+        if rebuilt:  # empty if the copy ends before the first message of a wrapper
             one = row.copy()
             one["position"], one["size"] = 0, len(rebuilt)
             yield self._with_epochs(rebuilt, one)
 
     def _with_epochs(self, buffer: Any, table: BatchTable) -> Any:
-        """Return the bytes of adjacent batches, with leader epochs up to that of the cluster."""
+        """Return the bytes of adjacent batches, with leader epochs limited to that of the cluster."""
         start, end = int(table["position"][0]), int(table["position"][-1] + table["size"][-1])
         data = np.frombuffer(buffer, np.uint8)[start:end]
         later = (table["magic"] == MAGIC_V2) & (table["leader_epoch"] > self.target.leader_epoch)

@@ -146,7 +146,7 @@ def rewrite(
         Drop records with a timestamp before this time, in ms since 1970-01-01 UTC or with a time
         zone. Records without a timestamp stay.
     compact : bool, default False
-        Keep only the latest record of each key, as Kafka's log cleaner. Records without a key are
+        Keep only the latest record of each key, as Kafka's log cleaner does. Records without a key are
         dropped.
     drop_tombstones : bool, default False
         With `compact`, also drop records that have a null value. By default, the latest tombstone of
@@ -197,10 +197,12 @@ def rewrite(
 
     - The last batch of each producer and of each partition stays, even if it becomes empty. So the
       sequence numbers of producers and the log end offset do not change. The first batch of an open
-      transaction also stays, and so does the last stable offset.
+      transaction also stays, so that the last stable offset does not change.
     - Compaction ends at the last stable offset. It removes the records of aborted transactions. It
-      removes a marker only if its transaction has no batch and its delete horizon is over.
-    - A broker also removes tombstones whose delete horizon is over. Here, `drop_tombstones` decides.
+      removes a transaction marker only if the log contains no batch of its transaction, and if its
+      delete horizon has passed.
+    - A broker also removes tombstones whose delete horizon has passed. `rewrite` removes tombstones
+      only if `drop_tombstones` is True.
     - Compaction takes about 24 bytes of memory per key, and about 60 bytes while keys are merged.
     - Indexes, producer snapshots, leader epochs and checkpoints are rebuilt. If an error is raised,
       nothing is left in `output`.
@@ -275,7 +277,7 @@ def _changes(
         if level is not None:
             raise ValueError(f"level is {level}, but codec is None; pass a codec that compresses, or omit level")
         return changes
-    BatchBuilder(codec=codec, level=level)  # raises an error now if an argument is wrong
+    BatchBuilder(codec=codec, level=level)  # a wrong argument is an error before anything is written
     return replace(changes, codec=codec_id(codec), level=level)
 
 

@@ -79,7 +79,7 @@ class Counts:
 
 @dataclass
 class Survey:
-    """What must be known about a log before it is copied.
+    """Facts about a log that are collected before it is copied.
 
     Attributes
     ----------
@@ -144,10 +144,11 @@ def rewrite_partition(
 
 
 def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
-    """Remove batches whose offsets contradict the batches around them from `kept`, and return them as damage.
+    """Remove batches with contradictory offsets from `kept`, and return them as damage.
 
-    The plan of a segment accepts some of these batches, but no offset index can contain them. Only
-    wrapper messages can have such offsets, so logs of format 2 are not read.
+    The offsets of such a batch contradict those of the batches around it. The plan of a segment
+    accepts some of these batches, but an offset index cannot contain them. Only wrapper messages can
+    have contradictory offsets, so logs of format 2 are not read.
     """
     damaged: list[Damage] = []
     for i, (segment, spans) in enumerate(kept):
@@ -223,7 +224,7 @@ class _RewrittenCopy(PartitionCopy):
         self._removed = False
 
     def rewrite_segment(self, source: SegmentFile, spans: IntArray, damaged: bool) -> None:
-        """Write one segment, unless nothing in it can be copied. An emptied segment stays, as in Kafka."""
+        """Write one segment, unless nothing in it can be copied. As in Kafka, emptied segments stay."""
         if not self.is_copied(source, spans, damaged):
             self.unsure = True
             return
@@ -252,7 +253,7 @@ class _RewrittenCopy(PartitionCopy):
         self.made.modes[segment.path.name] = segment.mode
         self.bases.append(segment.base)
         self._index(segment.base)
-        if times is not None:  # Kafka applies retention by this time if batches have no timestamps
+        if times is not None:  # Kafka's retention uses this time if batches have no timestamps
             os.utime(segment.path, ns=times)
 
     def _changed_batches(self, buffer: Any, table: BatchTable) -> Iterator[tuple[int, int, Any]]:
@@ -295,7 +296,7 @@ class _RewrittenCopy(PartitionCopy):
 
     def _unchanged(self, buffer: Any, rows: BatchTable) -> Iterator[tuple[int, int, Any]]:
         if last_offset(rows[-1]) - self._base > MAX_RELATIVE_OFFSET and len(rows) > 1:
-            for i in range(len(rows)):  # a new segment may have to begin at any of these batches
+            for i in range(len(rows)):  # each of these batches may be too far from the base offset
                 yield from self._unchanged(buffer, rows[i : i + 1])
             return
         for part, data in self._filter.recompressed(buffer, rows):
@@ -303,9 +304,10 @@ class _RewrittenCopy(PartitionCopy):
             yield first, self._last_kept, data
 
     def _first_offset(self, rows: BatchTable) -> int:
-        """Return a base offset for a segment that begins with these batches.
+        """Return the base offset of a new segment that begins with the batches `rows`.
 
-        The header of a wrapper message does not contain its first offset, so the offset can be lower.
+        The header of a wrapper message does not contain its first offset, so the returned offset can
+        be lower than the first offset.
         """
         if rows["magic"][0] == MAGIC_V2:
             return int(rows["base_offset"][0])
@@ -313,7 +315,7 @@ class _RewrittenCopy(PartitionCopy):
 
     @staticmethod
     def _first(table: BatchTable, lasts: IntArray, i: int) -> int:
-        """Return the lowest offset that batch `i` can contain. The header of a wrapper message lacks it."""
+        """Return the lowest offset that batch `i` can contain; for a message, the one after the previous batch."""
         if table["magic"][i] == MAGIC_V2:
             return int(table["base_offset"][i])
         return int(lasts[i - 1]) + 1 if i else 0
@@ -349,7 +351,11 @@ class _RewrittenCopy(PartitionCopy):
         return np.concatenate([NO_OFFSETS, *offsets]), kept, lost
 
     def _superseded(self, columns: Any, offsets: IntArray) -> np.ndarray:
-        """Return a mask of records without a key, of records that are not the latest of their key, and of tombstones."""
+        """Return a mask of the records that compaction removes.
+
+        These are records without a key, records that are not the latest of their key, and, with
+        `drop_tombstones`, tombstones.
+        """
         latest = self.survey.latest
         at = np.searchsorted(latest, offsets)
         drop: np.ndarray = at == len(latest)
@@ -361,13 +367,13 @@ class _RewrittenCopy(PartitionCopy):
     def finish(self) -> Salvaged:
         """Write the other files of the partition, after all segments were written."""
         if self.bases and self.made.next_offset < self.survey.end:
-            # Formats 0 and 1 have no empty batches, so the log end offset is stored as the name of an empty segment.
+            # Formats 0 and 1 have no empty batches, so the name of an empty segment stores the log end offset.
             self._new(file_name(self.survey.end), b"", self.made.mode)
             self.bases.append(self.survey.end)
             self._index(self.survey.end)
         made = super().finish()
         if self._removed and made.offsets:
-            # The entry declares that gaps between offsets are the result of compaction.
+            # An entry in the cleaner checkpoint marks gaps between offsets as a result of compaction.
             cleaned = min(self.survey.clean_end, made.next_offset) if self.changes.compact else self.bases[0]
             made.offsets[CLEANER_OFFSETS] = max(cleaned, self.bases[0])
         return made
@@ -384,7 +390,7 @@ class OpenSegment:
         self._file = files.create(path, mode | OWNER)
 
     def has_room(self, size: int, last: int) -> bool:
-        """Return whether an index can hold a batch of `size` bytes that ends with the offset `last`."""
+        """Return whether the segment can take a batch of `size` bytes whose last offset is `last`."""
         fits = not self._size or self._size + size <= MAX_SEGMENT_BYTES
         return fits and last - self.base <= MAX_RELATIVE_OFFSET
 

@@ -33,7 +33,7 @@ class LastBatches:
             found.update(zip(chosen["producer_id"].tolist(), last_offsets(chosen).tolist(), strict=True))
 
     def kept(self, table: BatchTable) -> np.ndarray:
-        """Return a mask of the batches that must stay."""
+        """Return a mask of the batches in `table` that must not be removed."""
         keep = np.zeros(len(table), bool)
         lasts = last_offsets(table)
         for i in np.flatnonzero(table["producer_id"] != NO_PRODUCER_ID).tolist():
@@ -46,10 +46,10 @@ class LastBatches:
 
 
 class TransactionTracker:
-    """Finds aborted batches and removable markers. Tables must be added in offset order.
+    """Finds aborted batches and removable transaction markers. Pass tables in offset order.
 
     A marker can be removed if the log contains no batch of its transaction, and if its delete
-    horizon is over. Kafka sets the delete horizon when it removes the last batch of a transaction.
+    horizon has passed. Kafka sets the delete horizon when it removes the last batch of a transaction.
     """
 
     def __init__(self, transactions: Transactions, now: int) -> None:
@@ -77,7 +77,7 @@ class TransactionTracker:
         return found
 
     def removable_markers(self, table: BatchTable) -> np.ndarray:
-        """Return a mask of the control batches that can be removed. Call this once for each table."""
+        """Return a mask of the control batches that can be removed. Call this method once for each table."""
         found = np.zeros(len(table), bool)
         for i in np.flatnonzero((table["attributes"] & TRANSACTIONAL_BIT) != 0).tolist():
             producer_id, attributes = int(table["producer_id"][i]), int(table["attributes"][i])
