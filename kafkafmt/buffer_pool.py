@@ -1,8 +1,9 @@
-"""Reuse the memory of large arrays that were handed over to Arrow.
+"""Reuse the memory of large arrays that Arrow buffers refer to.
 
-If a consumer releases an Arrow record batch before it requests the next one, the next one should be
-written to the same memory. The memory pools of pyarrow return pages to the operating system after
-some milliseconds without use, and fresh pages cost about a third of the time of decoding.
+A consumer often releases an Arrow record batch before it requests the next one. The next batch is
+then written to the same memory. Without this module, decoding would take longer: the memory pools
+of pyarrow return unused pages to the operating system after some milliseconds, and allocating new
+pages takes about a third of the decoding time.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import numpy as np
 from .types import ByteArray
 
 ALIGNMENT = 64
-"""Arrow recommends that the address of a buffer is a multiple of this number."""
+"""Alignment of the arrays in bytes, as Arrow recommends for buffers."""
 SMALLEST = 1 << 12
 LIMIT = 64 << 20
 """Largest number of bytes that a pool keeps for reuse."""
 MOST_SURPLUS = 2
-"""Memory is reused only if it has at most this many times the requested size."""
+"""Largest ratio of the size of reused memory to the requested size."""
 IDLE_SECONDS = 1.0
-"""If no array was requested for this time, a pool keeps no memory."""
+"""Time without a request, in seconds, after which a pool releases the memory that it keeps."""
 
 
 class BufferPool:
@@ -70,7 +71,7 @@ class BufferPool:
         return array
 
     def _reusable(self, size: int) -> memoryview | None:
-        """Remove the smallest suitable memory from those that are kept, and return it."""
+        """Remove the smallest suitable block from the memory that is kept, and return the block."""
         most = MOST_SURPLUS * max(size, SMALLEST)
         kept = sorted((len(memory), number) for number, memory in list(self._unused.items()))
         for length, number in kept:
@@ -84,7 +85,7 @@ class BufferPool:
         return time.monotonic() - self._last_use >= IDLE_SECONDS
 
     def release_if_idle(self) -> bool:
-        """Release the memory that is kept if the pool is idle, and return whether it is idle."""
+        """Release the kept memory if the pool is idle. Return whether the pool is idle."""
         if not self.idle():
             return False
         self._watched = False
@@ -92,15 +93,15 @@ class BufferPool:
         return self.idle()  # another thread may have requested an array in the meantime
 
     def begin_in_child(self) -> None:
-        """Forget the thread that releases memory, because it does not exist in a child process."""
+        """Record that no thread releases memory, because a forked process does not inherit threads."""
         self._watched = False
 
 
 def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, _: weakref.ref[ByteArray]) -> None:
     """Keep the memory of an array that was deleted, unless its pool keeps too much or is idle.
 
-    The function runs in the thread that dropped the last reference, possibly in the middle of any
-    other function. Therefore, it uses no lock and starts no thread.
+    This function runs in the thread that deletes the last reference to the array, possibly in the
+    middle of any other function. Therefore, it uses no lock and starts no thread.
     """
     pool = owner()
     if pool is not None:

@@ -1,4 +1,4 @@
-"""Format decoded records as text, by a template of literals and fields."""
+"""Format decoded records as text, according to a template of literals and fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CSV_STYLES = ("csv", "escaped_csv")
 
 
 def iso_time(ms: int) -> str:
-    """Return a timestamp in ISO format. If its year is not between 1 and 9999, return milliseconds."""
+    """Return a timestamp in ISO format, or in milliseconds if its year is not between 1 and 9999."""
     try:
         return (datetime(1970, 1, 1) + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds") + "Z"
     except OverflowError:

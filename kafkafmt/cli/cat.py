@@ -49,7 +49,7 @@ EXPLAINED = 3
 CHUNK_ROWS = 4096
 """Largest number of records that are formatted at once. Their text fits into a CPU cache."""
 OUTPUT_BYTES = 4 << 20
-"""Approximate limit for the text that is formatted at once, if records are large."""
+"""Approximate size of the text that is formatted at once, in bytes, if records are large."""
 
 
 class OutputFormat(ParamType[LineFormat]):
@@ -68,14 +68,14 @@ class OutputFormat(ParamType[LineFormat]):
 
 
 class CatCommand(click.Command):
-    """The command `cat`, in which `-f` has two meanings.
+    """Command class for `cat`, in which `-f` has two meanings.
 
     `-f` alone means --follow. If a format that contains ``%`` follows, as in kcat, `-f` means
-    --format. A format is not an existing path.
+    --format. An argument that is an existing path is never a format.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace `-f` before a format with --format."""
+        """Replace `-f` with --format if a format follows."""
         args = list(args)
         for i, argument in enumerate(args):
             if argument == "--":
@@ -102,7 +102,7 @@ class CatCommand(click.Command):
     "--limit",
     metavar="N",
     type=click.IntRange(min=0),
-    help="Print at most N records in total. With --key, --grep and similar options, N matching records.",
+    help="Print at most N records in total. With --key, --grep and similar options, only matching records are counted.",
 )
 @find_options
 @click.option(
@@ -273,7 +273,7 @@ def _waiter(handle: int) -> Callable[[float], None]:
 
 
 class _Printer:
-    """Prints the records that meet some conditions, until a limit is reached.
+    """Prints the records that meet the conditions of the user, until a limit is reached.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
     for log in map(PartitionLog, chosen[:EXPLAINED]):
         first, following = log.log_start_offset, log.next_offset
         has = "no records" if first >= following else f"offsets {first} to {following - 1}"
-        # verify reports this condition as the finding `checkpoint_beyond_end`.
+        # `kafkafmt verify` reports such a log start offset as the finding `checkpoint_beyond_end`.
         if first > following:
             has = f"no records: the log start offset {first} is higher than the log end offset {following} (--below-log-start ignores it)"
         parts.append(f"{log.topic}-{log.partition} has {has}")
@@ -350,7 +350,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
 def _report_undecided(directory: PartitionDir, transactions: Transactions, doubts: list[Doubt]) -> bool:
     """Report records that read_committed omits although no marker aborts their transaction.
 
-    Return True if damage may have destroyed such a marker.
+    Return True if damage may have destroyed a transaction marker.
     """
     name = f"{directory.topic}-{directory.partition}"
     if transactions.undecided:

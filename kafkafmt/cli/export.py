@@ -127,8 +127,8 @@ MOST_LINES = 20
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    help='What runs the tasks. "local" uses one thread per CPU of this process; it needs neither pyspark nor Java, and '
-    "starts at once. The output is the same.  [default: spark, or local if pyspark or Java is missing]",
+    help='Engine that runs the tasks. "local" uses one thread per CPU of this process; it needs neither pyspark nor Java, '
+    "and starts at once. The output is the same.  [default: spark, or local if pyspark or Java is missing]",
 )
 @click.option(
     "--master",

@@ -38,7 +38,7 @@ def bytes_of(text: str) -> bytes:
 
 
 class BytesText(ParamType[bytes]):
-    """A parameter type for bytes, given as text, or in base64 or hexadecimal form with a prefix."""
+    """A parameter type for bytes, which are given as text, or with a prefix in base64 or hexadecimal."""
 
     name = "TEXT"
 
@@ -73,7 +73,7 @@ class Header(ParamType[HeaderEquals]):
     name = "NAME[=VALUE]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HeaderEquals:
-        """Return the condition that a header must meet."""
+        """Return the condition for a header that the text describes."""
         if isinstance(value, HeaderEquals):
             return value
         key, equals, text = value.partition("=")
@@ -89,7 +89,7 @@ class JsonMember(ParamType[JsonEquals]):
     name = "PATH=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> JsonEquals:
-        """Return the condition that the member must meet."""
+        """Return the condition for a member of a JSON value that the text describes."""
         if isinstance(value, JsonEquals):
             return value
         path, equals, text = value.partition("=")
@@ -125,7 +125,7 @@ find_options: Decorator = options(
         "headers",
         multiple=True,
         type=Header(),
-        help="Print only records with this header. VALUE can have the same forms as in --key. May be repeated.",
+        help="Print only records with this header. VALUE can have the same forms as TEXT in --key. May be repeated.",
     ),
     click.option(
         "--value-json",
@@ -157,8 +157,8 @@ def conditions_of(
 def partitions_of_key(found: Discovery, chosen: list[PartitionDir], key: bytes | None) -> list[PartitionDir]:
     """Return the chosen partitions to which Kafka's default partitioner assigns a key.
 
-    The number of partitions of a topic is the number of its partitions that were found. If one of
-    them is missing, raise a usage error.
+    The highest partition number that was found determines the number of partitions of a topic. If a
+    partition with a lower number is missing, raise a usage error.
     """
     if key is None:
         raise click.UsageError("--only-partition-of-key requires --key")

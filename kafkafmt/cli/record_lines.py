@@ -60,7 +60,7 @@ class LineFormat(NamedTuple):
 
     @property
     def first_line(self) -> bytes:
-        """The names of the columns in CSV and TSV. In other formats, the first line is a record."""
+        """Line with the column names of CSV and TSV. Empty for all other formats."""
         if self.name not in ("csv", "tsv"):
             return b""
         return (self.separator.join(COLUMNS) + "\n").encode()
@@ -80,7 +80,7 @@ def line_format(text: str, terminal: bool) -> LineFormat:
     Raises
     ------
     ValueError
-        The format is unknown or wrong.
+        The format is unknown or invalid.
     """
     if text == "json":
         return LineFormat(text, "json", ", ")
@@ -96,7 +96,7 @@ def line_format(text: str, terminal: bool) -> LineFormat:
 def parse_format(text: str) -> Template:
     r"""Parse a format like those of kcat, such as ``%t %p %o %k %s\n``.
 
-    Raise ValueError if it contains no field or an unknown one.
+    Raise ValueError if the format contains no field, or an unknown one.
     """
     template: Template = []
     at = 0
@@ -180,14 +180,14 @@ def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
 def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
     """Return a function that formats a record as a line of text, with `text` for keys and values.
 
-    The fields are separated by two spaces.
+    The fields of the line are separated by two spaces.
     """
 
     def field(value: bytes | None) -> str:
         if value is None:
             return "null"
         shown = plain(text(value))
-        # With quotes, empty values are visible, and the text "null" differs from null.
+        # Quotes make empty values visible, and distinguish the text "null" from null.
         quoted = shown.strip('"') in ("", "null")
         return f'"{shown}"' if quoted else shown
 

@@ -17,7 +17,7 @@ CHUNK_ROWS = 4096
 
 
 class Finding:
-    """Base class of objects whose records can be found."""
+    """Base class of partitions and other objects that have the method `find`."""
 
     def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
         """Decode the selected records into `columns`, and return an iterator of the chunks."""

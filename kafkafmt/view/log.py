@@ -387,7 +387,7 @@ class Log:
         KeyError
             The topic or the partition does not exist. The message suggests similar names.
         TypeError
-            The key is neither a topic nor a topic and a number.
+            The key is neither a topic nor a tuple of a topic and a partition number.
         """
         if isinstance(key, str):
             return Topic(key, self._partitions_of(key))

@@ -1,4 +1,4 @@
-"""Read several partitions of an open log: records one partition after another, Arrow batches in threads."""
+"""Read the records of several partitions of an open log in order, or their Arrow batches in threads."""
 
 from __future__ import annotations
 

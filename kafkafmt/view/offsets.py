@@ -1,4 +1,4 @@
-"""`PartitionOffsets`: the identity and the offsets of a partition."""
+"""Read the identity and the offsets of a partition, through the class `PartitionOffsets`."""
 
 from __future__ import annotations
 

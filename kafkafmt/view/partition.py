@@ -414,9 +414,9 @@ class Partition(Finding, PartitionOffsets):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _on_damage(self, skip: bool) -> OnDamage | None:
-        """Empty the list `damaged`, and return the function that a read calls with each damage.
+        """Empty the list `damaged`, and return the function to call with each damaged span.
 
-        If damage is an error, return None.
+        If `skip` is False, return None. The read then raises an error at the first damaged span.
         """
         self.damaged = []
         return self.damaged.append if skip else None

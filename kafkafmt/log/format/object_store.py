@@ -25,7 +25,7 @@ PARTS_AT_ONCE = 4
 
 
 class ObjectStore(Store):
-    """Serves a bucket or container by obstore, which retries failed requests."""
+    """Accesses a bucket or container through obstore, which retries failed requests."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class ObjectStore(Store):
             raise
 
     def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:
-        """Return the status of an object, and its first `size` bytes, by one request."""
+        """Return the status of an object, and its first `size` bytes, with one request."""
         try:
             with errors_of(path):
                 found = obstore.get(self._store, path.key, options={"range": (0, size)})
@@ -80,7 +80,7 @@ class ObjectStore(Store):
             return status, b""
 
     def check_writable(self, path: UrlPath) -> None:
-        """Do nothing, since all object stores have conditional requests."""
+        """Do nothing, because all object stores support conditional requests."""
 
     def load(self, path: UrlPath) -> StoredFile:
         """Read a small object, and return its content with its version."""
@@ -167,11 +167,11 @@ class ObjectUpload(Upload):
             self.closed = True
             error = InterruptedError("the upload was discarded")
             with errors_of(self._path):
-                self._file.__exit__(type(error), error, None)  # as if the error left a `with` statement
+                self._file.__exit__(type(error), error, None)  # discards the upload
 
 
 def _version(found: Any) -> dict[str, str]:
-    """Return the version of an object, as conditional requests need it.
+    """Return the version of an object in the form that conditional requests need.
 
     S3 and Azure use the e_tag, and Google Cloud Storage uses the number of the version.
     """

@@ -21,7 +21,7 @@ class SchemeError(UrlError):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a store knows about a file.
+    """Status of a file: its size, version and modification time.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A small file that was read at once.
+    """Content and version of a small file that was read with one request.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class StoredFile:
 
 
 class Upload(ABC):
-    """A file that is being written. It is visible after `close`, complete, and never after `abort`."""
+    """A file that is being written. Only `close` makes it visible; `abort` discards it."""
 
     closed: bool = False
 
@@ -78,7 +78,7 @@ class Upload(ABC):
         """Discard the file. Has no effect if the file is closed."""
 
     def flush(self) -> None:
-        """Do nothing. Complete parts are sent while the file is written."""
+        """Do nothing, because complete parts are sent while the file is written."""
         return
 
 
@@ -92,7 +92,7 @@ class Store(ABC):
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
         """Return the names of the subdirectories of a directory, and its files with their sizes in bytes.
 
-        Libraries list by pages. A directory without files counts as missing.
+        Libraries request a list in pages. A directory without files counts as missing.
         """
 
     @abstractmethod
@@ -101,14 +101,14 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, path: UrlPath, start: int, end: int, version: str) -> Buffer:
-        """Return the bytes [start, end) of a file. The range is not empty, and the file contains it.
+        """Return the bytes [start, end) of a file. It must contain the range, which is not empty.
 
-        If the file has changed since it had this version, raise OSError with ESTALE, as far as the
-        library can detect it.
+        If the file no longer has the given version, raise OSError with ESTALE. Not all libraries
+        can detect this.
         """
 
     def check_writable(self, path: UrlPath) -> None:
-        """Raise SchemeError unless files can be written, and created by conditional requests."""
+        """Raise SchemeError unless the store can write files, and create them by conditional requests."""
         raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
 
     def load(self, path: UrlPath) -> StoredFile:
@@ -125,17 +125,18 @@ class Store(ABC):
         path : UrlPath
         content : bytes
         create : bool, default False
-            Whether the file must not exist. Of several callers, one succeeds.
+            Whether the file must not exist. If several callers create the same file, only one
+            succeeds.
         replaces : mapping of str to str, optional
-            The version that the file must have. Of several callers that replace the same version,
+            The version that the file must have. If several callers replace the same version, only
             one succeeds.
 
         Raises
         ------
         FileExistsError
             `create` is True and the file exists, or the file does not have the version `replaces`.
-            The error also occurs if a request succeeded, but its answer was lost and the library
-            repeated it.
+            The error also occurs if a request succeeded, but its response was lost and the library
+            repeated the request.
         """
         raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
 

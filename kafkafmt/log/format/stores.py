@@ -25,7 +25,7 @@ OBJECT_STORES = {
     **dict.fromkeys(("gs", "gcs"), "gs"),
     **{scheme: scheme for scheme in ("az", "azure", "adl", "abfs", "abfss")},
 }
-"""The schemes that obstore serves, with the name by which it knows them."""
+"""The URL schemes that obstore serves, with the name of each scheme in obstore."""
 
 
 _MADE: dict[tuple[int, str], Store] = {}
@@ -34,16 +34,16 @@ _OTHERS: dict[str, Callable[[UrlPath], Store]] = {}
 
 
 def register(scheme: str, make: Callable[[UrlPath], Store]) -> None:
-    """Serve the URLs with a scheme by another store. The function gets a URL and returns its store."""
+    """Register the function `make`, which gets a URL with the scheme and returns its store."""
     _OTHERS[scheme] = make
 
 
 def store_of(path: UrlPath) -> Store:
-    """Return the store that serves a URL. The stores of a process are kept.
+    """Return the store that serves a URL. A process creates each store only once.
 
     Raise SchemeError if no package can read the scheme, or if the package is not installed.
     """
-    key = os.getpid(), path.root + path.chain  # a store does not work in a forked process
+    key = os.getpid(), path.root + path.chain  # a forked process cannot use the stores of its parent
     with _LOCK:
         if key not in _MADE:
             make = _OTHERS.get(path.scheme) or (_object_store if path.scheme in OBJECT_STORES else _file_system)

@@ -1,4 +1,4 @@
-"""Search regular expressions in the spans of a column, without a call for each span if possible.
+"""Search the spans of a column for a regular expression, if possible without a call for each span.
 
 A regular expression matches bytes, in each span separately. Its text is encoded as UTF-8. There are
 three fast paths:
@@ -24,9 +24,9 @@ from ..._backend import core
 from ...types import Buffer, IntArray, LengthArray, byte_view
 
 FEW = 8
-"""If fewer than one of this number of spans contain the required literal, each of them is searched."""
+"""If fewer than one in FEW spans contain the required literal, these spans are searched one by one."""
 MOST_LITERALS = 16
-"""If more alternatives than this number each contain a literal, the regular expression is faster."""
+"""Largest number of literals to search for. With more, searching the regular expression is faster."""
 _QUANTIFIER = re.compile(r"[*+?]|\{(?=[\d,])\d*,?\d*\}")
 _LIMITED = re.compile(r"\?|\{\d*,?\d{1,2}\}")
 _CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
@@ -37,7 +37,7 @@ _SPECIAL = set("\\.^$*+?{}[]|()")
 
 @dataclass
 class _Facts:
-    """What is known about a regular expression.
+    """Properties of a regular expression that decide which fast path can be used.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ def find_spans(
 def _compiled(source: bytes, given: str | bytes) -> re.Pattern[bytes]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about syntax that may change in later releases of Python
+            warnings.simplefilter("ignore")  # Python warns of syntax that may change in a later release
             return re.compile(source)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{given!r} is not a valid regular expression: {error}") from None
@@ -177,7 +177,7 @@ def _encoded(pattern: str) -> bytes:
 
 
 def _facts_of(source: bytes, flags: int) -> _Facts:
-    """Analyze a regular expression. If it contains unusual syntax, nothing is known about it."""
+    """Analyze a regular expression. If it contains unusual syntax, no fast path can be used."""
     text = source.decode("latin-1")
     if text.startswith("(?i)"):
         text, flags = text[4:], flags | re.IGNORECASE

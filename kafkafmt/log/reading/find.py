@@ -42,7 +42,7 @@ class HeaderEquals:
     def find(self, source: Buffer, columns: RecordColumns) -> IntArray:
         """Return the rows of the records that match."""
         names, name_sizes, values, value_sizes = _header_spans(columns)
-        if _REPLACEMENT in self.key:  # the key can be the replacement for malformed bytes
+        if _REPLACEMENT in self.key:  # U+FFFD can stand for malformed bytes
             view, spans = byte_view(source), zip(names.tolist(), name_sizes.tolist(), strict=True)
             matching = [decode_header_key(bytes(view[p : p + n])) == self.key for p, n in spans]
             found = np.flatnonzero(np.array(matching, bool))
@@ -129,7 +129,7 @@ class _Rows:
         return positions[self.found], lengths[self.found]
 
     def keep(self, indexes: IntArray) -> None:
-        """Keep only the rows with these indexes among the current rows."""
+        """Keep only the current rows at the given indexes."""
         self.found, self._all = self.found[indexes], False
 
 
@@ -145,7 +145,7 @@ def _header_spans(columns: RecordColumns) -> tuple[IntArray, LengthArray, IntArr
 
 
 def _rows_of_headers(columns: RecordColumns) -> IntArray:
-    """Return the row of each decoded header."""
+    """Return the row to which each decoded header belongs."""
     assert columns.header_start is not None
     assert columns.header_count is not None
     counts = np.maximum(columns.header_count[: columns.rows], 0)

@@ -16,7 +16,7 @@ from .byte_pattern import BytePattern, find_spans
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN = re.compile(r"[ !#-\[\]-~]+")
-"""A text that JSON contains unchanged, unless the JSON contains a backslash."""
+"""A text that is written unchanged in JSON that contains no backslash."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class JsonEquals:
     def _pattern(self) -> BytePattern | None:
         """A regular expression that matches in every accepted value without a backslash, or None."""
         name = self.path[-1]
-        if not _PLAIN.fullmatch(name) or name.isdigit():  # a number can be an index, which the text does not contain
+        if not _PLAIN.fullmatch(name) or name.isdigit():  # an array index is not in the text
             return None
         values = b"|".join(_written(value) for value in self.expected)
         return BytePattern(re.escape(f'"{name}"').encode() + rb"[ \t\r\n]*:[ \t\r\n]*(?:" + values + b")")
 
 
 def _written(value: Any) -> bytes:
-    """Return a regular expression for the ways in which JSON can begin to write a value without a backslash."""
+    """Return a regular expression for the first bytes that a value can have in JSON without a backslash."""
     if value is None or isinstance(value, bool):
         return json.dumps(value).encode()
     if isinstance(value, str):
@@ -109,7 +109,7 @@ def json_path(text: str) -> tuple[str, ...]:
 
 
 def values_of_text(text: str) -> tuple[Any, ...]:
-    """Return the JSON values that a text can stand for: the text as a string, and what it is as JSON."""
+    """Return the JSON values that a text can mean: a string and, if the text is valid JSON, its value."""
     try:
         return text, _parse(text)
     except (ValueError, RecursionError):
@@ -117,7 +117,7 @@ def values_of_text(text: str) -> tuple[Any, ...]:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Return whether two values are equal in JSON, where numbers and booleans differ."""
+    """Return whether two JSON values are equal. Unlike in Python, 1 is not equal to true."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(equal(a[name], b[name]) for name in a)
     if _is_array(a) and _is_array(b):

@@ -140,9 +140,9 @@ def export(
         `start`. No record is exported twice. If `output` does not exist, it is created. An output in
         a bucket cannot be resumed. The option has the same effect with both engines.
     engine : {"spark", "local"}, optional
-        What runs the tasks. "spark" uses a Spark session. "local" uses one thread per CPU of this
-        process; it needs neither pyspark nor Java, and starts at once. The output is the same. By
-        default, Spark is used if pyspark and Java are installed. Otherwise, "local" is used, and
+        Engine that runs the tasks. "spark" uses a Spark session. "local" uses one thread per CPU of
+        this process; it needs neither pyspark nor Java, and starts at once. The output is the same.
+        By default, Spark is used if pyspark and Java are installed. Otherwise, "local" is used, and
         `on_message` is called with a message that says so.
     master : str, default "local[*]"
         Master URL of the Spark session to start. Every executor must be able to access `paths` and
@@ -283,7 +283,7 @@ def with_default_engine(options: ExportOptions, on_message: Callable[[str], None
 def open_engine(
     options: ExportOptions, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[Engine]:
-    """Return a context that provides the engine that the options name."""
+    """Return a context manager that provides the engine selected in the options."""
     if options.engine == "local":
         from .local_engine import LocalEngine
 
@@ -320,7 +320,9 @@ def _from_group(
 def spark_session(
     master: str, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
-    """Return a context that provides the active Spark session, or a new session that it stops at the end.
+    """Return a context manager that provides the active Spark session, or a new session.
+
+    A new session is stopped when the context ends.
 
     Inside the context, Ctrl-C never interrupts a call to Java. If Spark fails to start, a
     SparkError is raised.

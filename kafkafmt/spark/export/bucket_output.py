@@ -86,7 +86,7 @@ class BucketFiles(AttemptFiles):
 
 
 class _RunUpload(Upload):
-    """An object of a run. If the run has ended, it is not completed."""
+    """An object that a task of a run writes. If the run has ended, `close` does not complete the object."""
 
     def __init__(self, upload: Upload, path: UrlPath, files: BucketFiles) -> None:
         self._upload, self._path, self._files = upload, path, files
@@ -140,7 +140,7 @@ class BucketOutput(Output):
         self._store.check_writable(output)
         self._lock = RunLock(self._store, output)
         self._expected: dict[UrlPath, int] = {}
-        self._removed: list[str] = []  # killed runs, whose tasks may still complete a file
+        self._removed: list[str] = []  # identifiers of killed runs, whose tasks may still complete a file
         self._published = False
 
     @property
@@ -155,15 +155,15 @@ class BucketOutput(Output):
     def check(self) -> None:
         """Raise OutputExistsError if the output exists and `overwrite` is False.
 
-        What a killed export has left does not count. Raise OSError if another export is writing to
-        the output.
+        Files that a killed export has left do not count as an output. Raise OSError if another
+        export is writing to the output.
         """
         left = self._lock.left_behind()
         if not self.overwrite and self._exists(left):
             raise OutputExistsError(self.target)
 
     def _exists(self, left: RunState | None) -> bool:
-        """Return whether the output exists, after what a killed run has left is removed."""
+        """Return whether the output will exist when the files of a killed run have been removed."""
         found = self._list()
         if left is None:
             return bool(found)
@@ -215,7 +215,7 @@ class BucketOutput(Output):
 
     @contextmanager
     def create(self, target: PurePath) -> Iterator[Upload]:
-        """Return a context that provides a new file of the output, open for writing."""
+        """Return a context manager that provides a new file of the output, open for writing."""
         path = self.target / str(target.with_name(f"{target.stem}-{self._lock.state.run}{target.suffix}"))
         upload = self._store.open_writer(path)
         try:
@@ -304,7 +304,7 @@ class BucketOutput(Output):
 
 
 def _is_of(run: str, path: UrlPath) -> bool:
-    """Return whether the name of a file says that a run has written it."""
+    """Return whether the name of a file contains the identifier of the run."""
     return re.search(rf"-{run}(-[0-9a-f]{{8}})?\.\w+$", path.name) is not None
 
 

@@ -1,7 +1,7 @@
 """Combine splits into bundles, each of which a task writes to its own files.
 
-A bundle is as large as a file should be, or larger. It is smaller if the cores would otherwise not
-have enough bundles to share the work evenly.
+A bundle is as large as a file should be, or larger. It is smaller if this is necessary to share the
+work evenly among the cores.
 """
 
 from __future__ import annotations

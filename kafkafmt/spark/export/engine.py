@@ -1,4 +1,4 @@
-"""Define what runs the tasks of an export: Spark (spark_jobs.py) or threads (local_engine.py)."""
+"""Define the interface of the engines that run the tasks of an export: Spark or threads."""
 
 from __future__ import annotations
 

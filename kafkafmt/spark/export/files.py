@@ -69,7 +69,7 @@ class _OpenFile:
         self.output.rows[partition] = self.output.rows.get(partition, 0) + batch.num_rows
 
     def write_group(self) -> int:
-        """Write the held rows as a row group, and return its size in the file."""
+        """Write the buffered rows as a row group, and return its size in the file."""
         before = self.sink.tell()
         if self.held:
             group = pa.Table.from_batches(self.held).replace_schema_metadata(self.writer.schema.metadata)
@@ -79,7 +79,7 @@ class _OpenFile:
         return size
 
     def close(self) -> None:
-        """Write the held rows and the footer."""
+        """Write the buffered rows and the footer."""
         self.write_group()
         self.writer.close()
         self.output.bytes = self.sink.tell()
@@ -89,8 +89,8 @@ class _OpenFile:
 class FileSet:
     """Writes Arrow record batches to Parquet files, and starts a new file at the target size.
 
-    If the export is divided by day or hour, a file is open for each day or hour. If there are too
-    many, the one that was not used for the longest time is completed.
+    If the export is divided by day or hour, a file is open for each day or hour. If too many files
+    are open, the least recently used one is completed.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class FileSet:
                 self._close(next(iter(self._open.values())))
             file = self._start(rows, partition, period)
         self._open.pop(period, None)
-        self._open[period] = file  # the last one is the one that was used last
+        self._open[period] = file  # the most recently used file comes last
         file.hold(rows.select(self._format.columns), partition)
         while sum(f.held_bytes for f in self._open.values()) > most:
             self._write_group(max(self._open.values(), key=lambda f: f.held_bytes))

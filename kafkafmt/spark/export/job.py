@@ -117,7 +117,7 @@ class Export:
         Parameters
         ----------
         engine : Engine
-            What runs the tasks.
+            Engine that runs the tasks.
         progress : callable, optional
             Function to call with the name of the step, the number of bytes done and the total
             number of bytes.

@@ -65,7 +65,7 @@ class ExportOptions:
     overwrite: bool = False
     resume: bool = False
     engine: str = "spark"
-    """What runs the tasks: "spark", or "local" for threads of this process."""
+    """Engine that runs the tasks: "spark", or "local" for threads of this process."""
     master: str = "local[*]"
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
@@ -153,7 +153,7 @@ class ExportOptions:
 
 
 def check_columns(columns: tuple[str, ...]) -> None:
-    """Raise ValueError if files cannot have these columns, which all exist."""
+    """Raise ValueError if files cannot have these columns. All names must be valid."""
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise ValueError(f"columns has {twice[0]!r} twice")
     if not set(columns) - set(DIRECTORY_COLUMNS):

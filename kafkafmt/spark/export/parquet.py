@@ -31,8 +31,8 @@ ROW_GROUP_BYTES = 64 << 20
 """Largest size of a row group before compression. It limits the memory that a worker needs."""
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUPS_PER_FILE = 4
-"""Least number of row groups, before compression, that make a file of the target size. A file can
-end only after a row group.
+"""Smallest number of row groups in a file of the target size, calculated from their size before
+compression. A file can end only after a row group.
 """
 
 
@@ -95,8 +95,8 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
 def write_empty(sink: Any, format: FileFormat) -> None:
     """Write a Parquet file without rows to the open file `sink`.
 
-    The topic and the partition are the last two columns, as in a reader that takes them from the
-    directory names.
+    The topic and the partition are the last two columns, as for readers that derive these columns
+    from the directory names.
     """
     named = [SCHEMA.field(n) for n in DIRECTORY_COLUMNS if n not in format.columns]
     named += fields_of(format.partition_by)

@@ -44,9 +44,9 @@ class EarlierRuns:
     def after(self, log: PartitionLog, interval: OffsetInterval, on_message: Callable[[str], None]) -> OffsetInterval:
         """Return the part of an interval that no earlier run has exported.
 
-        In a partition that an earlier run has exported, the interval begins where that run ended,
-        whatever the start of the interval was. Call `on_message` if retention has removed offsets
-        since.
+        If an earlier run has exported the partition, the result begins where that run ended, even
+        if `interval` begins at another offset. If retention has removed offsets since that run,
+        `on_message` is called.
 
         Raises
         ------

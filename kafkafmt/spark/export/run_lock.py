@@ -4,8 +4,9 @@ The object `_export.lock` in the output names the run that writes to it. It is c
 conditional requests only, so of several exports one gets the lock. The driver renews the lock
 regularly. Another export can take the lock over in two cases:
 
-- The process that holds it has ended. This is known if both run on the same machine.
-- It was not renewed for `EXPIRY_SECONDS`, by the clock of the server.
+- The process that holds it has ended. This can be detected only if both exports run on the same
+  machine.
+- The lock was not renewed for `EXPIRY_SECONDS`, by the clock of the server.
 
 The library repeats a failed request for up to 3 minutes. `EXPIRY_SECONDS` is longer. So a run that
 has just renewed its lock can send one more request before another run takes the lock over.
@@ -138,7 +139,8 @@ class RunLock:
         if version is None:
             found = self._store.load(self.path)
             last = self._check_ended(found)
-            self.state = replace(self.state, left=last.left or last)  # a run with `left` has written nothing
+            # A run removes the files of `left` before it writes its own files.
+            self.state = replace(self.state, left=last.left or last)
             version = self._put(found.version)
             if version is None:
                 raise self._busy(RunState.parse(self._store.load(self.path).content, self.path))
@@ -192,14 +194,18 @@ class RunLock:
             return False
 
     def _put(self, version: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """Write the lock if it has this version, or does not exist. Return None if another run holds it."""
+        """Write the lock, and return its version.
+
+        The existing lock must have the given version. If `version` is None, no lock may exist. Return
+        None if another run holds the lock.
+        """
         content = self.state.to_bytes()
         try:
             return self._store.put(self.path, content, create=version is None, replaces=version)
         except OSError as error:
             with contextlib.suppress(OSError):
                 found = self._store.load(self.path)
-                if found.content == content:  # the request succeeded, but its answer was lost
+                if found.content == content:  # the request succeeded, but its response was lost
                     return found.version
             if isinstance(error, FileExistsError):
                 return None

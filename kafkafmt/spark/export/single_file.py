@@ -42,7 +42,7 @@ class SingleFile(Staging):
         self._codec = options.compression, options.compression_level
 
     def check(self) -> None:
-        """Raise OutputExistsError if the file exists and is not replaced, OutputPlaceError if it is a directory."""
+        """Raise OutputExistsError if the file exists and is not replaced, or OutputPlaceError if it is a directory."""
         if self.output.is_dir():
             raise OutputPlaceError(
                 str(self.output), "is a directory, but a name that ends with .parquet means a single file"

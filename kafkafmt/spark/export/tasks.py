@@ -51,13 +51,13 @@ class Manifest:
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Paths of the segment files that were missing when the task tried to read them. The list
-    contains only files that, as far as this host can see, retention removed.
+    contains only files that retention seems to have removed. The driver checks this.
     """
     plans: list[SegmentPlan] = field(default_factory=list)
     """For each piece of the split, the batches that the task has confirmed, as a plan."""
     unconfirmed: list[str] = field(default_factory=list)
-    """Names of the segments that must be planned before they can be exported. If there is one, the
-    task has written no file.
+    """Names of the segments that must be planned before they can be exported. If the list is not
+    empty, the task has written no file.
     """
 
     def count(self, batch: pa.RecordBatch) -> None:
@@ -84,7 +84,7 @@ class BundleResult:
     manifests: list[Manifest]
     """A manifest for each split of the bundle."""
     files: list[OutputFile] = field(default_factory=list)
-    """The Parquet files. There is none if a segment is not confirmed."""
+    """The Parquet files. The list is empty if a segment is not confirmed."""
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
     worker_memory: int = 0
@@ -112,7 +112,7 @@ def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
             for batch in _batches(split, builder, settings, manifest, watch):
                 manifest.count(batch)
                 files.add(batch, split.partition)
-                del batch  # frees the memory before the next one is decoded
+                del batch  # frees the memory before the next batch is decoded
         files.close()
     except _StopAtDamageError:
         files.discard()
@@ -165,7 +165,8 @@ def _find_unconfirmed(
 ) -> None:
     """Find the segments of a bundle that must be planned, after `error` was raised for one of them.
 
-    The segments after this one are checked too, so that the driver can plan all of them together.
+    All later segments of the bundle are also checked, so that the driver can plan all of them
+    together.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

@@ -61,15 +61,16 @@ class Work:
 
     @property
     def doubts(self) -> list[Doubt]:
-        """The transactions with selected records whose outcome is not known."""
+        """The transactions that contain selected records, and whose outcome is not known."""
         if not self.interval.committed or not self.log.knows_transactions:
             return []
         return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
 
     def unread(self, piece: Piece) -> Piece:
-        """Return a piece as it was before a task confirmed it.
+        """Return a piece without the results of the task that read it.
 
-        The plan and the transactions that the driver knows are included.
+        If the driver has planned the segment or found its transactions, the piece contains these
+        results.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
@@ -78,7 +79,7 @@ class Work:
         return replace(piece, plan=plan, transactions=transactions)
 
     def plans(self) -> list[SegmentPlan]:
-        """Return a plan of each segment: the one that was made, or the batches that tasks confirmed.
+        """Return a plan for each segment, from planning and from the batches that tasks confirmed.
 
         Raise OSError if tasks have delivered offsets of one segment twice.
         """
