@@ -36,8 +36,8 @@ UNKNOWN = "-"
 @click.option(
     "--at",
     type=Moment(),
-    help="List the offsets that were committed at this time, and the log ends of this time. TIME is a number of "
-    "milliseconds since 1970-01-01 UTC, or an ISO time, in UTC by default.",
+    help="List the latest offsets that were committed at TIME or earlier, and the log end offsets at TIME. TIME is a "
+    "number of milliseconds since 1970-01-01 UTC, or an ISO time, in UTC by default.",
 )
 @replicas_option
 @format_option
@@ -57,12 +57,12 @@ def groups(
 
     Each group belongs to one partition of __consumer_offsets. A broker's log directory contains
     only the groups whose partition is stored on that broker. To list all groups of a cluster,
-    specify the log directories of all brokers, and --replicas longest. Offsets that were committed
-    in a transaction are included if the transaction was committed.
+    specify the log directories of all brokers, and add --replicas longest. Offsets that were
+    committed in a transaction are included if the transaction was committed.
 
-    With --at, a commit counts if it was made at TIME or earlier, and a transaction counts if it was
-    committed then. The log end is the first record with the timestamp TIME or a later one. Compaction
-    removes older commits; a message reports commits that may be missing.
+    With --at, offset commits after TIME are ignored. Transactions that were committed after TIME are
+    ignored too. The log end is the offset of the first record whose timestamp is TIME or later.
+    Compaction deletes old commits. If a commit may be missing for this reason, a message reports it.
     """
     found = find(paths, replicas)
     state, damaged = read_all_groups(found, at)
@@ -101,7 +101,7 @@ def _show_offsets(report: GroupReport) -> None:
     names = ("group", "partition", "offset", "log_end", "lag", "committed (UTC)", "expires", "metadata")
     rows = []
     totals = {t.group: t for t in report.totals}
-    any_known = any(c.lag is not None for c in report.offsets)  # otherwise, the columns are empty and omitted
+    any_known = any(c.lag is not None for c in report.offsets)  # if no lag is known, the columns are omitted
     for group, offsets in groupby(report.offsets, key=lambda c: c.group):
         rows += [_row(c, UNKNOWN if any_known else "") for c in offsets]
         if any_known:
@@ -132,7 +132,7 @@ def _total(total: GroupTotal) -> str:
 
 
 def _second(ms: int) -> str:
-    """Return a time with a precision of one second, or `-` if `ms` is -1."""
+    """Format a time with a precision of one second. Return `-` if `ms` is -1."""
     return "-" if ms == NO_TIMESTAMP else moment(ms)[:19]
 
 

@@ -72,8 +72,9 @@ def salvage(
     (__cluster_metadata), it is always copied too.
 
     With --replicas merge, the directories of several brokers are merged. The replica with the latest
-    leader epoch is treated as the leader. Other replicas fill the ranges that are damaged in it, up to
-    the offset at which they diverge from it. The report describes the copy.
+    leader epoch is treated as the leader. Damaged ranges of the leader are copied from other replicas.
+    Each replica is used only up to the offset at which it diverges from the leader. The report
+    describes the merged copy.
     """
     target = os.path.abspath(output)
     try:
@@ -136,7 +137,7 @@ RANGES_SHOWN = 10
 
 
 def _show_sources(report: SalvageReport) -> None:
-    """Print from which replica each range of offsets was taken, and which ranges were not used."""
+    """Print the replica that each range of offsets was copied from, and the ranges that were not copied."""
     for p in report.partitions:
         name = f"{p.topic}-{p.partition}"
         ranges = p.sources or ()
@@ -145,19 +146,19 @@ def _show_sources(report: SalvageReport) -> None:
         if len(ranges) > RANGES_SHOWN:
             show(f"source   {name}: {len(ranges) - RANGES_SHOWN} more ranges; --format json lists all of them")
         for s in p.diverged:
-            why = "they contradict the replica with the latest leader epoch"
+            why = "these batches contradict the replica with the latest leader epoch"
             show(f"diverged {name}: offsets {s.first_offset} to {s.last_offset} of {s.path} are not used; {why}")
 
 
 CAUSES = {
-    "damage": "damage may have destroyed its marker",
-    "dropped": "its marker may be in the part that --stop-at-first dropped",
-    "open": "it is open in the source too",
+    "damage": "damage may have destroyed the marker of the transaction",
+    "dropped": "the marker of the transaction may be in the part that --stop-at-first dropped",
+    "open": "the transaction is open in the source too",
 }
 
 
 def _show_open(transactions: list[OpenTransaction]) -> None:
-    """Print the transactions without a marker in the copy, and explain how to end open transactions."""
+    """Print the open transactions of the copy and those that were aborted, and explain how to end the open ones."""
     for t in transactions:
         who = f"producer {t.producer_id}, epoch {t.producer_epoch}"
         which = f"{t.topic}-{t.partition}: transaction of {who}, which starts at offset {t.first_offset}"

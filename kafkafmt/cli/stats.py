@@ -23,9 +23,9 @@ UNKNOWN = "?"
 SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
 """Columns that are omitted if the terminal is too narrow. The first column is omitted first."""
 LABEL = 12
-"""Column at which the text after a label starts, as in `  keys      …`."""
+"""Width of the indented labels, such as `keys` and `headers`, with the spaces after them, in characters."""
 LONGEST_KEY = 40
-"""Keys and header keys are shortened to this number of characters."""
+"""Largest number of characters of a key or a header key that the output shows."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt stats /var/lib/kafka/data -t 'orders*' --deep")
@@ -34,7 +34,7 @@ LONGEST_KEY = 40
 @click.option(
     "--deep",
     is_flag=True,
-    help="Read all records. This adds sizes of records, keys, null values, headers and the sizes after decompression.",
+    help="Read all records, to add statistics of record sizes, keys, null values, headers and decompressed sizes.",
 )
 @click.option(
     "--top",
@@ -67,8 +67,8 @@ def stats(
 ) -> int:
     """Show what topics contain: records, sizes, codecs, keys, headers, producers and rates.
 
-    Without --deep, only batch headers are read. Numbers that only the records contain are unknown
-    then (?, or null in JSON), and damage inside large batches (more than 8 KiB) is not detected.
+    Without --deep, only batch headers are read. Then numbers that require the records are unknown
+    (?, or null in JSON), and damage inside large batches (more than 8 KiB) is not detected.
 
     Only records from the log start offset onwards are counted. "bytes" is the size of the .log
     files. If a partition cannot be read, an error message names it, and the exit code is 3. If there
@@ -161,7 +161,7 @@ def _times(c: Content) -> str:
 
 
 def _second(ms: int) -> str:
-    """Return a timestamp with a precision of one second."""
+    """Format a timestamp with a precision of one second."""
     return moment(ms).partition(".")[0]
 
 

@@ -32,7 +32,7 @@ from .diff_report import (
 from .run import Globs, Numbers, OnMessage, Progress, Run, paths_of
 
 NOT_OF_RECORDS = (BYTES, LEADER_EPOCH, EPOCH_CHECKPOINT, LOG_START)
-"""Kinds of differences that do not change the records of the offsets that all copies contain."""
+"""Kinds of differences that `diff` omits with `records_only`."""
 Copies = dict[tuple[str, int], list[tuple[str, PartitionDir]]]
 
 
@@ -59,8 +59,9 @@ def diff(
     partitions : int or iterable of int, optional
         Partition numbers. By default all.
     records_only : bool, default False
-        Report only differences between the records: omit "bytes_differ", "leader_epoch_differs",
-        "leader_epoch_checkpoint_differs" and "log_start_differs".
+        Report only differences between the records. The kinds "bytes_differ",
+        "leader_epoch_differs", "leader_epoch_checkpoint_differs" and "log_start_differs" are
+        omitted.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     threads : int, optional
@@ -89,18 +90,19 @@ def diff(
 
     Notes
     -----
-    Segments with the same base offset, end and size are compared byte by byte, without checking
-    CRCs. Equal segments are equal even if they are damaged in the same way. All other segments are
-    read in offset order, and the CRC of each batch is checked. There, two batches are equal if
-    their offsets, sizes, magics, CRCs and leader epochs are equal; they are not decompressed. The
-    CRC does not cover the leader epoch and the base offset. If two batches differ, their records
-    are compared.
+    Two segments with the same base offset, end and size are compared byte by byte. CRCs are not
+    checked, so identical damage in both segments is not reported.
 
-    Only offsets from the higher log start offset on are compared. The transaction indexes are
-    compared by the aborted transactions that they list. The files ``leader-epoch-checkpoint`` are
-    compared if both copies have one.
+    All other segments are read in offset order, and the CRC of each batch is checked. Two batches
+    are equal if they have the same offsets, size, magic, CRC and leader epoch. The batches are not
+    decompressed. The leader epoch and the offsets are compared because the CRC does not cover the
+    leader epoch and the base offset. If two batches differ, their records are compared.
 
-    If more than two copies are given, each one is compared with the first one that contains the
+    Offsets below the higher one of the two log start offsets are not compared. The transaction
+    indexes of two copies are equal if they list the same aborted transactions. The files
+    ``leader-epoch-checkpoint`` are compared if both copies have this file.
+
+    If more than two copies are given, each copy is compared with the first copy that contains the
     partition.
     """
     flat: list[Any] = [p for path in paths for p in (path if isinstance(path, list | tuple) else [path])]
@@ -113,7 +115,7 @@ def diff(
         for message in found[-1][1].messages:
             run.tell(message)
     if len(found) < 2:
-        raise ValueError(f"at least two copies are needed to compare them, but {len(found)} is given")
+        raise ValueError(f"at least two copies are needed for a comparison, not {len(found)}")
     copies = _copies(found, topics, partitions, run)
     run.begin(sum(s.size for same in copies.values() for _, d in same for s in d.segments))
     names = [name for name, _ in found]
@@ -135,7 +137,7 @@ def diff(
 
 
 def _unreadable(directories: Sequence[PartitionDir], error: OSError) -> PartitionDir:
-    """Return the directory that could not be read. If the error does not name it, return the first one."""
+    """Return the directory that `error` names. If the error names no directory, return the first directory."""
     named = (d for d in directories if d.error is error or str(error.filename).startswith(str(d.path)))
     return next(named, directories[0])
 
@@ -143,7 +145,7 @@ def _unreadable(directories: Sequence[PartitionDir], error: OSError) -> Partitio
 def _copies(
     found: Iterable[tuple[str, Discovery]], topics: Globs | None, partitions: Numbers | None, run: Run
 ) -> Copies:
-    """Return the copies of each selected partition, with the names of the paths that contain them."""
+    """Return the copies of each selected partition, each with the path that the caller gave."""
     copies: Copies = {}
     missing: PartitionNotFoundError | None = None
     for name, discovery in found:
@@ -164,7 +166,7 @@ def _compare(
 ) -> tuple[Difference, ...]:
     """Return the differences between all copies of one partition.
 
-    `everywhere` contains the names of all paths, and `names` those of the paths that contain the
+    `everywhere` contains all paths that are compared, and `names` only the paths that contain the
     partition.
     """
     found: list[Difference] = []
@@ -189,8 +191,8 @@ def _pair(a: PartitionLog, b: PartitionLog, run: Run) -> list[Span]:
     found += spans.result()
     if spans.limited:
         run.tell(
-            f"{a.topic}-{a.partition}: more than {MOST_SPANS:,} differences of one kind; the last one of the report "
-            "covers all further differences, and equal offsets between them"
+            f"{a.topic}-{a.partition}: more than {MOST_SPANS:,} differences of one kind; the last reported "
+            "difference of this kind also covers all later ones, and the equal offsets between them"
         )
     common = min(a.next_offset, b.next_offset, NO_END)
     return [*found, *compare_transactions(a, b, low, common), *compare_epochs(a, b, low, common)]

@@ -23,9 +23,9 @@ from ..reading.partition import BatchDamage, PartitionLog
 from .diff_report import BYTES, DAMAGED, LEADER_EPOCH, MISSING, RECORDS, Span
 
 MOST_SPANS = 10_000
-"""Largest number of differences of one kind and one copy. Further differences extend the last one."""
+"""Largest number of differences of one kind in one copy. Further differences extend the last reported one."""
 MOST_UNITS = 1 << 16
-"""Largest number of adjacent batches that differ and whose records are compared at once."""
+"""Largest number of adjacent ranges with different batches whose records are compared in one pass."""
 COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
 
 
@@ -43,7 +43,7 @@ class Spans:
         self.limited: bool = False
 
     def add(self, kind: str, first: int, last: int, side: int = -1) -> None:
-        """Add a difference. The differences of a kind must be added in offset order."""
+        """Add a difference. Differences of the same kind must be added in offset order."""
         spans = self._spans.setdefault((kind, side), [])
         previous = spans[-1].last if spans else None
         full = len(spans) >= MOST_SPANS
@@ -54,7 +54,7 @@ class Spans:
             spans.append(Span(kind, first, last, side))
 
     def add_damage(self, side: int, damage: Damage) -> None:
-        """Add a damaged span of the copy `side`."""
+        """Add a damaged span of one copy: `side` is 0 for the first copy, 1 for the other one."""
         spans = self._spans.setdefault((DAMAGED, side), [])
         span = Span(DAMAGED, damage.first_offset, damage.last_offset, side)
         if len(spans) < MOST_SPANS:
@@ -64,7 +64,7 @@ class Spans:
             spans[-1] = spans[-1]._replace(last=span.last)
 
     def result(self) -> list[Span]:
-        """Return the differences. Offsets that are damaged in the other copy are not missing there."""
+        """Return all differences. Offsets in a damaged span of a copy are not reported as missing from this copy."""
         found: list[Span] = []
         for (kind, side), spans in self._spans.items():
             if kind != MISSING:
@@ -76,7 +76,7 @@ class Spans:
 
 
 def _without(span: Span, damaged: list[Span]) -> Iterator[Span]:
-    """Yield the parts of a range of offsets that are not in a damaged span."""
+    """Yield the parts of the offset range `span` that are outside all damaged spans."""
     assert span.first is not None
     assert span.last is not None
     first = span.first
@@ -92,14 +92,14 @@ def _without(span: Span, damaged: list[Span]) -> Iterator[Span]:
 
 
 class _Batches:
-    """The batches of one copy with offsets in [low, high), as arrays.
+    """Reads the batches of one copy between the offsets `low` and `high` (exclusive), as arrays.
 
     Attributes
     ----------
     first, last, epoch : int64 arrays
-        First offset, last offset and leader epoch of the batches that were read and not consumed.
+        First offset, last offset and leader epoch of each batch that was read but not yet processed.
     same : structured array
-        The other fields that are compared.
+        CRC, size and magic of each of these batches.
     """
 
     def __init__(self, log: PartitionLog, low: int, high: int, on_damage: Any) -> None:
@@ -112,7 +112,7 @@ class _Batches:
         self.same = np.empty(0, COMPARED)
 
     def fill(self) -> bool:
-        """Read more batches if all were consumed. Return False at the end."""
+        """Read more batches if all batches in the arrays were processed. Return False at the end of the copy."""
         while not len(self.first):
             part = next(self._parts, None)
             if part is None:
@@ -124,7 +124,7 @@ class _Batches:
         last = last_offsets(table)
         first = table["base_offset"].copy()
         wrappers = (table["magic"] < MAGIC_V2) & (table["count"] < 0)
-        if wrappers.any():  # the header of a wrapper message contains only its last offset
+        if wrappers.any():  # a wrapper message's header does not contain its first offset
             first[wrappers] = np.concatenate(([self._before], last[:-1]))[wrappers] + 1
         wanted = (last >= self._low) & (first < self._high)
         self.first, self.last = np.maximum(first, self._low)[wanted], last[wanted]
@@ -136,11 +136,11 @@ class _Batches:
             self._before = int(last[-1])
 
     def skip(self, n: int) -> None:
-        """Consume batches."""
+        """Remove the first `n` batches from the arrays."""
         self.first, self.last, self.epoch, self.same = self.first[n:], self.last[n:], self.epoch[n:], self.same[n:]
 
     def take_one(self) -> int:
-        """Consume one batch, and return its last offset."""
+        """Remove the first batch from the arrays, and return its last offset."""
         last = int(self.last[0])
         self.skip(1)
         return last
@@ -149,21 +149,21 @@ class _Batches:
 class _Comparison:
     """Compares two copies of a partition in a range of offsets.
 
-    Adjacent batches that differ are collected as units. A unit begins and ends at a border of a
-    batch in both copies. Their records are compared together, because each start of reading takes
-    time.
+    A unit is a range of offsets in which the batches of the two copies differ. In both copies, a
+    batch starts at its first offset and a batch ends at its last offset. The records of adjacent
+    units are compared in one pass, because each pass has a fixed cost.
     """
 
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
         self._logs = logs
         self._spans = spans
         self._units: list[int] = []
-        """The first offsets of the units."""
+        """The first offset of each unit that was not yet compared by its records."""
         self._end = -1
-        """The last offset of the units."""
+        """The last offset of the last unit in `_units`."""
 
     def compare(self, low: int, high: int) -> None:
-        """Compare the offsets in [low, high)."""
+        """Compare the batches of both copies from the offset `low` to `high` (exclusive)."""
         sides = [_Batches(log, low, high, partial(self._spans.add_damage, side)) for side, log in enumerate(self._logs)]
         a, b = sides
         while True:
@@ -188,7 +188,7 @@ class _Comparison:
                 self._spans.add(MISSING, int(sides[side].first[0]), end - 1, side)
 
     def _compare_aligned(self, a: _Batches, b: _Batches, n: int) -> None:
-        """Compare the first `n` batches of both copies. They have the same offsets."""
+        """Compare the first `n` batches of `a` with those of `b`, which have the same first and last offsets."""
         other_epoch = a.epoch[:n] != b.epoch[:n]
         other = a.same[:n] != b.same[:n]
         for first, last in _runs(other_epoch, a.first, a.last):
@@ -200,7 +200,7 @@ class _Comparison:
             self._unit(int(a.first[i]), int(a.last[i]))
 
     def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
-        """Consume batches up to the next offset at which a batch ends in both copies, or up to a gap."""
+        """Add a unit that extends to the next offset at which a batch ends in both copies, or to a gap."""
         first = int(min(a.first[0], b.first[0]))
         ends = [a.take_one(), b.take_one()]
         while ends[0] != ends[1]:
@@ -212,7 +212,7 @@ class _Comparison:
         self._unit(first, max(ends))
 
     def _only_in_one(self, sides: list[_Batches]) -> None:
-        """Consume the batches of one copy that end before the next batch of the other copy."""
+        """Skip the batches of one copy that end before the next batch of the other, and report them as missing."""
         one = 0 if sides[0].last[0] < sides[1].first[0] else 1
         batches = sides[one]
         n = int(np.searchsorted(batches.last, sides[1 - one].first[0]))
@@ -227,7 +227,7 @@ class _Comparison:
         self._end = last
 
     def _flush(self) -> None:
-        """Compare the records of the collected units."""
+        """Compare the records in the offset ranges of all collected units."""
         if not self._units:
             return
         units, self._units = np.array(self._units, np.int64), []
@@ -241,7 +241,7 @@ class _Comparison:
             self._spans.add(BYTES, first, last)
 
     def _record_differences(self, low: int, end: int) -> Iterator[tuple[str, int, int, int]]:
-        """Yield the differences between the records at the offsets `low` to `end`, in offset order."""
+        """Yield the differences between the records of two copies from offset `low` to `end`, in offset order."""
         interval = OffsetInterval(low, end + 1, control=True)
         damage = [BatchDamage(), BatchDamage()]
         sides = [log.records(interval, on_damage=found) for log, found in zip(self._logs, damage, strict=True)]
@@ -264,12 +264,12 @@ class _Comparison:
 
 
 def _runs(chosen: np.ndarray, firsts: IntArray, lasts: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last offset of each run of chosen batches."""
+    """Yield the first and the last offset of each run of consecutive batches for which `chosen` is true."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8)))
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         yield int(firsts[start]), int(lasts[end - 1])
 
 
 def compare_batches(a: PartitionLog, b: PartitionLog, low: int, high: int, spans: Spans) -> None:
-    """Add the differences between the batches of two copies with offsets in [low, high) to `spans`."""
+    """Compare the batches of two copies from offset `low` to `high` (exclusive), and add differences to `spans`."""
     _Comparison((a, b), spans).compare(low, high)

@@ -1,4 +1,4 @@
-"""Compare files of two copies of a partition: segments byte by byte, transaction indexes and epoch checkpoints."""
+"""Compare segment files, transaction indexes and leader epoch checkpoints of two copies of a partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..reading.transaction_index import IndexEntries
 from .diff_report import EPOCH_CHECKPOINT, TRANSACTIONS, Span
 
 BLOCK = 1 << 20
-"""Number of bytes that are compared at once."""
+"""Number of bytes of each file that are read and compared in one step."""
 
 
 def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:
@@ -23,7 +23,7 @@ def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:
         return False
     try:
         return _same_content(a, b)
-    except FileNotFoundError:  # retention has removed the file; reading the batches reports it
+    except FileNotFoundError:  # retention has removed the file, which is reported when its batches are read
         return False
 
 
@@ -47,10 +47,11 @@ def _same_content(a: SegmentFile, b: SegmentFile) -> bool:
 
 
 def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges [start, end) of offsets from `low` on that are not in segments with the same bytes.
+    """Yield the offset ranges that must be compared batch by batch, as pairs (start, exclusive end).
 
-    Segments are compared byte by byte if they have the same base offset, the same size and the same
-    next segment. The base offset of the next segment is the end of a segment.
+    Offsets below `low` are omitted. Offsets in segments with identical bytes are omitted too. Two
+    segments can be identical only if they have the same base offset and size, and if the segments
+    after them have the same base offset.
     """
     others = {s.base_offset: s for s in b.segments}
     start = low
@@ -68,9 +69,10 @@ def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tup
 
 
 def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
-    """Return the aborted transactions that only one copy's transaction indexes contain.
+    """Return the aborted transactions that the transaction indexes of only one copy contain.
 
-    Only transactions whose abort marker has an offset in [low, end) are compared.
+    A transaction is compared only if the offset of its abort marker is at least `low` and below
+    `end`.
     """
     sides = []
     for log in (a, b):
@@ -86,8 +88,8 @@ def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -
 def compare_epochs(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
     """Return the ranges of offsets to which the leader epoch checkpoints assign different epochs.
 
-    Only offsets in [low, end) are compared. If a copy has no checkpoint, nothing is compared,
-    because a copy of the `.log` files alone is complete.
+    Only offsets from `low` to `end` (exclusive) are compared. If a copy has no leader epoch
+    checkpoint, nothing is compared, because copies may consist of `.log` files alone.
     """
     epochs = [a.leader_epoch_checkpoint, b.leader_epoch_checkpoint]
     if epochs[0] is None or epochs[1] is None or low >= end:

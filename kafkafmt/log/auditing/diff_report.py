@@ -19,7 +19,7 @@ EPOCH_CHECKPOINT = "leader_epoch_checkpoint_differs"
 TRANSACTIONS = "transactions_differ"
 KINDS = (MISSING, LOG_START, DAMAGED, RECORDS, BYTES, LEADER_EPOCH, EPOCH_CHECKPOINT, TRANSACTIONS)
 PRESENCE = (MISSING, LOG_START, TRANSACTIONS)
-"""Kinds for which a difference names the copies that contain something that the others do not contain."""
+"""Kinds of differences in which some copies contain something that the other copies do not contain."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,11 @@ class Difference:
         - "transactions_differ": only the transaction indexes of the copies in `paths` contain this
           aborted transaction.
     first_offset, last_offset : int or None
-        The range. None if a damaged span leaves it open.
+        The first and the last offset of the range. None if the damage makes the offset unknown.
     paths : tuple of str
-        The copies that the difference concerns. For kinds other than those described above, the
-        first copy, and all copies that differ from it.
+        The copies that the difference concerns. For "missing", "log_start_differs", "damaged" and
+        "transactions_differ", `kind` defines them. For the other kinds, the first copy and all
+        copies that differ from it.
     """
 
     kind: str
@@ -55,7 +56,7 @@ class Difference:
     paths: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the difference as it appears in the JSON output. The key of `paths` is `in`."""
+        """Return the difference as it appears in the JSON output, with `paths` under the key `in`."""
         return {
             "kind": self.kind,
             "first_offset": self.first_offset,
@@ -85,12 +86,12 @@ class PartitionDiff:
 
     @property
     def equal(self) -> bool:
-        """Whether there is no difference."""
+        """Whether all copies of the partition are equal."""
         return not self.differences
 
     @property
     def first_difference(self) -> int | None:
-        """The lowest offset of a difference. None if there is none, or if it is unknown."""
+        """The lowest offset at which copies differ. None if no difference has a known first offset."""
         return min((d.first_offset for d in self.differences if d.first_offset is not None), default=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,7 +114,8 @@ class DiffReport:
     partitions : tuple of PartitionDiff
         The partitions that were compared, ordered by topic and number.
     unreadable : tuple of UnreadablePartition
-        Copies that could not be read. `partitions` does not contain their partitions.
+        Copies that could not be read. If a copy of a partition could not be read, `partitions`
+        does not contain this partition.
     messages : tuple of str
         Other messages. They are not part of the JSON output.
     """
@@ -157,10 +159,10 @@ class Span(NamedTuple):
     kind : str
         One of `KINDS`.
     first, last : int or None
-        The range of offsets.
+        The first and the last offset of the range.
     side : int
-        For kinds in `PRESENCE` and for damage, the copy that the difference names: 0 for the first
-        copy, 1 for the other one. For other kinds, -1.
+        For damage, the damaged copy. For the kinds in `PRESENCE`, the copy that contains what the
+        other copy does not contain. 0 is the first copy, 1 is the other copy. For other kinds, -1.
     """
 
     kind: str
@@ -170,7 +172,7 @@ class Span(NamedTuple):
 
 
 def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Difference, ...]:
-    """Return the differences between all copies.
+    """Combine the differences of each copy from the first copy into differences between all copies.
 
     Parameters
     ----------
@@ -197,7 +199,7 @@ def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Diffe
 
 
 def _joined_damage(found: list[Difference]) -> list[Difference]:
-    """Join equal damaged spans of several copies. The first copy is compared several times."""
+    """Combine equal damaged spans. A span of the first copy occurs once for each comparison."""
     joined: dict[tuple[str, int | None, int | None], dict[str, None]] = {}
     for d in found:
         joined.setdefault((d.kind, d.first_offset, d.last_offset), {}).update(dict.fromkeys(d.paths))
@@ -205,7 +207,7 @@ def _joined_damage(found: list[Difference]) -> list[Difference]:
 
 
 def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) -> list[Difference]:
-    """Return the differences of one kind, divided at each offset at which another copy begins or ceases to differ."""
+    """Return the differences of one kind, split wherever the set of copies that differ changes."""
     if len(paths) == 2 or kind == TRANSACTIONS:
         rows = [_difference(kind, s.first, s.last, {other: s.side}, paths) for other, s in numbered]
         return rows if kind != TRANSACTIONS else _joined_transactions(numbered, paths)
@@ -239,7 +241,7 @@ def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) ->
 def _difference(
     kind: str, first: int | None, last: int | None, sides: dict[int, int], paths: Sequence[str]
 ) -> Difference:
-    """Return a difference. `sides` contains the copies that differ from the first copy, with `Span.side`."""
+    """Return a difference. `sides` maps the index of each copy that differs from the first copy to its `Span.side`."""
     if kind in PRESENCE:
         in_first = 0 in sides.values()
         named = [path for i, path in enumerate(paths) if sides.get(i, -1) == 1 or (in_first and i not in sides)]
@@ -249,7 +251,7 @@ def _difference(
 
 
 def _joined_transactions(numbered: list[tuple[int, Span]], paths: Sequence[str]) -> list[Difference]:
-    """Return the differences between transaction indexes. Their ranges can overlap."""
+    """Return the differences between transaction indexes. Offset ranges of different transactions can overlap."""
     sides: dict[tuple[int | None, int | None], dict[int, int]] = {}
     for other, s in numbered:
         sides.setdefault((s.first, s.last), {})[other] = s.side

@@ -1,4 +1,4 @@
-"""Report how far consumer groups are from the end of each log: log end offsets, lags and totals."""
+"""Report the committed offsets of consumer groups, with log end offsets, lags and total lags."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GroupReport:
     unreadable : tuple of UnreadablePartition
         Partitions whose log end offset could not be read.
     damaged : bool
-        Whether damage of ``__consumer_offsets`` was skipped.
+        Whether damage in ``__consumer_offsets`` was skipped.
     """
 
     offsets: tuple[CommittedOffset, ...]
@@ -64,7 +64,7 @@ class GroupReport:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt groups``: 3 if a log end could not be read, 1 if damaged, else 0."""
+        """Exit code of ``kafkafmt groups``: 3 if a log end could not be read, 1 if damage was skipped, else 0."""
         if self.unreadable:
             return EXIT_UNREADABLE
         return EXIT_DAMAGE if self.damaged else 0
@@ -103,13 +103,13 @@ def report_groups(
     run : Run
         Collects messages and partitions that cannot be read.
     at : int, optional
-        A time, in milliseconds since 1970-01-01 UTC. By default, the log end offset is the end of
-        the log, and the lag can be negative if a log is shorter than the group has read, as in
-        Kafka's ``ConsumerGroupCommand``. Otherwise, it is the offset of the first record with this
-        timestamp or a later one, and no lag is negative. If there is no such record, it is the end
-        of the log.
+        A time, in milliseconds since 1970-01-01 UTC. If it is given, the log end offset is the
+        offset of the first record whose timestamp is `at` or later. If there is no such record,
+        it is the end of the log. A negative lag is reported as 0. By default, the log end offset is
+        the end of the log. The lag is negative if the committed offset is above the end of the log,
+        as in Kafka's ``ConsumerGroupCommand``.
     damaged : bool, default False
-        Whether damage of ``__consumer_offsets`` was skipped.
+        Whether damage in ``__consumer_offsets`` was skipped.
     """
     wanted = {(c.topic, c.partition) for c in state.offsets}
     ends: dict[tuple[str, int], int] = {}

@@ -11,18 +11,18 @@ from .stats_report import KeyCount, Keys
 MOST_KEYS = 1 << 17
 """Largest number of distinct keys that are counted exactly."""
 MOST_KEY_BYTES = 32 << 20
-"""Largest total size of distinct keys that are counted exactly."""
+"""Largest total size of distinct keys that are counted exactly, in bytes."""
 HLL_BITS = 14
-"""Number of registers of the HyperLogLog sketch, as a power of two. The relative standard error is about 0.8 %."""
+"""Base-2 logarithm of the number of HyperLogLog registers. The relative standard error is about 0.8 %."""
 FREQUENT_BITS = 14
-"""Size of the sketch of frequent keys, as a power of two."""
+"""Base-2 logarithm of the largest size of the sketch of frequent keys."""
 
 
 class KeyCounter:
     """Counts keys exactly if there are few, and estimates their number with sketches if there are many.
 
-    The sketches are those of Apache DataSketches (package datasketches). If the package is missing,
-    many keys are not counted.
+    The sketches are those of Apache DataSketches (package datasketches). If the package is missing
+    and there are too many keys for an exact count, the keys are not counted.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class KeyCounter:
         self._sketches: _Sketches | None = None
 
     def add(self, keys: Sequence[Any]) -> None:
-        """Add the keys of some records. Null keys must be omitted."""
+        """Count the keys of records. `keys` must not contain null keys."""
         if self._exact is None:
             if self._sketches is not None:
                 self._sketches.add(Counter(keys))
@@ -43,7 +43,7 @@ class KeyCounter:
         self._limit()
 
     def merge(self, other: KeyCounter) -> None:
-        """Add the keys of another object, which must not be used afterwards."""
+        """Add the counts of another counter. `other` must not be used afterwards."""
         if other._exact is not None:
             if self._exact is None:
                 if self._sketches is not None:
@@ -75,9 +75,9 @@ class KeyCounter:
         self._sketches.add(exact)
 
     def result(self, top: int) -> Keys | None:
-        """Return the number of distinct keys and the most frequent ones. None if they were not counted."""
+        """Return the number of distinct keys and the `top` most frequent keys. None if keys were not counted."""
         if self._exact is not None:
-            # equal counts are sorted by key, so that the result does not depend on the order of the records
+            # Keys with the same count are sorted, so that the result does not depend on the order of the records.
             most = sorted(self._exact.items(), key=lambda item: (-item[1], item[0]))[:top]
             return Keys(len(self._exact), True, tuple(KeyCount(key, n) for key, n in most))
         return None if self._sketches is None else self._sketches.result(top)

@@ -33,15 +33,16 @@ class Merged:
     Attributes
     ----------
     made : Salvaged
-        The copy.
+        The copy, as written by `salvage_partition`.
     lost : tuple of Damage
         The ranges of offsets that are valid in no replica.
     transactions : tuple of OpenTransaction
         The open transactions in the copy.
     sources : tuple of SourceRange
-        The replica of each range of offsets.
+        The replica that each range of offsets was copied from.
     diverged : tuple of SourceRange
-        The ranges of offsets that were not used, because they contradict the leader.
+        The ranges of offsets at the ends of replicas that were not copied, because they contradict
+        the leader.
     """
 
     made: Salvaged
@@ -52,7 +53,7 @@ class Merged:
 
 
 def replicas_of(logs: Iterable[PartitionLog]) -> list[list[PartitionLog]]:
-    """Return the logs of each partition as one list."""
+    """Group logs by partition: return one list of replicas for each partition."""
     groups: dict[tuple[str, int], list[PartitionLog]] = {}
     for log in logs:
         groups.setdefault(log.directory.key, []).append(log)
@@ -64,19 +65,19 @@ def merge_partition(
 ) -> Merged | None:
     """Merge the replicas of one partition into a new directory below `output`.
 
-    A replica that cannot be read is reported, and the others are merged. If no replica can be read,
-    return None.
+    A replica that cannot be read is reported, and the other replicas are merged. If no replica can
+    be read, return None.
 
     Parameters
     ----------
     logs : sequence of PartitionLog
         The replicas.
     output : Path
-        An existing directory.
+        The log directory to write to. It must exist.
     stop_at_first : bool
         Copy only the batches before the first offset that is valid in no replica.
     bounds : Bounds
-        Links to places outside these paths are not followed.
+        The directories to which symbolic links may lead. Other links are not followed.
     run : Run
         Receives the progress and the messages.
 
@@ -120,9 +121,9 @@ def _may_be_lost(transaction: OpenTransaction, lost: Sequence[Damage]) -> bool:
 
 
 def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits: ReadLimits) -> list[PartitionReport]:
-    """Verify the complete copies in `output`, and return their reports with the lost ranges as damage.
+    """Verify the merged partitions in `output`, and return their reports with the lost ranges as damage.
 
-    `target` is the directory to which `output` will be moved.
+    The reports contain paths below `target`, because `output` is moved to `target` afterwards.
     """
     directories = {d.key: d for d in discover([output]).partitions} if merged else {}
     reports = []
@@ -138,7 +139,7 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
 
 
 def _placed(damage: Damage, log: PartitionLog) -> Damage:
-    """Return a lost range at the position in the copy at which its batches are missing."""
+    """Return `damage` with the file and the position in the copy at which the lost batches are missing."""
     offset = damage.first_offset or 0
     segment = log.segments[log.first_segment(offset)]
     with log.view(segment) as view:

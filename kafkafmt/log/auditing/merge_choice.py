@@ -1,12 +1,13 @@
 """Choose the batches of a merged log from the valid batches of several replicas.
 
-Batches of different replicas usually have the same boundaries. Then the batch with the most records
-is chosen, because compaction may have removed records in some replicas. If several batches have the
-same number of records, the batch of the leader is chosen, unless its leader epoch is corrupted.
+Batches of different replicas usually have the same boundaries. If several batches have the same
+first and last offset, the batch with the most records is chosen, because compaction may have removed
+records in some replicas. If several batches have the same number of records, the batch of the leader
+is chosen, unless its leader epoch is corrupted.
 
-Boundaries differ if the record format was converted in one replica. Then the chosen batches contain
-every record of every replica once. A batch is chosen as a whole if possible. Otherwise, only some of
-its records are used, and the batch is rebuilt (`cut_batch`).
+Batch boundaries differ if the record format was converted in one replica. In this case, the chosen
+batches contain every record of every replica once. If possible, a batch is chosen as a whole. If only
+some records of a batch are used, the batch is rebuilt (`cut_batch`).
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from .merge_replica import Headers, Replica
 
 _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
 MAX_INT32 = 0x7FFFFFFF
-"""The largest sequence number. The next sequence number is 0."""
+"""The largest sequence number of a producer. It is followed by the sequence number 0."""
 
 
 def batch_bytes(replicas: Sequence[Replica], row: Any) -> bytes:
-    """Read a batch of a replica."""
+    """Read the bytes of one batch from the segment file of its replica."""
     with FileView(replicas[int(row["replica"])].log.segments[int(row["segment"])].path) as view:
         return view.read(int(row["position"]), int(row["size"]))
 
@@ -63,8 +64,8 @@ def offsets_in(batch: bytes, max_batch_bytes: int) -> IntArray:
 def cut_batch(batch: bytes, first: int, last: int, max_batch_bytes: int) -> bytes:
     """Return a batch that contains only the records at the offsets `first` to `last`.
 
-    The records keep their offsets and timestamps. A v2 batch keeps its producer, its leader epoch
-    and its attributes, and the sequence number of each record.
+    The records keep their offsets and timestamps. A v2 batch also keeps its producer, its leader
+    epoch, its attributes, and the sequence number of each record.
     """
     (source,) = iter_batches(batch)
     records = [r for r in source.records(max_batch_bytes=max_batch_bytes) if first <= r.offset <= last]
@@ -76,8 +77,8 @@ def cut_batch(batch: bytes, first: int, last: int, max_batch_bytes: int) -> byte
     built = build_batch(records, **given)
     if source.magic != MAGIC_V2:
         return built
-    # The fields are copied and not passed to the builder, because the builder rejects combinations
-    # that readers accept, such as a producer without a sequence number.
+    # Header fields are copied from the source batch, because build_batch rejects combinations of
+    # fields that readers accept, such as a producer without a sequence number.
     data = bytearray(built)
     data[LEADER_EPOCH_AT:MAGIC_AT] = batch[LEADER_EPOCH_AT:MAGIC_AT]
     data[PRODUCER_ID_AT:COUNT_AT] = batch[PRODUCER_ID_AT:COUNT_AT]
@@ -108,7 +109,8 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     best = np.concatenate(([True], ~same))
     dense = (rows["count"] == rows["last"] - rows["first"] + 1)[best][group]
     copies = np.concatenate(([False], same & (rows["crc"][1:] == rows["crc"][:-1])))
-    # If compaction has removed different records from two batches, neither contains all records.
+    # Keep all versions of a batch from which compaction has removed records: it may have removed
+    # different records in each replica.
     rows = rows[best | (~dense & ~copies)]
     reached = np.maximum.accumulate(rows["last"])
     begins = np.flatnonzero(np.concatenate(([True], rows["first"][1:] > reached[:-1])))
@@ -129,7 +131,7 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
 
 
 def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Headers:
-    """Choose batches that contain each record of overlapping batches once."""
+    """Choose whole or cut batches that together contain each record of the overlapping batches `rows` once."""
     first, last = int(rows["first"].min()), int(rows["last"].max())
     for replica in np.unique(rows["replica"]).tolist():
         own: Headers = rows[rows["replica"] == replica]
@@ -170,10 +172,10 @@ def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Head
 
 
 def _empty_batches(rows: Headers, records: Sequence[IntArray], picked: Sequence[Headers]) -> Headers:
-    """Return the batches without records that overlap no chosen batch.
+    """Return the batches of `rows` without records whose offsets overlap no batch in `picked`.
 
-    Compaction keeps the last batch of a producer without its records, because it contains the
-    producer's sequence number.
+    If compaction removes all records of a producer's last batch, it keeps the empty batch, because
+    the batch header contains the producer's last sequence number.
     """
     taken = [(int(row["first"][0]), int(row["last"][0])) for row in picked]
     kept = []

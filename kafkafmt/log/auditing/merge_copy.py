@@ -1,7 +1,7 @@
-"""Write the merged log of several replicas as a partition directory, from which salvage makes its copy.
+"""Write the merged log of several replicas as a temporary partition directory, which salvage then copies.
 
-The directory is temporary. A segment that is one unchanged file of one replica becomes a symbolic
-link, so its bytes are copied only once. All other segments are written batch by batch.
+If a merged segment is identical to a segment file of one replica, it becomes a symbolic link to this
+file, so its bytes are copied only once. All other segments are written batch by batch.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from .salvage_copy import CLUSTER_METADATA, KRAFT_SNAPSHOT, OWNER, QUORUM_STATE,
 from .salvage_source import ALL_FILE_BITS
 
 LOST = "valid_in_no_replica"
-"""Error code of a range of offsets that no replica contains."""
+"""Error code of a range of offsets that is valid in no replica."""
 
 
 @dataclass(frozen=True)
 class SourceRange:
-    """A range of offsets of a merged partition, and the replica that they were taken from.
+    """A range of offsets of a merged partition, and the replica that the range was copied from.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class SourceRange:
 
 
 def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceRange, ...]:
-    """Return the replica of each range of offsets of the merged log, in offset order."""
+    """Return the replica that each range of offsets of the merged log comes from, in offset order."""
     if not len(merged):
         return ()
     begins = np.concatenate(([0], np.flatnonzero(merged["replica"][1:] != merged["replica"][:-1]) + 1))
@@ -80,15 +80,15 @@ def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceR
 
 
 def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
-    """Return the ranges of offsets at the ends of replicas that contradict the leader."""
+    """Return the ranges of offsets at the ends of replicas that are not used, because they contradict the leader."""
     found = (SourceRange(r.path, max(r.usable_end, r.start), r.end - 1) for r in replicas if r.diverged)
     return tuple(r for r in found if r.first_offset <= r.last_offset)
 
 
 def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
-    """Return the paths of the readable `partition.metadata` files.
+    """Return the paths of the `partition.metadata` files of the replicas that contain a topic id.
 
-    Raise OSError if the files contain different topic ids.
+    Raise OSError if these files contain different topic ids.
     """
     found: list[Location] = []
     ids: dict[bytes, str] = {}
@@ -113,7 +113,7 @@ def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
 
 
 class MergedDirectory:
-    """Writes the merged log of several replicas of one partition.
+    """Writes the merged log of several replicas of one partition into a new directory.
 
     Parameters
     ----------
@@ -124,14 +124,15 @@ class MergedDirectory:
     folder : Path
         The directory to create.
     advance : callable
-        Called with the number of bytes after each segment was written.
+        Called after each segment was written, with the number of bytes of the segment.
 
     Attributes
     ----------
     directory : PartitionDir
-        The merged partition, after `write`.
+        The merged partition. Set by `write`.
     lost : list of Damage
-        The ranges of offsets that are valid in no replica, after `write`. Their length is 0.
+        The ranges of offsets that are valid in no replica. Set by `write`. Each `Damage.length` is
+        0, because the merged segments contain no bytes of these ranges.
     """
 
     replicas: Sequence[Replica]
@@ -187,10 +188,10 @@ class MergedDirectory:
         self.lost = self._lost(bases)
 
     def _bases(self) -> list[int]:
-        """Return the base offsets of the segments.
+        """Return the base offsets of the merged segments.
 
-        They are those of the leader. Before its first segment and after its last batch, they are
-        those of the other replicas.
+        Between the first segment and the last batch of the leader, the segments have the base
+        offsets of the leader. Outside this range, they have the base offsets of the other replicas.
         """
         bases: list[int] = []
         low = high = -1
@@ -212,17 +213,17 @@ class MergedDirectory:
             bases.append(first or 0)
         used = sorted({self._border(base) for base in bases})
         counts = np.diff(np.searchsorted(self.merged["first"], [*used[1:], np.iinfo(np.int64).max]), prepend=0)
-        if first is not None:  # the first file is named after a segment that contains the first batch
+        if first is not None:  # segments before the first batch are omitted
             used, counts = used[bisect_right(used, first) - 1 :], counts[bisect_right(used, first) - 1 :]
         return [base for base, n in zip(used, counts.tolist(), strict=True) if n or base == used[-1]]
 
     def _border(self, base: int) -> int:
-        """Return `base`, or the offset after the batch that contains both `base` and the offset before it."""
+        """Return `base`. If a batch extends across `base`, return the offset after this batch."""
         i = int(np.searchsorted(self.merged["first"], base)) - 1
         return max(base, int(self.merged["last"][i]) + 1) if i >= 0 else base
 
     def _segment(self, base: int, rows: Headers) -> None:
-        """Write or link the file of one segment."""
+        """Write the segment file with the batches `rows`, or link it to an identical file of a replica."""
         path = self.folder / file_name(base)
         whole = self._whole_file(base, rows)
         if whole is not None:
@@ -245,7 +246,7 @@ class MergedDirectory:
         return self.replicas[replica].log.segments[segment].path
 
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
-        """Return the file that contains exactly these batches, if it is local and has the right name."""
+        """Return the local segment file of a replica that has this base offset and contains exactly these batches."""
         if not len(rows) or rows["cut"].any():
             return None
         replica, index = int(rows["replica"][0]), int(rows["segment"][0])
@@ -263,7 +264,7 @@ class MergedDirectory:
         return path if exact else None
 
     def _copy(self, target: int, rows: Headers) -> None:
-        """Append batches of one file."""
+        """Append batches of one segment file to the file descriptor `target`, and rebuild cut batches."""
         if rows["cut"][0]:
             for row in rows:
                 batch = batch_bytes(self.replicas, row)
@@ -275,11 +276,12 @@ class MergedDirectory:
             self._spans.copy(view, target, spans)
 
     def _checkpoints(self, first: int) -> dict[str, int]:
-        """Return the offsets of the merged partition in the offset checkpoints.
+        """Return the offset of the merged partition for each offset checkpoint file.
 
-        - The log start offset is that of the leader.
-        - The high watermark is the highest one of the replicas.
-        - The log cleaner must clean what is not clean in every replica that contributes batches.
+        - The log start offset is the log start offset of the leader.
+        - The high watermark is the highest one of all replicas.
+        - The cleaner offset is the lowest one of the replicas that contribute batches. If only
+          some of these replicas have a cleaner offset, it is the first base offset.
         """
         found: dict[str, int] = {}
         leader = self._leader.log.directory.checkpoints
@@ -299,7 +301,7 @@ class MergedDirectory:
         return found
 
     def _other_files(self, bases: Sequence[int], metadata: Sequence[Location]) -> None:
-        """Write the leader epochs and transaction indexes, and link the files that salvage copies or uses."""
+        """Write leader epochs and transaction indexes, and link the other files of replicas that salvage needs."""
         epochs = joined_epochs(map(usable_epochs, self.replicas))
         self._new(LEADER_EPOCHS, leader_epochs_text(epochs).encode())
         for path in metadata[:1]:
@@ -325,14 +327,14 @@ class MergedDirectory:
                     self._link(directory.path / name)
 
     def _new(self, name: str, data: bytes) -> None:
-        """Write a file with the permissions that the files of this name have in all replicas."""
+        """Write a file with only those permissions that the files with the same name have in every replica."""
         same = [r.log.directory.path / name for r in self.replicas if name not in r.log.directory.ignored]
         mode = files.narrowed(ALL_FILE_BITS, *(path for path in same if files.exists(path)))
         files.write_new(self.folder / name, data, mode | OWNER, synced=False)
         os.chmod(self.folder / name, mode | 0o400)
 
     def _link(self, path: Location) -> None:
-        """Link a file of a replica, unless the directory already has a file of this name."""
+        """Link a file of a replica, unless the merged directory already contains a file with the same name."""
         target = self.folder / path.name
         if target.is_symlink() or target.exists():
             return
@@ -342,7 +344,7 @@ class MergedDirectory:
             target.symlink_to(os.path.abspath(path))
 
     def _lost(self, bases: Sequence[int]) -> list[Damage]:
-        """Return the ranges of offsets that are valid in no replica, as damage at a position in the merged log."""
+        """Return the ranges of offsets that are valid in no replica, as damage at positions in the merged log."""
         end = max([r.usable_end for r in self.replicas if r.usable_end > r.start], default=bases[0])
         start = max(self.directory.log_start, min([r.start for r in self.replicas], default=0))
         lost = []
@@ -351,13 +353,13 @@ class MergedDirectory:
             at = max(bisect_right(bases, first) - 1, 0)
             begin, here = np.searchsorted(self.merged["first"], [bases[at], first]).tolist()
             position = int(ends[max(here, begin)] - ends[begin])
-            message = f"no replica has valid batches for these offsets ({len(self.replicas)} read)"
+            message = f"no replica has valid batches for these offsets; replicas that were read: {len(self.replicas)}"
             lost.append(Damage(file_name(bases[at]), position, 0, first, last, LOST, message))
         return lost
 
 
 def _by_file(rows: Headers) -> Iterator[Headers]:
-    """Split batches into groups of consecutive batches of one file that are either all cut or all whole."""
+    """Split batches into groups: consecutive batches from one segment file, either all cut or all whole."""
     if not len(rows):
         return
     keys = rows["replica"].astype(np.int64) * 2 + rows["cut"], rows["segment"]

@@ -1,9 +1,10 @@
-"""Describe one replica of a partition for a merge: its valid batches, and the offsets that it may contribute.
+"""Determine the valid batches of each replica of a partition, and the offsets that a merge may use.
 
 Replicas of a partition can diverge after an unclean leader election, or if a broker fails before
 its followers have fetched its last batches. A merge treats the replica with the latest leader epoch
 as the leader. The other replicas contribute only the offsets up to which a follower would truncate
-its log (KIP-101, KIP-279). So at the same offset, the batch with the higher leader epoch is used.
+its log (KIP-101, KIP-279). So if batches at the same offset differ, the batch with the higher leader
+epoch is used.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ HEADER = np.dtype(
 )
 """NumPy dtype of a table of batches of several replicas.
 
-`first` and `last` are offsets. `position` and `size` are those in the segment's file, in bytes.
-`segment` and `replica` are indexes into `Replica.log.segments` and into the list of replicas.
-`wrong_epoch` is true if the leader epoch in the header of the batch is corrupted. `cut` is true if
-only the records at the offsets `first` to `last` of the batch are used.
+- `first`, `last`: the first and the last offset of the batch
+- `position`, `size`: the position and the size of the batch in its segment file, in bytes
+- `segment`: index into `Replica.log.segments`
+- `replica`: index into the list of replicas
+- `wrong_epoch`: whether the leader epoch in the batch header is corrupted
+- `cut`: whether only the records at the offsets `first` to `last` of the batch are used
 """
 Headers = npt.NDArray[np.void]
 """NumPy array with dtype HEADER."""
@@ -90,7 +93,7 @@ class Replica:
 
     @property
     def checkpoint(self) -> Epochs:
-        """The leader epochs in the checkpoint of the replica."""
+        """The leader epochs in the `leader-epoch-checkpoint` file of the replica. Empty if there is no such file."""
         return self.log.leader_epoch_checkpoint or []
 
     @property
@@ -108,15 +111,15 @@ class Replica:
 
     @property
     def diverged(self) -> bool:
-        """Whether the end of the replica contradicts the leader."""
+        """Whether the last offsets of the replica are not used, because they contradict the leader."""
         return self.usable_end < self.end
 
     def usable_headers(self) -> Headers:
-        """Return the batches whose offsets are all below `usable_end`."""
+        """Return the valid batches whose last offset is below `usable_end`."""
         return self.headers[self.headers["last"] < self.usable_end]
 
     def valid_ranges(self) -> Ranges:
-        """Return the ranges of offsets for which the replica has all records that were not removed by compaction."""
+        """Return the ranges of offsets in which the replica contains every record that compaction has not removed."""
         rows = self.usable_headers()
         if not self.log.compacted:
             return joined_ranges(rows["first"], rows["last"])
@@ -139,7 +142,7 @@ def joined_ranges(firsts: IntArray, lasts: IntArray) -> Ranges:
 
 
 def without_ranges(ranges: Ranges, removed: Ranges) -> Ranges:
-    """Return the offsets in `ranges` that are not in `removed`."""
+    """Remove the offset ranges `removed` from the offset ranges `ranges`."""
     left: Ranges = []
     at = 0
     for range_first, range_last in ranges:
@@ -165,7 +168,7 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
     log : PartitionLog
         The replica.
     damaged : sequence of Damage
-        The damage that `verify_partition` found. Batches in it are omitted.
+        The damage that `verify_partition` found. Batches in damaged spans are omitted.
 
     Raises
     ------
@@ -202,11 +205,12 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
 
 
 def _repair_epochs(replicas: Sequence[Replica]) -> None:
-    """Replace corrupted leader epochs in the headers, if another replica has the same batch.
+    """Replace corrupted leader epochs of batches that another replica also contains.
 
     The CRC of a batch does not cover its leader epoch. A leader epoch that is too high would make
-    the replica the leader. Therefore, all replicas of a batch get its lowest leader epoch. An epoch
-    that is too low contradicts the batches before it, so `trusted_epochs` ignores it.
+    the replica the leader. Therefore, if several replicas contain a batch, the lowest of its leader
+    epochs is used for all of them. An epoch that is too low contradicts the batches before it, so
+    `trusted_epochs` ignores it.
     """
     if len(replicas) < 2:
         return
@@ -238,10 +242,11 @@ def _runs(headers: Headers) -> list[tuple[int, int, int]]:
 
 
 def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
-    """Return the leader's epochs, each from the lowest offset at which the epoch can have started.
+    """Return the leader's epochs, each with the lowest offset at which the epoch can have started.
 
-    A checkpoint contains the exact offset. Without it, damage can hide the first batches of an epoch.
-    Then the epoch may have started after the last valid batch of the epoch before it.
+    A leader epoch checkpoint contains the exact start offset of an epoch. If no checkpoint contains
+    the epoch, damage may have destroyed its first batches. In this case, the lowest possible start
+    offset is the offset after the last valid batch of the previous epoch.
     """
     exact = {epoch: offset for r in replicas for epoch, offset in {*r.checkpoint} & {*r.epochs}}
     found: Epochs = []
@@ -254,12 +259,12 @@ def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
 
 
 def ranked(replicas: Sequence[Replica]) -> list[Replica]:
-    """Order replicas from the leader to the oldest follower, and determine which offsets each may contribute.
+    """Order replicas from the leader to the oldest follower, and set `Replica.usable_end` of each.
 
     The leader is the replica with the latest leader epoch. If several replicas have this epoch, it
-    is the one with the highest end offset. If a log has no leader epochs, it contributes offsets
-    below the high watermark in its checkpoint, as a follower without leader epochs truncates its
-    log to this offset. If it has no such checkpoint either, it contributes all offsets.
+    is the one with the highest end offset. A replica without leader epochs is used up to its high
+    watermark, because a follower without leader epochs truncates its log to this offset. A replica
+    without leader epochs and without a high watermark is used up to the end of the leader.
     """
     stored = {id(replica): replica.headers["epoch"].copy() for replica in replicas}
     _repair_epochs(replicas)
@@ -274,7 +279,8 @@ def ranked(replicas: Sequence[Replica]) -> list[Replica]:
         if common is None:
             high_watermark = replica.log.directory.checkpoints.get(HIGH_WATERMARKS, 0)
             common = min(high_watermark if high_watermark > 0 else replica.end, leader.end)
-        # It can be above the leader's end, if the leader has lost its end but still has its checkpoint.
+        # usable_end can exceed the log end offset of the leader: the leader's last batches can be lost
+        # while its leader epoch checkpoint still contains their epochs.
         replica.usable_end = min(common, replica.end)
     history = np.array(joined_epochs(usable_epochs(r) for r in found), np.int64).reshape(-1, 2)
     for i, (replica, epochs_in_file) in enumerate((r, stored[id(r)]) for r in found):
@@ -287,15 +293,16 @@ def ranked(replicas: Sequence[Replica]) -> list[Replica]:
 
 
 def usable_epochs(replica: Replica) -> Epochs:
-    """Return the leader epochs that start at most at the offset up to which a replica may contribute."""
+    """Return the leader epochs of a replica that start at `usable_end` or earlier."""
     return [(epoch, offset) for epoch, offset in replica.epochs if offset <= replica.usable_end]
 
 
 def damaged_end(replica: Replica) -> tuple[int, int] | None:
-    """Return the first offset and the number of bytes of the damage after the last valid batch of a replica.
+    """Return the first offset and the size in bytes of the damage after the last valid batch of a replica.
 
-    The number of offsets in this damage is unknown. Return None if there is no such damage, or if the
-    replica has diverged from the leader, so that its end is not used.
+    The number of offsets in this damage is unknown. Return None if the end of the replica is not
+    damaged. Also return None if the replica has diverged from the leader, because then the end of
+    the replica is not used.
     """
     spans = [d for d in replica.damaged if d.last_offset is None]
     if not spans or replica.diverged:
@@ -311,9 +318,10 @@ def bytes_from(headers: Headers, offset: int) -> int:
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
     """Return the ranges of offsets that are valid in no replica.
 
-    If a replica is damaged at its end, the number of lost offsets is unknown. Nothing is lost if the
-    other replicas have at least as many bytes from the first lost offset on, because replicas
-    normally contain the same bytes. Otherwise, the last offset of the range is None.
+    If the end of a replica is damaged, the number of damaged offsets is unknown. Replicas normally
+    contain the same bytes. Therefore, if the merged log contains at least as many bytes from the
+    first damaged offset on, nothing is lost. If it contains fewer bytes, the range is lost, and its
+    last offset is None.
 
     Parameters
     ----------

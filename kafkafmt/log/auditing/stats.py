@@ -27,7 +27,7 @@ from .stats_report import Content, PartitionStats, StatsReport, TopicStats
 TOP = 10
 """Default number of keys, header keys and producers that are listed."""
 PARTITION_BUCKETS = 60
-"""Largest number of time buckets of a partition. A log directory can have many partitions."""
+"""Largest number of time buckets of a partition. It limits the report of many partitions."""
 READ_COLUMNS = ("timestamp", "key", "value", "headers")
 
 
@@ -57,8 +57,8 @@ def stats(
     partitions : int or iterable of int, optional
         Partition numbers. By default all.
     deep : bool, default False
-        Read all records. By default, only batch headers are read, and what only the records contain
-        is None.
+        Read all records. By default, only batch headers are read, and statistics that require the
+        records are None.
     top : int, default 10
         Number of keys, header keys and producers to list.
     replicas : "longest", optional
@@ -92,12 +92,12 @@ def stats(
 
     Notes
     -----
-    Without `deep`, the CRC of a batch is checked only if the batch is small (up to 8 KiB) or if a
-    header in its segment is impossible. With `deep`, all CRCs are checked.
+    Without `deep`, the CRC of a batch is checked only if the batch is small (up to 8 KiB) or if its
+    segment contains an impossible header. With `deep`, all CRCs are checked.
 
-    For each thread, at most 131,072 distinct keys are in memory, and as many for each topic that is
-    being read. If there are more, sketches of the package datasketches replace them: HyperLogLog
-    for the number of keys, and Misra-Gries for the most frequent keys.
+    At most 131,072 distinct keys are in memory for each thread, and the same number for each topic
+    that is being read. If there are more distinct keys, sketches of the package datasketches replace
+    the exact counts: HyperLogLog for the number of keys, and Misra-Gries for the most frequent keys.
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     top = arguments.integer("top", top, 0)
@@ -131,16 +131,16 @@ def stats(
 
 
 class _Topics:
-    """Merges the counts of partitions into topics. Worker threads share this object.
+    """Adds up the counts of partitions for each topic. Worker threads share this object.
 
-    The counts of a topic are kept until all its partitions are read.
+    The counts of a topic are kept in memory until all its partitions were read.
 
     Attributes
     ----------
     results : dict of Content
         The statistics of each topic whose partitions were all read.
     without_keys : set of str
-        Topics with so many keys that they could not be counted.
+        Topics whose keys were not counted, because there are too many and datasketches is missing.
     """
 
     def __init__(self, chosen: list[PartitionDir], deep: bool, top: int) -> None:
@@ -153,7 +153,7 @@ class _Topics:
         self.without_keys: set[str] = set()
 
     def add(self, topic: str, counts: ContentCounts | None) -> Content | None:
-        """Add the counts of a partition, and return its statistics. None if it could not be read."""
+        """Add the counts of a partition, and return its statistics. Return None if `counts` is None."""
         content = None
         with self._lock:
             if counts is not None:
@@ -168,7 +168,7 @@ class _Topics:
 
 
 class _PartitionReader:
-    """Counts what one partition contains.
+    """Reads one partition, and counts its records, batches, keys and headers.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class _PartitionReader:
         self._counts.damaged += 1
 
     def _read_headers(self, segment: SegmentFile) -> None:
-        """Add the batch headers of a segment. If they are unclear, plan the segment."""
+        """Count the batches of a segment from their headers. If the headers are inconsistent, read the batches."""
         found = ContentCounts(deep=False)
         try:
             with FileView(segment.path) as view:
@@ -231,7 +231,7 @@ class _PartitionReader:
             self._counts.add_batches(rows, self._records_of(rows, part))
 
     def _records_of(self, table: BatchTable, source: FileView | Part) -> IntArray:
-        """Return the number of data records of each batch, from the log start offset onwards; -1 if unknown."""
+        """Return the number of data records in each batch from the log start offset onwards, or -1 if unknown."""
         records: IntArray = table["count"].astype(np.int64)
         records[(table["attributes"] & CONTROL_BIT) != 0] = 0
         for i in np.flatnonzero((table["base_offset"] < self._low) & (records > 0)).tolist():
@@ -248,7 +248,7 @@ class _PartitionReader:
         return sum(c.columns.rows for c in reader.read(buffer, row, lambda _, __: None))
 
     def _read_records(self, run: Run) -> None:
-        """Add all records of the partition."""
+        """Read and count all records of the partition."""
         log, counts = self._log, self._counts
         reader = RecordReader(READ_COLUMNS, first_offset=self._low, max_batch_bytes=log.max_batch_bytes)
         done = ""

@@ -1,4 +1,4 @@
-"""Collect the statistics of one partition or topic from tables of batches and columns of records."""
+"""Collect the statistics of one partition or topic from batch headers and decoded records."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MOST_PRODUCERS = 1 << 18
 MOST_HEADER_NAMES = 1 << 14
 """Largest number of different header keys that are counted."""
 MOST_NAME_BYTES = 256
-"""Header keys that are longer are not listed."""
+"""Largest length of a header key that is counted by name, in bytes."""
 
 
 class _Codec:
-    """Counts of the batches of one codec."""
+    """Counts the batches with one compression codec."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -50,12 +50,12 @@ class _Codec:
 
 
 class ContentCounts:
-    """Counts what a partition or a topic contains.
+    """Counts the batches, records, keys, headers and producers of a partition or a topic.
 
     Parameters
     ----------
     deep : bool
-        Whether the records are added, with `add_records`.
+        Whether decoded records are added with `add_records`. If False, only batch headers are added.
     """
 
     def __init__(self, deep: bool) -> None:
@@ -76,10 +76,10 @@ class ContentCounts:
         self._names: Counter[Any] = Counter()
 
     def add_batches(self, table: BatchTable, records: IntArray) -> None:
-        """Add a table of batches.
+        """Add batches, given as a table of their headers.
 
-        `records` contains the number of data records of each batch, or -1 if its header does not
-        contain the number.
+        `records` contains the number of data records of each batch, or -1 if the batch header does
+        not contain this number.
         """
         attributes = table["attributes"]
         codecs = attributes & CODEC_MASK
@@ -103,7 +103,7 @@ class ContentCounts:
         found.batches += len(table)
         found.sizes.add(table["size"].astype(np.int64))
         size = int(table["size"].sum(dtype=np.int64))
-        if self.deep:  # add_decoded adds the number of records, and their size after decompression
+        if self.deep:  # add_decoded adds the number and the decompressed size of the records
             compressed = int(table["payload_size"].sum(dtype=np.int64)) if codec else 0
             found.uncompressed = total(found.uncompressed, size - compressed)
             return
@@ -130,10 +130,10 @@ class ContentCounts:
                 self._last = high if self._last is None else max(self._last, high)
 
     def add_decoded(self, codec: int, size: int, records: int) -> None:
-        """Add the results of reading the batches of a codec.
+        """Add the number and the decompressed size of the records in the batches of a codec.
 
-        `size` is the size of decompressed records in bytes, and `records` is the number of data
-        records.
+        `size` is the total size of the decompressed records in bytes, and `records` is the number of
+        data records.
         """
         found = self._codecs[codec]
         found.uncompressed = total(found.uncompressed, size)
@@ -181,7 +181,7 @@ class ContentCounts:
                 self._names[name] += count
 
     def merge(self, other: ContentCounts) -> None:
-        """Add the counts of another object, which must not be used afterwards."""
+        """Add the counts of another partition. `other` must not be used afterwards."""
         self.bytes += other.bytes
         self.damaged += other.damaged
         for codec, found in other._codecs.items():

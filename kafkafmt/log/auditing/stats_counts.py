@@ -12,7 +12,7 @@ from ...types import IntArray
 from .stats_report import Rate, RateBucket, Sizes
 
 MOST_BUCKETS = 1000
-"""If records are in more time buckets than this, the buckets are made wider."""
+"""Largest number of time buckets. If more buckets are needed, a larger width is used."""
 _MINUTE, _DAY = 60_000, 86_400_000
 WIDTHS = (
     *(1_000, 5_000, 10_000, 30_000),
@@ -21,18 +21,19 @@ WIDTHS = (
 )
 """Widths of a time bucket, in milliseconds, from 1 s to 364 days. Each width is a multiple of the previous one."""
 MOST_POINTS = 512
-"""Largest number of times between which the records of one batch are divided."""
+"""Largest number of timestamps over which the records of one batch are spread."""
 FEW_BUCKETS = 1 << 16
 _DROPPED_BITS = 44
-"""Number of low bits of a float64 that do not select a size class. Eight bits of the fraction remain."""
+"""Number of low bits of a float64 that are ignored, so that the size class has eight bits of the fraction."""
 _LOWEST = (1023 << 52) >> _DROPPED_BITS
 _CLASSES = 40 * 256
 
 
 class SizeCounts:
-    """Counts sizes in classes, to determine quantiles.
+    """Counts sizes in a histogram, to estimate quantiles.
 
-    Sizes below 511 have separate classes. A class of larger sizes is at most 0.4 % wide.
+    Each size below 511 has its own class. A class of larger sizes has a relative width of at most
+    0.4 %.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class SizeCounts:
         self.most: int = 0
 
     def add(self, sizes: IntArray) -> None:
-        """Add sizes, which must not be negative."""
+        """Count sizes. A size must not be negative."""
         if not len(sizes):
             return
         self.sum += int(sizes.sum())
@@ -53,14 +54,14 @@ class SizeCounts:
         self._counts[: len(found)] += found
 
     def merge(self, other: SizeCounts) -> None:
-        """Add the sizes of another object."""
+        """Add the counts of another histogram."""
         self._counts[: other._used] += other._counts[: other._used]
         self._used = max(self._used, other._used)
         self.sum += other.sum
         self.most = max(self.most, other.most)
 
     def result(self) -> Sizes | None:
-        """Return the mean, the median, the 99th percentile and the maximum. None if there are no sizes."""
+        """Return the mean, the median, the 99th percentile and the maximum, or None if no size was added."""
         total = int(self._counts.sum())
         if not total:
             return None
@@ -74,7 +75,7 @@ class SizeCounts:
 
 
 class RateCounts:
-    """Counts records in time buckets, whose width grows with the number of buckets."""
+    """Counts records in time buckets of equal width. If there are too many buckets, the width is increased."""
 
     def __init__(self) -> None:
         self._widths = itertools.chain(WIDTHS, (WIDTHS[-1] * 10**i for i in range(1, 9)))
@@ -82,7 +83,10 @@ class RateCounts:
         self._counts: dict[int, int] = {}
 
     def add(self, times: IntArray, records: npt.NDArray[Any] | None = None) -> None:
-        """Add records with their timestamps in milliseconds. Each timestamp counts `records`, by default 1."""
+        """Count records by their timestamps in milliseconds.
+
+        `records` is the number of records with each timestamp, by default 1.
+        """
         if not len(times):
             return
         places = times // self.width
@@ -99,7 +103,7 @@ class RateCounts:
         self._limit(MOST_BUCKETS)
 
     def add_spans(self, firsts: IntArray, lasts: IntArray, records: IntArray) -> None:
-        """Add batches, whose records are spread evenly between their first and last timestamps."""
+        """Count the records of batches, spread evenly between the first and the last timestamp of each batch."""
         span = np.maximum(lasts - firsts, 0)
         span[span < 0] = 0  # the difference has overflowed
         points = np.minimum(np.minimum(span // self.width, MOST_POINTS - 1) + 1, np.maximum(records, 1))
@@ -109,7 +113,7 @@ class RateCounts:
         of_batch = np.repeat(np.arange(len(points)), points)
         point = np.arange(len(of_batch)) - np.repeat(np.cumsum(points) - points, points)
         n, whole = points[of_batch], records[of_batch]
-        # the middle of each part of the time between the first and the last timestamp
+        # The time span of a batch is divided into equal parts. Records get the middle of their part.
         times = firsts[of_batch] + span[of_batch] // n * point + span[of_batch] // (2 * n)
         self.add(times, whole * (point + 1) // n - whole * point // n)
 
@@ -120,7 +124,7 @@ class RateCounts:
             self._counts[place // factor] = self._counts.get(place // factor, 0) + n
 
     def merge(self, other: RateCounts) -> None:
-        """Add the records of another object."""
+        """Add the counts of another object."""
         while self.width < other.width:
             self._widen(next(self._widths))
         factor = self.width // other.width
@@ -133,9 +137,9 @@ class RateCounts:
             self._widen(next(self._widths))
 
     def result(self, most: int = MOST_BUCKETS) -> Rate:
-        """Return at most `most` buckets with at least one record, in the order of time.
+        """Return the buckets that contain records, in time order. There are at most `most` buckets.
 
-        Afterwards, the buckets of this object have the width of the result.
+        If there were more buckets, the bucket width of this object is increased permanently.
         """
         self._limit(most)
         buckets = (RateBucket(place * self.width, n) for place, n in sorted(self._counts.items()) if n)

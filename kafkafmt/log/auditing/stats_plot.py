@@ -15,12 +15,12 @@ from ...text import plain
 
 SUFFIXES = (".png", ".svg", ".html")
 MOST_TOPICS = 10
-"""Number of topics that are shown. They are those with the most bytes."""
+"""Largest number of topics in a chart. The topics with the most bytes are shown."""
 LONGEST_NAME = 40
 MOST_BARS = 400
-"""Largest number of periods of time in a chart."""
+"""Largest number of time periods in a chart."""
 EARLIEST, LATEST = 0, 7_258_118_400_000
-"""Times that are shown: 1970 to 2199, in milliseconds since 1970-01-01 UTC. matplotlib cannot show all times."""
+"""Limits of the time axis, in milliseconds since 1970-01-01 UTC. matplotlib cannot show all int64 timestamps."""
 
 
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
@@ -30,11 +30,11 @@ PERIODS = (
     *(_HOUR * n for n in (1, 2, 3, 6, 12)),
     *(_DAY * n for n in (1, 2, 7, 14, 28, 84, 364)),
 )
-"""Common lengths of time for charts, in milliseconds."""
+"""Possible lengths of the time periods in a chart, in milliseconds."""
 
 
 class ChartTopic(NamedTuple):
-    """What the charts show of a topic."""
+    """The data of one topic that the charts show."""
 
     name: str
     bytes: int
@@ -48,8 +48,8 @@ class ChartTopic(NamedTuple):
 def check_plot_path(path: str | os.PathLike[str]) -> Path:
     """Return the path of a chart, and import the package that writes it.
 
-    Raise ValueError if its suffix is not one of `SUFFIXES`, and ImportError if the package is
-    missing.
+    Raise ValueError if the suffix of `path` is not one of `SUFFIXES`. Raise ImportError if the
+    package is missing.
     """
     found = Path(path)
     if found.suffix.lower() not in SUFFIXES:
@@ -78,7 +78,7 @@ def _name(t: ChartTopic) -> str:
 
 
 def _common_rates(topics: Sequence[ChartTopic]) -> tuple[int, list[dict[int, int]]]:
-    """Return a common length of time, and the records of each topic in periods of this length."""
+    """Return a period length for all topics, and the number of records of each topic in each period."""
     shown = [{time: n for time, n in t.records.items() if EARLIEST <= time <= LATEST} for t in topics]
     step = max((t.bucket_ms for t in topics), default=1000)
     ends = [time for counts in shown for time in counts]
@@ -95,7 +95,7 @@ def _common_rates(topics: Sequence[ChartTopic]) -> tuple[int, list[dict[int, int
 
 
 def _series(counts: dict[int, int], step: int) -> tuple[list[datetime], list[int]]:
-    """Return the start of each period, and the number of its records, with zeros for empty periods."""
+    """Return the start time and the number of records of each period, including empty periods."""
     if not counts:
         return [], []
     times = list(range(min(counts), max(counts) + 2 * step, step))
@@ -148,7 +148,7 @@ def _plot_picture(topics: Sequence[ChartTopic], target: Path) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return a text that matplotlib shows unchanged: without formulas, and in the legend if it begins with `_`."""
+    """Escape `$` and a leading `_`, which matplotlib treats as the start of a formula and as a hidden legend entry."""
     return ("\u200b" if text.startswith("_") else "") + text.replace("$", r"\$")
 
 

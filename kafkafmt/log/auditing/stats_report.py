@@ -1,6 +1,7 @@
 """Statistics of topics and partitions: the results of `kafkafmt.stats`.
 
-All classes are frozen. Each `to_dict` returns an object of the JSON output; its keys are stable.
+All classes are immutable. Each `to_dict` method returns an object of the JSON output. The keys of
+these objects are stable.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Sizes:
     mean : float
         Mean.
     p50, p99 : int
-        Median and 99th percentile. From 511 bytes on, they are accurate to 0.4 %.
+        Median and 99th percentile. Values of 511 bytes or more are accurate to 0.4 %.
     max : int
         Largest size.
     """
@@ -68,7 +69,7 @@ class CodecStats:
 
     @property
     def ratio(self) -> float | None:
-        """`bytes_uncompressed` divided by `bytes`. None if it is unknown."""
+        """`bytes_uncompressed` divided by `bytes`. None if the ratio is unknown."""
         return self.bytes_uncompressed / self.bytes if self.bytes_uncompressed is not None and self.bytes else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,7 +81,7 @@ class CodecStats:
 
 @dataclass(frozen=True)
 class KeyCount:
-    """A key and the number of records that have it."""
+    """A record key and the number of records with this key."""
 
     key: bytes
     records: int
@@ -92,17 +93,17 @@ class KeyCount:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of the records, without null keys.
+    """Statistics of the record keys. Null keys are not counted.
 
     Attributes
     ----------
     distinct : int
         Number of distinct keys.
     exact : bool
-        Whether the numbers are exact. If False, `distinct` is an estimate with a standard error of
-        about 0.8 %, and the numbers in `top` are lower bounds.
+        Whether `distinct` and the numbers in `top` are exact. If False, `distinct` is an estimate
+        with a standard error of about 0.8 %, and the numbers in `top` are lower bounds.
     top : tuple of KeyCount
-        The most frequent keys, the most frequent first.
+        The most frequent keys, in descending order of frequency.
     """
 
     distinct: int
@@ -116,16 +117,16 @@ class Keys:
 
 @dataclass(frozen=True)
 class Headers:
-    """The headers of the records.
+    """Statistics of the record headers.
 
     Attributes
     ----------
     records : int
         Number of records with at least one header.
     headers : int
-        Number of headers.
+        Total number of headers.
     names : mapping of str to int
-        The most frequent header keys, with the number of headers that have them.
+        The most frequent header keys, each with the number of its headers.
     """
 
     records: int
@@ -139,16 +140,16 @@ class Headers:
 
 @dataclass(frozen=True)
 class Producers:
-    """The producers, according to the batch headers.
+    """Statistics of the producers, from the batch headers.
 
     Attributes
     ----------
     ids : int or None
-        Number of distinct producer ids. None if there are more than are counted.
+        Number of distinct producer ids. None if there are more than 262,144.
     transactional_batches, control_batches : int
-        Number of batches that belong to a transaction, and of batches with a control record.
+        Number of batches that belong to a transaction, and number of control batches.
     top : mapping of int to int
-        The producer ids with the most records, with the number of their records.
+        The producer ids with the most records, each with the number of its records.
     """
 
     ids: int | None
@@ -163,7 +164,7 @@ class Producers:
 
 
 class RateBucket(NamedTuple):
-    """The number of records in a period of time, which starts at `timestamp` (ms since 1970-01-01 UTC)."""
+    """The number of records in a time period that starts at `timestamp` (ms since 1970-01-01 UTC)."""
 
     timestamp: int
     records: int
@@ -178,17 +179,18 @@ class Rate:
     bucket_ms : int
         Length of each period, in milliseconds.
     buckets : tuple of RateBucket
-        The periods that contain records, in the order of time.
+        The periods that contain records, in time order.
     """
 
     bucket_ms: int
     buckets: tuple[RateBucket, ...]
 
     def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
-        """Return the buckets to show in a chart that is `width` buckets wide.
+        """Return the buckets for a chart that is `width` buckets wide, without outliers.
 
         A few records with timestamps that are far from all others would make the chart mostly
-        empty. Such records are omitted: at most one of 1000 records at each end.
+        empty. Such records are omitted. At each end of the chart, at most 0.1 % of the records are
+        omitted.
         """
         buckets, total = self.buckets, sum(b.records for b in self.buckets)
         low, high = 0, len(buckets)
@@ -209,7 +211,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Content:
-    """What some logs contain, from their log start offsets onwards.
+    """Statistics of one or more logs, from their log start offsets onwards.
 
     Attributes
     ----------
@@ -223,27 +225,29 @@ class Content:
     bytes_uncompressed : int or None
         Total size of the batches after decompression. None if it is unknown without decompression.
     first_timestamp, last_timestamp : int or None
-        Smallest and largest timestamp, in milliseconds since 1970-01-01 UTC. From headers alone,
-        `first_timestamp` is the smallest timestamp of a batch's first record. None if no record has
-        a timestamp.
+        Smallest and largest timestamp, in milliseconds since 1970-01-01 UTC. None if no record has a
+        timestamp. If only headers were read, `first_timestamp` is the smallest timestamp of the
+        first records of all batches.
     codecs : mapping of str to CodecStats
         The batches of each codec.
     producers : Producers
         The producers.
     rate : Rate
-        The number of records over time. From headers alone, the records of a batch are spread
-        evenly between its first and its largest timestamp.
+        The number of records over time. If only headers were read, the records of a batch are spread
+        evenly between the first and the largest timestamp of the batch.
     damaged : int
         Number of damaged spans.
     record_bytes : Sizes or None
-        Sizes of the records: the sizes of key, value, header keys and header values together. Only
-        if the records were read, as the following attributes.
+        Sizes of the records. The size of a record is the sum of the sizes of its key, its value,
+        its header keys and its header values. None if the records were not read.
     keys : Keys or None
-        The keys. Also None if there are too many keys, and the package datasketches is missing.
+        The keys. None if the records were not read, or if there are too many keys and the package
+        datasketches is missing.
     null_keys, null_values, tombstones : int or None
-        Number of records with a null key, with a null value, and with a key and a null value.
+        Number of records with a null key, number of records with a null value, and number of
+        records with a key and a null value. None if the records were not read.
     headers : Headers or None
-        The headers.
+        The headers. None if the records were not read.
     """
 
     records: int | None
@@ -265,12 +269,12 @@ class Content:
 
     @property
     def ratio(self) -> float | None:
-        """The size of all batches after decompression, divided by their size as stored. None if it is unknown."""
+        """The size of all batches after decompression, divided by their stored size. None if the ratio is unknown."""
         stored = sum(c.bytes for c in self.codecs.values())
         return self.bytes_uncompressed / stored if self.bytes_uncompressed is not None and stored else None
 
     def content_dict(self) -> dict[str, Any]:
-        """Return the attributes of this class as they appear in the JSON output."""
+        """Return the statistics as they appear in the JSON output."""
         row = {f.name: getattr(self, f.name) for f in fields(Content)}
         row["codecs"] = {name: c.to_dict() for name, c in self.codecs.items()}
         for name in ("producers", "rate", "record_bytes", "keys", "headers"):
@@ -289,7 +293,7 @@ class PartitionStats:
     path : str
         The partition directory.
     content : Content
-        What the log contains.
+        Statistics of the partition's log.
     """
 
     partition: int
@@ -312,7 +316,7 @@ class TopicStats:
     partitions : tuple of PartitionStats
         The partitions that were read, ordered by number.
     content : Content
-        What the logs of these partitions contain together.
+        Statistics of all these partitions together.
     """
 
     topic: str
@@ -320,12 +324,12 @@ class TopicStats:
     content: Content
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the topic as it appears in the JSON output. `partitions` is the number of partitions."""
+        """Return the topic as it appears in the JSON output. The key `partitions` is the number of partitions."""
         row = {"topic": self.topic, "partitions": len(self.partitions)} | self.content.content_dict()
         return row | {"by_partition": [p.to_dict() for p in self.partitions]}
 
     def chart_topic(self) -> ChartTopic:
-        """Return what the charts show of the topic."""
+        """Return the data of the topic that the charts show."""
         c = self.content
         counts = {b.timestamp: b.records for b in c.rate.without_outliers(MOST_BARS)}
         return ChartTopic(self.topic, c.bytes, c.bytes_uncompressed, c.rate.bucket_ms, counts)
@@ -357,7 +361,7 @@ class StatsReport:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt stats``: 3 if a partition is unreadable, 1 if damaged, else 0."""
+        """Exit code of ``kafkafmt stats``: 3 if a partition could not be read, 1 if there is damage, else 0."""
         if self.unreadable:
             return EXIT_UNREADABLE
         return EXIT_DAMAGE if any(t.content.damaged for t in self.topics) else 0
@@ -367,7 +371,7 @@ class StatsReport:
         return {"topics": [t.to_dict() for t in self.topics]} | unreadable_dict(self.unreadable)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Write charts of the records over time and of the sizes of the topics to a file.
+        """Write two charts to a file: the records over time, and the sizes of the topics.
 
         Parameters
         ----------
@@ -378,9 +382,9 @@ class StatsReport:
         Raises
         ------
         ValueError
-            The suffix is not one of these.
+            The suffix is not ``.png``, ``.svg`` or ``.html``.
         ImportError
-            The package is not installed.
+            matplotlib or plotly, which the suffix requires, is not installed.
         OSError
             The file cannot be written.
         """

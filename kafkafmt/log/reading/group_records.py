@@ -1,8 +1,8 @@
 """Read the records of `__consumer_offsets` that a group coordinator would load.
 
-Offsets of a committed transaction take effect in the order of their records, not of the markers.
-Records of aborted and open transactions are omitted. Records after the first open transaction are
-read.
+Offset commits of committed transactions take effect in the order of their records. The order of the
+transaction markers does not matter. Records of aborted and open transactions are omitted. Records
+after the first open transaction are read too.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .transactions import Transactions
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
 COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""The version of the key of an offset commit, which is stored in its first two bytes. Both versions
-have the same fields.
+"""The first two bytes of the key of an offset commit, which contain the key version. Both versions have
+the same fields.
 """
 
 
 def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
     """Return an iterator of (key, latest value) pairs, without deleted keys.
 
-    Keys are in the order of their latest records.
+    The keys are in the offset order of their latest records.
     """
     found: dict[bytes, bytes | None] = {}
     for key, value, _ in _changes(log, on_damage):
@@ -40,12 +40,12 @@ def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[byte
 
 
 def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator of (key, value) pairs as they were at a time, without deleted keys.
+    """Return an iterator of the (key, latest value) pairs at the time `at`, without deleted keys.
 
-    `at` is the time, in milliseconds since 1970-01-01 UTC. These records are omitted:
+    `at` is in milliseconds since 1970-01-01 UTC. The following records are omitted:
 
     - offset commits whose commit timestamp is after `at`
-    - other records, such as tombstones, whose timestamp is after `at`
+    - all other records, such as tombstones, whose record timestamp is after `at`
     - records of transactions whose marker has a timestamp after `at`
 
     If compaction may have removed a value that was valid at `at`, a message reports it.
@@ -63,16 +63,16 @@ def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterato
     unknown = len(later - found.keys())
     if unknown and past.compacted:
         log.tell(
-            f"{log.topic}-{log.partition} was compacted: {counted(unknown, 'key')} may have had a value at that time, "
-            "but only later records remain"
+            f"{log.topic}-{log.partition} was compacted: {counted(unknown, 'key')} may have had a value at the requested "
+            "time, but only later records remain"
         )
     return ((key, value) for key, value in found.items() if value is not None)
 
 
 def _changes(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes | None, int]]:
-    """Yield the key, the value and the timestamp of each record.
+    """Yield the key, the value and the timestamp of each committed record in `__consumer_offsets`.
 
-    Keys of old offset commits are converted to the current version.
+    The keys of offset commits are converted to the current key version.
     """
     interval = Selection(isolation=READ_COMMITTED).resolve(log)
     for record in log.records(interval, past_open=True, on_damage=on_damage):
@@ -83,7 +83,7 @@ def _changes(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[by
 
 
 def _time(key: bytes, value: bytes | None, timestamp: int) -> int:
-    """Return the time of a record: the commit timestamp of an offset commit, else the record's timestamp."""
+    """Return the commit timestamp if the record is an offset commit, else the record timestamp."""
     if key[:2] != COMMIT_KEY or value is None:
         return timestamp
     try:
@@ -95,7 +95,7 @@ def _time(key: bytes, value: bytes | None, timestamp: int) -> int:
 
 
 def _transactions_at(log: PartitionLog, at: int) -> Transactions:
-    """Return the outcomes of all transactions, with those that were open at a time as aborted."""
+    """Return the outcomes of all transactions. Transactions that were open at the time `at` count as aborted."""
     found = log.transactions
     spans = defaultdict(list, {producer: list(spans) for producer, spans in found.aborted.items()})
     ended: dict[int, int] = {}

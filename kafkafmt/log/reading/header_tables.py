@@ -1,7 +1,8 @@
 """Read the batch headers of a segment as tables, without the records of large batches.
 
-A header is only 61 bytes long. If batches are large, only the headers are read, one by one. If
-batches are small, reading many batches at once is faster; then their CRCs are checked too.
+A batch header has only 61 bytes. If batches are large, only the headers are read, one by one. If
+batches are small, it is faster to read blocks of many whole batches. The CRCs of these small batches
+are checked too.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from .header_walk import FEW_BATCHES, REMOTE_BLOCK, SMALL_BATCH, UnclearHeadersE
 from .part_builder import TABLE_ROWS
 
 BLOCK = 1 << 20
-"""Size of a block of small batches, in bytes."""
+"""Number of bytes that are read at once if batches are small."""
 ROWS = 1024
-"""Largest number of headers that are read one by one before a table is returned."""
+"""Largest number of headers in a table whose headers were read one by one."""
 _LENGTH_AND_MAGIC = struct.Struct(">i4xb")
 _FIELDS = {
     "base_offset": ">i8",
@@ -39,14 +40,14 @@ _FIELDS = {
     "count": ">i4",
 }
 _HEADER = np.dtype(list(_FIELDS.items()))
-"""The header of a batch of format 2, in the order of its fields. It is not aligned."""
+"""NumPy dtype of the header of a v2 batch, without padding between the fields."""
 assert _HEADER.itemsize == BATCH_HEADER_SIZE
 
 
 def header_tables(view: FileView, first_offset: int, next_base: int | None) -> Iterator[BatchTable]:
     """Yield tables with the headers of all batches of a segment, in file order.
 
-    Positions in the tables are file positions. A table is valid until the next one is requested.
+    The tables contain file positions. A table is valid only until the next table is requested.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
     ------
     UnclearHeadersError
         A header is impossible, offsets do not increase, the file ends inside a batch, or the CRC of
-        a small batch does not match. The segment must be planned.
+        a small batch does not match. The caller must read the segment with `plan_segment`.
     """
     scan = _HeaderScan(view)
     before = first_offset - 1
@@ -69,7 +70,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
         if not len(rows):
             continue
         lasts = last_offsets(rows)
-        # the base offset of a wrapper message is its last offset, so only the last offsets are compared
+        # The base_offset field of a wrapper message is its last offset, and must increase too.
         increasing = bool((rows["base_offset"] > np.concatenate(([before], lasts[:-1]))).all())
         impossible = (rows["last_offset_delta"] < 0) | (rows["count"] > rows["last_offset_delta"].astype(np.int64) + 1)
         if not increasing or impossible.any() or (next_base is not None and lasts[-1] >= next_base):
@@ -79,7 +80,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
 
 
 class _HeaderScan:
-    """Reads the headers of one file, in blocks or one by one, depending on the sizes of the batches."""
+    """Reads the batch headers of one segment file, in blocks or one by one, depending on the batch sizes."""
 
     def __init__(self, view: FileView) -> None:
         self._view = view
@@ -91,13 +92,13 @@ class _HeaderScan:
         self._in_blocks = True
 
     def read(self) -> BatchTable | None:
-        """Return the next headers, or None at the end of the file. The table can be empty."""
+        """Return a table of the next headers, which can be empty. Return None at the end of the file."""
         if self._position >= self._view.size:
             return None
         return self._read_block() if self._in_blocks else self._read_headers()
 
     def _read_block(self) -> BatchTable:
-        """Read and check the batches that are completely in the next block."""
+        """Read the next block, and check the batches that it contains completely."""
         got = self._view.read_into(self._block[: self._view.size - self._position], self._position)
         scan = core.scan_batches(self._block, self._table, 0, got)
         if scan.error is not None:
@@ -132,7 +133,7 @@ class _HeaderScan:
         return _table_of(self._raw, positions)
 
     def _read_message(self, size: int) -> BatchTable:
-        """Read one message of format 0 or 1 completely."""
+        """Read one whole message of format 0 or 1."""
         if not 0 < size <= self._view.size - self._position:
             raise UnclearHeadersError
         _, table = read_batch(self._view, self._position, size)
@@ -142,13 +143,13 @@ class _HeaderScan:
 
 
 def _move(table: BatchTable, by: int) -> None:
-    """Change positions in a buffer to file positions."""
+    """Add `by` to all positions, to convert positions in a buffer to file positions."""
     table["position"] += by
     table["payload_position"] += by
 
 
 def _table_of(raw: bytearray, positions: list[int]) -> BatchTable:
-    """Return the table of the headers in `raw`, whose batches begin at the file positions `positions`."""
+    """Decode the batch headers in `raw` into a table. `positions` contains the file positions of the batches."""
     headers = np.frombuffer(raw, _HEADER, len(positions))
     table = np.empty(len(positions), BATCH_DTYPE)
     for name in _FIELDS:

@@ -1,7 +1,8 @@
-"""Keep the listings of partition directories, so that an unchanged directory is not listed again.
+"""Cache the listings of partition directories, so that an unchanged directory is not listed again.
 
-A directory changes its modification time if a file is created, removed or renamed in it, but not if
-a file grows. So an unchanged directory has the same segments, and only the last one may have grown.
+The modification time of a directory changes if a file is created, removed or renamed in it, but not
+if a file grows. If the modification time is unchanged, the directory contains the same segments, and
+only the last segment may have grown.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from ...paths import Location, UrlPath
 from .partition_dir import PartitionDir, SegmentFile
 
 SETTLED_NS = 2_000_000_000
-"""Age of a modification, in ns, from which a later one has another time. Some file systems store the
-time in steps of up to 2 s.
+"""Minimum age of the last change of a directory whose listing is cached, in ns.
+
+Some file systems store times in steps of up to 2 s. Two changes within one step have the same time.
 """
 MAX_AGE = 300.0
-"""Time in seconds after which a directory is listed again in any case, because the clock of a file
-server may differ from the clock of this host.
+"""Minimum time after which a cached listing expires, in seconds.
+
+Listings expire because the clock of a file server can differ from the clock of this host.
 """
 
 State = tuple[int, ...]
@@ -34,15 +37,15 @@ class _Listing(NamedTuple):
 
 
 class Listings:
-    """Keeps the listings of local partition directories."""
+    """Caches the listings of local partition directories."""
 
     def __init__(self) -> None:
         self._known: dict[Location, _Listing] = {}
 
     def find(self, path: Location) -> PartitionDir | None:
-        """Return the partition in a directory if the directory has not changed since it was listed.
+        """Return the cached partition if its directory has not changed since it was listed, else None.
 
-        The size of its last segment is determined again.
+        The size of the last segment is read again.
         """
         known = self._known.get(path)
         if known is None or known.expires < time.monotonic() or self.state_of(path) != known.state:
@@ -55,10 +58,10 @@ class Listings:
         return replace(known.partition, segments=segments, problems=list(known.partition.problems))
 
     def state_of(self, path: Location) -> State | None:
-        """Return values that change if a file is created, removed or renamed in a directory.
+        """Return a tuple that changes if a file is created, removed or renamed in a directory.
 
-        Return None if the directory is not local, or cannot be read, or was changed so recently
-        that the next change may have the same time.
+        Return None if the directory is not local, cannot be read, or was changed so recently that
+        the next change may have the same modification time.
         """
         if isinstance(path, UrlPath):
             return None
@@ -71,15 +74,15 @@ class Listings:
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
     def add(self, path: Location, state: State | None, partition: PartitionDir) -> None:
-        """Keep a listing. `state` is the state of the directory before it was listed."""
+        """Cache a listing, unless `state` is None. `state` is `state_of(path)` from before the directory was listed."""
         if state is not None:
-            # at different times, so that a log directory is not listed as a whole
+            # random, so that the listings of all partitions of a log directory do not expire at once
             expires = time.monotonic() + MAX_AGE * random.uniform(1, 2)
             self._known[path] = _Listing(state, expires, partition)
 
 
 class NoListings(Listings):
-    """Keeps no listing, for callers that list each directory once. No system call is made."""
+    """Caches no listing, for callers that list each directory only once. Makes no system call."""
 
     def find(self, path: Location) -> PartitionDir | None:
         """Return None."""

@@ -291,11 +291,11 @@ def test_open_transactions_are_reported_with_a_remedy(markers_lost: Path, tmp_pa
     ]
     text = kafkafmt("salvage", markers_lost, "--output", tmp_path / "plain").stdout
     assert (
-        "open     t-0: transaction of producer 7, epoch 3, which starts at offset 10; damage may have destroyed its marker"
+        "open     t-0: transaction of producer 7, epoch 3, which starts at offset 10; damage may have destroyed the marker of the transaction"
         in text
     )
     assert (
-        "open     t-0: transaction of producer 9, epoch 3, which starts at offset 22; it is open in the source too"
+        "open     t-0: transaction of producer 9, epoch 3, which starts at offset 22; the transaction is open in the source too"
         in text
     )
     assert f"         {command} 10\n" in text

@@ -295,7 +295,7 @@ def test_commits_that_compaction_may_have_removed_are_reported(tmp_path: Path) -
     log = kafkafmt.open(path)
     assert [(c.partition, c.offset) for c in log.groups(at=500).offsets] == [(0, 1)]
     assert log.messages == [
-        "__consumer_offsets-0 was compacted: 1 key may have had a value at that time, but only later records remain"
+        "__consumer_offsets-0 was compacted: 1 key may have had a value at the requested time, but only later records remain"
     ]
     log = kafkafmt.open(path)
     log.groups(at=900)
