@@ -58,19 +58,20 @@ def test_missing_package_is_named_in_one_line(program: str, missing: str, messag
     assert message in done.stderr.splitlines()[-1]
 
 
-def test_command_without_an_extra_exits_3_with_one_line() -> None:
+def test_command_without_an_extra_exits_3_with_one_line(tmp_path: Path) -> None:
     path = case("segments").partition_dir("segments-time", 0)
+    output = str(tmp_path / "out")
     for missing, arguments, line in (
         (["click", "rich"], ["ls"], "the command needs click and rich: pip install 'click>=8.1' 'rich>=13'"),
         (["rich"], ["ls", str(path)], "rich"),
         (
             ["pyspark"],
-            ["export", str(path), "--output", "/nowhere/out", "--engine", "spark"],
+            ["export", str(path), "--output", output, "--engine", "spark"],
             "pyspark: pip install 'pyspark>=4.0'",
         ),
         (
             ["pyspark", "pyarrow", "pandas"],
-            ["export", str(path), "--output", "/nowhere/out"],
+            ["export", str(path), "--output", output],
             "'pyspark>=4.0' 'pyarrow>=14' 'pandas>=2.2'",
         ),
     ):
