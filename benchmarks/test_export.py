@@ -22,13 +22,13 @@ import report
 from conftest import put
 
 import kafkafmt
+from kafkafmt.exporting import ExportOptions
+from kafkafmt.exporting.engine import Engine
+from kafkafmt.exporting.job import Export
+from kafkafmt.exporting.local_engine import LocalEngine
+from kafkafmt.exporting.parquet import COLUMNS, ROW_GROUP_BYTES, open_writer
+from kafkafmt.exporting.spark_jobs import SparkEngine
 from kafkafmt.log import discover
-from kafkafmt.spark.export import ExportOptions
-from kafkafmt.spark.export.engine import Engine
-from kafkafmt.spark.export.job import Export
-from kafkafmt.spark.export.local_engine import LocalEngine
-from kafkafmt.spark.export.parquet import COLUMNS, ROW_GROUP_BYTES, open_writer
-from kafkafmt.spark.export.spark_jobs import SparkEngine
 from kafkafmt.spark.quiet import quiet_start
 from kafkafmt.spark.session import make_session
 

@@ -75,6 +75,7 @@ from .view import open_log as open
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .exporting import ExportReport, OutputExistsError, ResumeError, export
     from .installation import Installation, doctor
     from .kraft.cluster_metadata import ClusterMetadata, MetadataRangeError, metadata
     from .kraft.commands import metadata_commands
@@ -96,14 +97,13 @@ if TYPE_CHECKING:
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
     from .server import Server, ServerAddressError, ServerLimits, serve
-    from .spark.export import ExportReport, OutputExistsError, ResumeError, export
 
 _HOMES = {
     "ClusterMetadata": "kraft.cluster_metadata",
     "DiffReport": "log.auditing.diff_report",
     "Difference": "log.auditing.diff_report",
     "DumpedFile": "log.auditing.dump",
-    "ExportReport": "spark.export",
+    "ExportReport": "exporting",
     "Installation": "installation",
     "MadePartition": "make_log",
     "MakeReport": "make_log",
@@ -111,7 +111,7 @@ _HOMES = {
     "MetadataDifference": "kraft.diff",
     "MetadataRangeError": "kraft.cluster_metadata",
     "OpenTransaction": "log.auditing.open_transactions",
-    "OutputExistsError": "spark.export",
+    "OutputExistsError": "exporting",
     "OutputPlaceError": "log.auditing.salvage",
     "PartitionDiff": "log.auditing.diff_report",
     "PartitionReport": "log.auditing.reports",
@@ -120,7 +120,7 @@ _HOMES = {
     "RestoreError": "log.rewriting.restore",
     "RestoreReport": "log.rewriting.restore",
     "RestoredPartition": "log.rewriting.restore",
-    "ResumeError": "spark.export",
+    "ResumeError": "exporting",
     "RewriteReport": "log.rewriting.rewrite",
     "RewrittenPartition": "log.rewriting.rewrite",
     "SalvageReport": "log.auditing.salvage",
@@ -138,7 +138,7 @@ _HOMES = {
     "diff": "log.auditing.diff",
     "doctor": "installation",
     "dump": "log.auditing.dump",
-    "export": "spark.export",
+    "export": "exporting",
     "make": "make_log",
     "metadata": "kraft.cluster_metadata",
     "metadata_commands": "kraft.commands",

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..log.auditing.salvage_output import OutputPlaceError
-from ..log.reading.record_selection import OffsetRange, Selection
-from ..spark.export.api import needed_packages, open_engine, with_default_engine
-from ..spark.export.errors import OutputExistsError, ResumeError, SparkError
-from ..spark.export.layout import EMPTY_NAME, OutputLayout
-from ..spark.export.options import (
+from ..exporting.api import needed_packages, open_engine, with_default_engine
+from ..exporting.errors import OutputExistsError, ResumeError, SparkError
+from ..exporting.layout import EMPTY_NAME, OutputLayout
+from ..exporting.options import (
     CODECS,
     COLUMN_NAMES,
     DEFAULT_FILE_SIZE,
@@ -30,6 +28,8 @@ from ..spark.export.options import (
     ExportOptions,
     check_columns,
 )
+from ..log.auditing.salvage_output import OutputPlaceError
+from ..log.reading.record_selection import OffsetRange, Selection
 from ..text import encode_json, plain, size
 from .choosing import MissingError, choose_range, find
 from .options import (
@@ -45,7 +45,7 @@ from .options import (
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, may_be_lost, tell
 
 if TYPE_CHECKING:
-    from ..spark.export.report import ExportReport
+    from ..exporting.report import ExportReport
 
 MOST_LINES = 20
 """Largest number of partitions, damaged spans or transactions that the text output lists."""
@@ -180,7 +180,7 @@ def export(
     report: ExportReport | None = None
     try:
         with _errors_as_usage(), needed_packages():
-            from ..spark.export.job import Export
+            from ..exporting.job import Export
 
             found = find(given["paths"], options.replicas)
             choice = choose_range(found, options.topics, numbers, options.internal, options.group, selection)

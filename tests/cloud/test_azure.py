@@ -21,8 +21,8 @@ from object_server import upload
 from obstore.store import AzureStore
 
 import kafkafmt
+from kafkafmt.exporting.errors import OutputExistsError
 from kafkafmt.paths import UrlPath
-from kafkafmt.spark.export.errors import OutputExistsError
 
 EMULATOR = shutil.which("azurite-blob")
 pytestmark = [

@@ -19,15 +19,15 @@ from command import inside
 from object_server import BUCKET, Proxy
 from obstore.store import MemoryStore
 
+from kafkafmt.exporting import run_lock
+from kafkafmt.exporting.bucket_output import BucketFiles, BucketOutput
+from kafkafmt.exporting.errors import OutputExistsError
+from kafkafmt.exporting.output import PATHS
+from kafkafmt.exporting.run_lock import LOCK, LockLostError, RunState
 from kafkafmt.log.format import stores
 from kafkafmt.log.format.object_store import PARTS_AT_ONCE, ObjectStore, ObjectUpload
 from kafkafmt.log.format.stores import store_of
 from kafkafmt.paths import UrlPath
-from kafkafmt.spark.export import run_lock
-from kafkafmt.spark.export.bucket_output import BucketFiles, BucketOutput
-from kafkafmt.spark.export.errors import OutputExistsError
-from kafkafmt.spark.export.output import PATHS
-from kafkafmt.spark.export.run_lock import LOCK, LockLostError, RunState
 
 numbers = itertools.count()
 stores.register("testing", lambda _: ObjectStore(MemoryStore()))
@@ -244,7 +244,7 @@ KILLED = """
 import os, signal, sys
 from bucket_exports import write_attempts
 from kafkafmt.paths import UrlPath
-from kafkafmt.spark.export.bucket_output import BucketOutput
+from kafkafmt.exporting.bucket_output import BucketOutput
 
 with BucketOutput(UrlPath(sys.argv[1])) as output:
     output.keep(write_attempts(output, b"killed"))

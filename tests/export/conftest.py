@@ -12,14 +12,14 @@ from exporting import RunExport, assert_no_leftovers
 from pyspark.sql import SparkSession
 
 from kafkafmt.cli.offset_range import parse_offsets
+from kafkafmt.exporting.job import Export, WriteBundle
+from kafkafmt.exporting.local_engine import LocalEngine
+from kafkafmt.exporting.options import ExportOptions, Progress
+from kafkafmt.exporting.spark_jobs import SparkEngine
+from kafkafmt.exporting.tasks import write_bundle
 from kafkafmt.log import discover
 from kafkafmt.log.reading.record_selection import OffsetBound, Selection
 from kafkafmt.log.reading.selection import select_partitions
-from kafkafmt.spark.export.job import Export, WriteBundle
-from kafkafmt.spark.export.local_engine import LocalEngine
-from kafkafmt.spark.export.options import ExportOptions, Progress
-from kafkafmt.spark.export.spark_jobs import SparkEngine
-from kafkafmt.spark.export.tasks import write_bundle
 from kafkafmt.spark.session import make_session
 
 

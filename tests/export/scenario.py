@@ -33,15 +33,15 @@ from pathlib import PurePath
 from typing import Any
 from unittest.mock import patch
 
+from kafkafmt.exporting import ExportOptions
+from kafkafmt.exporting.bucket_output import BucketOutput
+from kafkafmt.exporting.bundles import Bundle
+from kafkafmt.exporting.job import Export, WriteBundle
+from kafkafmt.exporting.output import WrittenFile
+from kafkafmt.exporting.spark_jobs import SparkEngine
+from kafkafmt.exporting.staging import Staging
+from kafkafmt.exporting.tasks import BundleResult, TaskSettings
 from kafkafmt.log import discover
-from kafkafmt.spark.export import ExportOptions
-from kafkafmt.spark.export.bucket_output import BucketOutput
-from kafkafmt.spark.export.bundles import Bundle
-from kafkafmt.spark.export.job import Export, WriteBundle
-from kafkafmt.spark.export.output import WrittenFile
-from kafkafmt.spark.export.spark_jobs import SparkEngine
-from kafkafmt.spark.export.staging import Staging
-from kafkafmt.spark.export.tasks import BundleResult, TaskSettings
 from kafkafmt.spark.session import make_session
 
 
@@ -54,7 +54,7 @@ def writer(accident: str, notes: str) -> WriteBundle:
     def write(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         from pyspark import TaskContext
 
-        from kafkafmt.spark.export.tasks import write_bundle
+        from kafkafmt.exporting.tasks import write_bundle
 
         number, context = bundle.number, TaskContext.get()
         assert context is not None

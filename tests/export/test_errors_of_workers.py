@@ -12,8 +12,8 @@ from command import kafkafmt
 from golden_cases import case
 from pyspark.errors import PySparkException
 
-from kafkafmt.spark.export import SparkError, TaskOSError
-from kafkafmt.spark.export.spark_jobs import _simplified
+from kafkafmt.exporting import SparkError, TaskOSError
+from kafkafmt.exporting.spark_jobs import _simplified
 from kafkafmt.spark.worker_errors import in_one_line
 
 FRAMES = '  File "/x/worker.py", line 4197, in invoke_udf\n    func = read_command()\n           ^^^^^^^^^^^^^^\n'

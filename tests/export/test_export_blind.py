@@ -18,12 +18,12 @@ from golden_cases import case, same_rows
 from pyspark import cloudpickle
 from standalone import can_unshare, standalone_cluster, without
 
+from kafkafmt.exporting import TaskOSError
+from kafkafmt.exporting.bundles import Bundle
+from kafkafmt.exporting.delivered import check_damage, check_missing, plan_in_task
+from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.log import PartitionDir, PartitionLog, UnavailableSegmentError, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
-from kafkafmt.spark.export import TaskOSError
-from kafkafmt.spark.export.bundles import Bundle
-from kafkafmt.spark.export.delivered import check_damage, check_missing, plan_in_task
-from kafkafmt.spark.export.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.spark.source.splits import alone
 
 GOLDEN = case("segments")

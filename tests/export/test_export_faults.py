@@ -25,10 +25,10 @@ from golden_cases import Rows, same_rows
 from scenarios import CLUSTER, GOLDEN, assert_complete, attempts, leftovers, run, start
 from standalone import can_unshare, standalone_cluster, without
 
-from kafkafmt.spark.export import TaskOSError
-from kafkafmt.spark.export.bundles import Bundle
-from kafkafmt.spark.export.staging import StagedFiles
-from kafkafmt.spark.export.tasks import BundleResult, TaskSettings, write_bundle
+from kafkafmt.exporting import TaskOSError
+from kafkafmt.exporting.bundles import Bundle
+from kafkafmt.exporting.staging import StagedFiles
+from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 
 TOPIC = "segments-time"
 PATIENT = {

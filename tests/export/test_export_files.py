@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from kafkafmt import LogDirectory, build_batch
 from kafkafmt.arrow import schema_of
+from kafkafmt.exporting.bundles import bundle_splits
+from kafkafmt.exporting.files import FileSet
+from kafkafmt.exporting.parquet import FileFormat
+from kafkafmt.exporting.staging import StagedFiles
+from kafkafmt.exporting.timing import Stopwatch
 from kafkafmt.log import discover
-from kafkafmt.spark.export.bundles import bundle_splits
-from kafkafmt.spark.export.files import FileSet
-from kafkafmt.spark.export.parquet import FileFormat
-from kafkafmt.spark.export.staging import StagedFiles
-from kafkafmt.spark.export.timing import Stopwatch
 from kafkafmt.spark.source.splits import Split, cut_splits
 
 MIB = 1 << 20

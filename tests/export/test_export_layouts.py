@@ -17,14 +17,14 @@ from pyspark.sql import SparkSession
 
 from kafkafmt import LogDirectory, build_batch
 from kafkafmt.arrow import OPTIONAL, SCHEMA, schema_of
-from kafkafmt.spark.export.bundles import Bundle
-from kafkafmt.spark.export.dates import by_period
-from kafkafmt.spark.export.files import MAX_OPEN_FILES, FileSet
-from kafkafmt.spark.export.options import COLUMN_NAMES
-from kafkafmt.spark.export.parquet import FileFormat
-from kafkafmt.spark.export.staging import StagedFiles
-from kafkafmt.spark.export.tasks import BundleResult, TaskSettings, write_bundle
-from kafkafmt.spark.export.timing import Stopwatch
+from kafkafmt.exporting.bundles import Bundle
+from kafkafmt.exporting.dates import by_period
+from kafkafmt.exporting.files import MAX_OPEN_FILES, FileSet
+from kafkafmt.exporting.options import COLUMN_NAMES
+from kafkafmt.exporting.parquet import FileFormat
+from kafkafmt.exporting.staging import StagedFiles
+from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
+from kafkafmt.exporting.timing import Stopwatch
 
 GOLDEN = case("segments")
 HOUR = 3_600_000

@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 from reports import verify_partition
 
 from kafkafmt import OutputExistsError, OutputPlaceError
+from kafkafmt.exporting import TaskOSError
+from kafkafmt.exporting.bundles import Bundle
+from kafkafmt.exporting.layout import escape
+from kafkafmt.exporting.quarantine import MAX_SPAN_BYTES
+from kafkafmt.exporting.tasks import BundleResult, TaskSettings, write_bundle
 from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.reading.read_limits import ReadLimits
 from kafkafmt.log.reading.record_selection import OffsetBound
-from kafkafmt.spark.export import TaskOSError
-from kafkafmt.spark.export.bundles import Bundle
-from kafkafmt.spark.export.layout import escape
-from kafkafmt.spark.export.quarantine import MAX_SPAN_BYTES
-from kafkafmt.spark.export.tasks import BundleResult, TaskSettings, write_bundle
 
 TORN = case("torn")
 SPAN = ("file", "position", "length", "first_offset", "last_offset", "error", "message")

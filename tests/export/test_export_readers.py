@@ -25,10 +25,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> P
 
     This golden log has all codecs, nulls, unusual headers and extreme timestamps.
     """
+    from kafkafmt.exporting import ExportOptions
+    from kafkafmt.exporting.job import Export
+    from kafkafmt.exporting.spark_jobs import SparkEngine
     from kafkafmt.log import discover
-    from kafkafmt.spark.export import ExportOptions
-    from kafkafmt.spark.export.job import Export
-    from kafkafmt.spark.export.spark_jobs import SparkEngine
 
     out = tmp_path_factory.mktemp("readers") / "out"
     roots = tuple(case("codecs").roots)

@@ -16,8 +16,8 @@ from exporting import RunExport, assert_no_leftovers, expected_rows, read_with_p
 from golden_cases import CASES, Case, case, same_rows
 
 import kafkafmt
-from kafkafmt.spark.export.engine import JobProgress
-from kafkafmt.spark.export.local_engine import LocalEngine
+from kafkafmt.exporting.engine import JobProgress
+from kafkafmt.exporting.local_engine import LocalEngine
 
 UNDAMAGED = [c for c in CASES if not c.torn]
 TORN = case("torn").roots[0]

@@ -32,9 +32,9 @@ def test_export_names_a_topic_that_is_not_utf8(odd: Path, tmp_path: Path) -> Non
 
 
 def test_export_of_other_topics_ignores_such_a_name(odd: Path, tmp_path: Path) -> None:
+    from kafkafmt.exporting import ExportOptions
+    from kafkafmt.exporting.job import Export
     from kafkafmt.log import discover
-    from kafkafmt.spark.export import ExportOptions
-    from kafkafmt.spark.export.job import Export
 
     found = discover([odd])
     options = ExportOptions((odd,), tmp_path / "out")

@@ -171,8 +171,8 @@ def test_killed_run_leaves_the_old_output_and_the_next_run_goes_on(log: Path, tm
     append(log, 0, 2000)
     code = (
         "import kafkafmt, sys, time\n"
-        "from kafkafmt.spark.export import tasks\n"
-        "from kafkafmt.spark.export.job import Export\n"
+        "from kafkafmt.exporting import tasks\n"
+        "from kafkafmt.exporting.job import Export\n"
         "Export._keep_files = lambda *_: (print('exported', flush=True), time.sleep(60))\n"
         "kafkafmt.export(sys.argv[1], sys.argv[2], engine='local', resume=True)"
     )

@@ -9,9 +9,9 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from kafkafmt.spark.export import OutputExistsError, staging
-from kafkafmt.spark.export.output import WrittenFile
-from kafkafmt.spark.export.staging import Staging
+from kafkafmt.exporting import OutputExistsError, staging
+from kafkafmt.exporting.output import WrittenFile
+from kafkafmt.exporting.staging import Staging
 
 FILES = [
     "data/topic=t/partition=0/00000000000000000000.parquet",

@@ -44,20 +44,21 @@ LAYERS = {
     "server": 7.3,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
+    "exporting": 8.2,
     "installation": 8.5,
     "cli": 9, "pyspark_kafkafmt": 9,
     "__main__": 9.5,
 }  # fmt: skip
 FOLDERS = {
     "log": ("format", "reading", "writing", "auditing", "rewriting"),
-    "spark": ("sink", "source", "export"),
+    "spark": ("sink", "source"),
 }
 """The folders, from the lowest to the highest. Modules outside these folders are below all of them,
 except `__init__` and `ABOVE`.
 """
 ABOVE = {"kafkafmt.spark.functions", "kafkafmt.spark.inputs", "kafkafmt.spark.reader"}
 
-LAZY = ("kafkafmt.spark.export.", "kafkafmt.installation.")
+LAZY = ("kafkafmt.exporting.", "kafkafmt.installation.")
 """The only modules of higher layers that `kafkafmt/__init__.py` may import, inside functions and for types."""
 EVERYWHERE = {"numpy"}
 THIRD_PARTY = {
@@ -67,9 +68,9 @@ THIRD_PARTY = {
     "lz4": ("kafkafmt/codecs.py",),
     "snappy": ("kafkafmt/codecs.py",),
     "zstandard": ("kafkafmt/codecs.py",),
-    "pyarrow": ("kafkafmt/arrow.py", "kafkafmt/table_files.py", "kafkafmt/spark/"),
-    "pyspark": ("kafkafmt/spark/", "pyspark_kafkafmt/"),
-    "py4j": ("kafkafmt/spark/",),
+    "pyarrow": ("kafkafmt/arrow.py", "kafkafmt/table_files.py", "kafkafmt/spark/", "kafkafmt/exporting/"),
+    "pyspark": ("kafkafmt/spark/", "kafkafmt/exporting/spark_jobs.py", "pyspark_kafkafmt/"),
+    "py4j": ("kafkafmt/spark/", "kafkafmt/exporting/spark_jobs.py"),
     "pandas": ("kafkafmt/spark/",),
     "polars": ("kafkafmt/polars_source.py",),
     "datasketches": ("kafkafmt/log/auditing/key_counts.py",),
@@ -295,7 +296,7 @@ def test_circles_finds_a_circle() -> None:
         ("kafkafmt/arrow.py", "from kafkafmt.spark import source"),
         ("kafkafmt/__init__.py", "from kafkafmt.arrow import to_table"),
         ("kafkafmt/__init__.py", "def f():\n    from kafkafmt import spark"),
-        ("kafkafmt/__init__.py", "from .spark.export import export"),
+        ("kafkafmt/__init__.py", "from .exporting import export"),
         ("kafkafmt/view/log.py", "from .. import arrow"),
         ("kafkafmt/view/log.py", "def f():\n    from kafkafmt.spark import source"),
         ("kafkafmt/view/log.py", "def f():\n    import pyarrow"),
@@ -305,7 +306,7 @@ def test_circles_finds_a_circle() -> None:
         ("kafkafmt/records/read.py", "import zstandard as z"),
         ("kafkafmt/log/reader.py", "def f():\n    import pyarrow as pa"),
         ("kafkafmt/arrow.py", "import pyspark.sql"),
-        ("kafkafmt/spark/export.py", "from rich.progress import Progress"),
+        ("kafkafmt/exporting/job.py", "from rich.progress import Progress"),
         ("kafkafmt/log/reader.py", "import fsspec"),
         ("kafkafmt/shed.py", ""),
     ],
@@ -331,7 +332,7 @@ def test_violations_reports_a_planted_import(path: str, source: str) -> None:
         ("kafkafmt/log/auditing/verify.py", "from ..reading.plan import Damage\nfrom ..format import files"),
         ("kafkafmt/log/reader.py", "if TYPE_CHECKING:\n    import pyarrow"),
         ("kafkafmt/__init__.py", "from .view import open_log\ndef f():\n    from . import arrow"),
-        ("kafkafmt/__init__.py", "def f():\n    import_module('kafkafmt.spark.export')"),
+        ("kafkafmt/__init__.py", "def f():\n    import_module('kafkafmt.exporting')"),
         ("kafkafmt/view/log.py", "from ..log import discover\ndef f():\n    from .. import arrow"),
         ("kafkafmt/arrow.py", "import pyarrow as pa\nfrom .records import Chunk"),
         ("kafkafmt/spark/source.py", "import pyarrow as pa\nfrom pyspark.sql import Row\nfrom ..view import open_log"),

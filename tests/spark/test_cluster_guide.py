@@ -22,7 +22,7 @@ from golden_cases import case
 from source_rows import plan
 from standalone import standalone_cluster
 
-from kafkafmt.spark.export import SparkError, export
+from kafkafmt.exporting import SparkError, export
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guides" / "spark-cluster.md"
@@ -175,7 +175,7 @@ frame.write.format("kafkafmt").mode("append").save(target)
 assert spark.read.format("kafkafmt").load(target).count() == 10
 try:
     kafkafmt.export(source, target + "-export")
-except kafkafmt.spark.export.SparkError as error:
+except kafkafmt.exporting.SparkError as error:
     print(error)
 spark.stop()
 """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kafkafmt.exporting.bucket_output import BucketOutput
+from kafkafmt.exporting.output import PATHS, Output, WrittenFile
 from kafkafmt.log.format.stores import store_of
 from kafkafmt.paths import UrlPath
-from kafkafmt.spark.export.bucket_output import BucketOutput
-from kafkafmt.spark.export.output import PATHS, Output, WrittenFile
 
 FILES = 3
 

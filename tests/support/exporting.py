@@ -13,9 +13,9 @@ from golden_cases import Case, Rows
 from kafkafmt.constants import MAX_MILLIS
 
 if TYPE_CHECKING:
+    from kafkafmt.exporting.job import WriteBundle
+    from kafkafmt.exporting.options import Progress
     from kafkafmt.log.reading.record_selection import OffsetBound
-    from kafkafmt.spark.export.job import WriteBundle
-    from kafkafmt.spark.export.options import Progress
 
 
 class RunExport(Protocol):

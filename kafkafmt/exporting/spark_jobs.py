@@ -22,8 +22,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 
-from ..shipped import say_slow, slow_core
-from ..worker_errors import cause_of, in_one_line
+from ..spark.shipped import say_slow, slow_core
+from ..spark.worker_errors import cause_of, in_one_line
 from .engine import JobProgress
 from .errors import SparkError, TaskOSError
 

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ...log.format.store_base import Store, StoredFile
-from ...paths import UrlPath
-from ..hosts import host_name
-from ..processes import process_space, start_time
+from ..log.format.store_base import Store, StoredFile
+from ..paths import UrlPath
+from ..spark.hosts import host_name
+from ..spark.processes import process_space, start_time
 
 LOCK = "_export.lock"
 CLOCK = "_export.clock-"

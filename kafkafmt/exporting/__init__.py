@@ -1,6 +1,6 @@
 """Export log directories to Parquet as a Spark job.
 
-`kafkafmt.spark.export` imports neither pyspark nor pyarrow before an export starts.
+`kafkafmt.exporting` imports neither pyspark nor pyarrow before an export starts.
 """
 
 from .api import export

@@ -23,13 +23,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 
-from ...log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
-from ...log.reading.plan import SegmentPlan
-from ...log.reading.read_limits import ReadLimits
-from ...log.reading.transactions import TransactionInDoubtError, Transactions
-from ...text import counted, json_encoder
-from ...text import size as size_text
-from ..source.splits import SPLIT_BYTES, Split, alone, cut_splits
+from ..log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
+from ..log.reading.plan import SegmentPlan
+from ..log.reading.read_limits import ReadLimits
+from ..log.reading.transactions import TransactionInDoubtError, Transactions
+from ..spark.source.splits import SPLIT_BYTES, Split, alone, cut_splits
+from ..text import counted, json_encoder
+from ..text import size as size_text
 from .bucket_output import output_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_names, check_place

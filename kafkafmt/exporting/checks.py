@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
-from ...log import PartitionDir
-from ...log.auditing.salvage_output import OutputPlaceError
-from ...paths import Location, UrlPath, input_path
+from ..log import PartitionDir
+from ..log.auditing.salvage_output import OutputPlaceError
+from ..paths import Location, UrlPath, input_path
 
 
 def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath]) -> None:

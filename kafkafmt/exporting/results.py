@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 
-from ... import __version__, backend
-from ...extras import LIBRARIES, library_versions
-from ...log import Discovery, PartitionDir
-from ...log.reading.plan import SegmentPlan
-from ...paths import Location
+from .. import __version__, backend
+from ..extras import LIBRARIES, library_versions
+from ..log import Discovery, PartitionDir
+from ..log.reading.plan import SegmentPlan
+from ..paths import Location
 from .options import ExportOptions
 from .report import (
     Codec,

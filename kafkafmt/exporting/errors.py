@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...paths import Location
+from ..paths import Location
 
 
 class OutputExistsError(ValueError):

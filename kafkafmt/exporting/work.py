@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ...log import Damage, PartitionLog, SegmentFile
-from ...log.reading.offset_interval import OffsetInterval
-from ...log.reading.plan import SegmentPlan
-from ...log.reading.transactions import Doubt
-from ..source.splits import Piece, Split, make_splits, may_hold
+from ..log import Damage, PartitionLog, SegmentFile
+from ..log.reading.offset_interval import OffsetInterval
+from ..log.reading.plan import SegmentPlan
+from ..log.reading.transactions import Doubt
+from ..spark.source.splits import Piece, Split, make_splits, may_hold
 from .bundles import Bundle
 from .tasks import BundleResult, Manifest
 

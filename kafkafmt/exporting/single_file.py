@@ -14,8 +14,8 @@ from pathlib import PurePath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...arrow import SCHEMA, schema_of
-from ...log.auditing.salvage_output import OutputPlaceError
+from ..arrow import SCHEMA, schema_of
+from ..log.auditing.salvage_output import OutputPlaceError
 from .options import ExportOptions
 from .output import WrittenFile
 from .parquet import ROW_GROUP_BYTES, ROW_GROUP_ROWS, FileFormat, open_writer

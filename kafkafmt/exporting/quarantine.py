@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...constants import MAX_OFFSET
-from ...log import Damage, PartitionDir
-from ...log.format.files import FileView
-from ...log.reading.offset_interval import OffsetInterval
-from ...log.reading.plan import SegmentPlan
+from ..constants import MAX_OFFSET
+from ..log import Damage, PartitionDir
+from ..log.format.files import FileView
+from ..log.reading.offset_interval import OffsetInterval
+from ..log.reading.plan import SegmentPlan
 from .options import ExportOptions
 from .parquet import open_writer
 

@@ -12,14 +12,14 @@ from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from ... import arguments
-from ...constants import DEFAULT_MAX_BATCH_BYTES
-from ...extras import install_line
-from ...log import Damage, Discovery, PartitionDir, PartitionLog, discover
-from ...log.auditing.run import paths_of
-from ...log.reading.choice import choose_partitions
-from ...log.reading.group_choice import choose_from_group
-from ...log.reading.record_selection import Selection, offset_bound
+from .. import arguments
+from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..extras import install_line
+from ..log import Damage, Discovery, PartitionDir, PartitionLog, discover
+from ..log.auditing.run import paths_of
+from ..log.reading.choice import choose_partitions
+from ..log.reading.group_choice import choose_from_group
+from ..log.reading.record_selection import Selection, offset_bound
 from .errors import SparkError
 from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
@@ -269,7 +269,7 @@ def with_default_engine(options: ExportOptions, on_message: Callable[[str], None
 
     Call `on_message` with a sentence if something is missing.
     """
-    from ..session import SparkMissingError, prepare_environment
+    from ..spark.session import SparkMissingError, prepare_environment
 
     try:
         prepare_environment()
@@ -327,8 +327,8 @@ def spark_session(
     Inside the context, Ctrl-C never interrupts a call to Java. If Spark fails to start, a
     SparkError is raised.
     """
-    from ..quiet import quiet_start
-    from ..session import active_session, make_session, stop_quietly, uses_connect
+    from ..spark.quiet import quiet_start
+    from ..spark.session import active_session, make_session, stop_quietly, uses_connect
     from .spark_jobs import in_thread, interruptible, spark_errors
 
     if uses_connect():

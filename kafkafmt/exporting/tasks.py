@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...arrow import TARGET_BYTES, ArrowBuilder, schema_of
-from ...log import Damage, PartitionLog, SegmentFile
-from ...log.reading.plan import SegmentPlan
-from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
-from ...log.reading.single_pass import UnconfirmedError
-from ..hosts import host_name
-from ..source.splits import Piece, Split
+from ..arrow import TARGET_BYTES, ArrowBuilder, schema_of
+from ..log import Damage, PartitionLog, SegmentFile
+from ..log.reading.plan import SegmentPlan
+from ..log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
+from ..log.reading.single_pass import UnconfirmedError
+from ..spark.hosts import host_name
+from ..spark.source.splits import Piece, Split
 from .bundles import Bundle
 from .files import FileSet, OutputFile
 from .output import AttemptFiles

@@ -38,7 +38,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...paths import Location, local_path
+from ..paths import Location, local_path
 from .errors import OutputExistsError, ResumeError
 from .output import PATHS, AttemptFiles, Output, WrittenFile
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from ...arguments import one_of
-from ...constants import DEFAULT_MAX_BATCH_BYTES
-from ...log.reading.record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection
+from ..arguments import one_of
+from ..constants import DEFAULT_MAX_BATCH_BYTES
+from ..log.reading.record_selection import EVERYTHING, OffsetBound, OffsetRange, Selection
 
 CODECS = ("zstd", "snappy", "lz4", "none")
 DIRECTORY_COLUMNS = ("topic", "partition")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...log import PartitionLog
-from ...log.reading.offset_interval import OffsetInterval
-from ...text import plain
+from ..log import PartitionLog
+from ..log.reading.offset_interval import OffsetInterval
+from ..text import plain
 from .errors import ResumeError
 from .layout import OutputLayout
 from .options import ExportOptions

@@ -7,7 +7,7 @@ import resource
 from collections.abc import Iterator
 from time import perf_counter
 
-from ...log import PartitionLog
+from ..log import PartitionLog
 from .report import TaskSeconds
 
 

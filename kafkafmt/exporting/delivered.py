@@ -7,17 +7,17 @@ driver decides whether retention has removed a missing file.
 
 from __future__ import annotations
 
-from ...constants import MAX_OFFSET
-from ...log import PartitionDir, PartitionLog, SegmentFile
-from ...log.format import files
-from ...log.format.files import FileView
-from ...log.reading.index_lookup import batch_at
-from ...log.reading.missing import check_retention, unavailable
-from ...log.reading.plan import SegmentPlan, plan_segment
-from ...log.reading.read_limits import ReadLimits
-from ...log.reading.transactions import Transactions
-from ..hosts import host_name, with_host
-from ..source.splits import Split
+from ..constants import MAX_OFFSET
+from ..log import PartitionDir, PartitionLog, SegmentFile
+from ..log.format import files
+from ..log.format.files import FileView
+from ..log.reading.index_lookup import batch_at
+from ..log.reading.missing import check_retention, unavailable
+from ..log.reading.plan import SegmentPlan, plan_segment
+from ..log.reading.read_limits import ReadLimits
+from ..log.reading.transactions import Transactions
+from ..spark.hosts import host_name, with_host
+from ..spark.source.splits import Split
 from .tasks import BundleResult, Manifest
 
 

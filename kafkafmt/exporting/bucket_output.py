@@ -32,11 +32,11 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from ...log.auditing.salvage_output import OutputPlaceError
-from ...log.format.store_base import Store, Upload
-from ...log.format.stores import store_of
-from ...paths import UrlPath, is_url
-from ...types import Buffer
+from ..log.auditing.salvage_output import OutputPlaceError
+from ..log.format.store_base import Store, Upload
+from ..log.format.stores import store_of
+from ..paths import UrlPath, is_url
+from ..types import Buffer
 from .errors import OutputExistsError, ResumeError
 from .options import ExportOptions
 from .output import PATHS, AttemptFiles, Output, WrittenFile

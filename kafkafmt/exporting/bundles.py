@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..source.splits import SPLIT_BYTES, Split
+from ..spark.source.splits import SPLIT_BYTES, Split
 from .options import ExportOptions
 
 SMALLEST_BUNDLE = 16 << 20

@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ...log import Damage, Finding
-from ...log.auditing.reports import damage_dict
-from ...log.reading.transactions import Doubt
-from ...notebook import html_table
-from ...paths import Location, UrlPath
+from ..log import Damage, Finding
+from ..log.auditing.reports import damage_dict
+from ..log.reading.transactions import Doubt
+from ..notebook import html_table
+from ..paths import Location, UrlPath
 from .options import ExportOptions
 
 
