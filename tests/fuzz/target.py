@@ -25,6 +25,7 @@ MODULES = (
     "metadata",
     "threads",
     "find",
+    "server",
 )
 """Names of the modules that define targets, without the prefix `targets_`."""
 
