@@ -1,4 +1,4 @@
-"""Write a log directory with test data from the rows of a file or table, with the function `make`.
+"""Create test data: write the rows of a file or table to a new log directory.
 
 Each row becomes a record. Its partition is chosen as in Kafka's producer:
 
@@ -112,7 +112,7 @@ def make(
     segment_bytes: int = 1 << 30,
     on_message: Callable[[str], None] | None = None,
 ) -> MakeReport:
-    """Write a log directory with test data from the rows of a file or table.
+    """Create test data: write the rows of a file or table to a new log directory.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def make(
         - `value`: text or binary. Text is encoded as UTF-8. This column is required.
         - `key`: text or binary. By default, all keys are null.
         - `headers`: a list of structs with the fields `key` and `value`, or a list of pairs of
-          texts.
+          strings.
         - `timestamp`: milliseconds since 1970-01-01 UTC, an Arrow timestamp, or text in ISO format.
           Rows without a timestamp get the current time, as in Kafka's producer.
         - `partition`: integer. Rows without a partition get one from their key.
@@ -201,7 +201,8 @@ def make(
             codec=codec, level=level, max_bytes=batch_bytes, base_offset=0, log_append_time=append_time, leader_epoch=0
         )
 
-    new_builder()  # raises an error for a wrong argument before anything is written
+    # Create a builder now, so that wrong arguments raise an error before anything is written.
+    new_builder()
     filled = Output(target)
     try:
         filled.open()

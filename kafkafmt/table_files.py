@@ -145,8 +145,8 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
 def milliseconds(column: pa.Array, now: int) -> pa.Array:
     """Convert a timestamp column to integers (milliseconds) or Arrow timestamps.
 
-    A null is replaced by `now`. A string must be in ISO format. If it has no time zone, it is in
-    UTC.
+    A null timestamp is replaced by `now`. A string must be in ISO format. A string without a time
+    zone is in UTC.
     """
     if pa.types.is_null(column.type):
         return pa.array([now] * len(column), pa.int64())
@@ -171,7 +171,8 @@ def _is_time(column: pa.Array) -> bool:
 def header_structs(column: pa.Array) -> pa.Array:
     """Convert a headers column that contains lists of pairs to a column that contains lists of structs.
 
-    In JSON, a pair is an array of two strings. A column of any other type is returned unchanged.
+    In JSON, a pair is an array of two strings. A column that contains no pairs is returned
+    unchanged.
     """
     if not pa.types.is_list(column.type):
         return column
@@ -201,10 +202,7 @@ def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
 
 
 def whole_numbers(column: pa.Array) -> tuple[Any, Any]:
-    """Convert an integer column to a NumPy array of int64, in which nulls are -1.
-
-    Return the array and a mask of the nulls.
-    """
+    """Return an integer column as an int64 array, in which nulls are -1, and a mask of the nulls."""
     if pa.types.is_null(column.type):
         column = column.cast(pa.int64())
     if not pa.types.is_integer(column.type):

@@ -73,10 +73,7 @@ class JsonEquals:
 
     @cached_property
     def _pattern(self) -> BytePattern | None:
-        """Pattern that occurs in every matching record value without a backslash.
-
-        None if there is no such pattern.
-        """
+        """Pattern that occurs in every matching record value without a backslash, or None."""
         name = self.path[-1]
         if not _PLAIN.fullmatch(name) or name.isdigit():  # an array index is not in the text
             return None

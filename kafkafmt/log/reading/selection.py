@@ -76,10 +76,7 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Combine each run of three or more consecutive numbers into a range (first, last).
-
-    All other numbers become a range of one number.
-    """
+    """Return ranges (first, last) that cover sorted numbers, each with one or at least three numbers."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

@@ -63,7 +63,7 @@ class BucketFiles(AttemptFiles):
     def create(self, target: PurePath) -> tuple[str, Upload]:
         """Create an object with a unique name, and open it for writing.
 
-        Return its path relative to the output, and the open object.
+        Return the path of the object, relative to the output, and the open object.
         """
         name = str(target.with_name(f"{target.stem}-{self.run}-{secrets.token_hex(4)}{target.suffix}"))
         path = self.output / name
@@ -217,7 +217,7 @@ class BucketOutput(Output):
     def keep(self, files: Iterable[WrittenFile]) -> None:
         """Check the size of each file in `files`, and delete all other files of this run.
 
-        Tasks can no longer write files afterwards.
+        When this method has returned, tasks can no longer write files.
         """
         self._lock.renew(phase=CHECKING)
         self._expected = {self.target / file.name: file.size for file in files}
@@ -273,7 +273,7 @@ class BucketOutput(Output):
             self._store.put(self._success, content, create=True)
         except OSError:
             with contextlib.suppress(OSError):
-                # If only the response to the request was lost, `_SUCCESS` already exists.
+                # If only the response to the request was lost, `_SUCCESS` has this content already.
                 if self._store.load(self._success).content == content:
                     return
             raise

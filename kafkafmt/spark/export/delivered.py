@@ -60,8 +60,8 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 def check_damage(plan: SegmentPlan) -> None:
     """Raise an OSError if a task found damaged bytes where the driver finds a valid batch.
 
-    Such a difference shows that the segment's path refers to different files on the task's host and
-    on the driver. Only the first damaged span of the segment is checked.
+    If task and driver find different bytes, the path of the segment refers to different files on
+    their hosts. Only the first damaged span of the segment is checked.
     """
     damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # those batches are valid
     if not damaged:
@@ -95,7 +95,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
     """Raise an OSError if the task on `host` wrote too few or too many records for a split.
 
-    Missing records are accepted if they were damaged or if retention removed them.
+    Records may be missing if they were damaged or if retention removed them.
     """
     least, most = 0, 0
     for piece in split.pieces:

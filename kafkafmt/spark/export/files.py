@@ -153,7 +153,8 @@ class FileSet:
             if len(self._open) >= MAX_OPEN_FILES:
                 self._close(next(iter(self._open.values())))
             file = self._start(rows, partition, period)
-        # The files are in order of their last use, so that the first one can be completed.
+        # Keep the open files in order of their last use. If too many are open, the first one is
+        # completed.
         self._open.pop(period, None)
         self._open[period] = file
         file.hold(rows.select(self._format.columns), partition)

@@ -237,10 +237,7 @@ class Export:
         works.finish()
 
     def _find_transactions(self, engine: Engine, works: Iterable[Work]) -> None:
-        """Run tasks that read whole partitions and find their transactions.
-
-        Report the transactions whose outcome is not known.
-        """
+        """Run tasks that find the transactions of whole partitions, and report unknown outcomes."""
         wanted = [work for work in works if not work.log.knows_transactions]
         if not wanted:
             return

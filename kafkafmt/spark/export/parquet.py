@@ -33,8 +33,8 @@ ROW_GROUP_ROWS = 1 << 20
 ROW_GROUPS_PER_FILE = 4
 """Minimum number of row groups in a file of the target size.
 
-The number is greater than one because a file can end only after a row group. It is calculated from
-the size of the row groups before compression.
+The number is greater than one because a file can end only after a row group. It is based on the
+size of the row groups before compression.
 """
 
 
@@ -97,8 +97,8 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
 def write_empty(sink: Any, format: FileFormat) -> None:
     """Write a Parquet file without rows to the open file `sink`.
 
-    The file also has the columns that readers derive from directory names: topic, partition, date
-    and hour. They are the last columns.
+    The last columns of this file are those that readers otherwise derive from directory names:
+    topic, partition, date and hour.
     """
     named = [SCHEMA.field(n) for n in DIRECTORY_COLUMNS if n not in format.columns]
     named += fields_of(format.partition_by)

@@ -149,8 +149,8 @@ class RunLock:
         if version is None:
             found = self._store.load(self.path)
             last = self._check_ended(found)
-            # If `last.left` is set, the last run was killed before it wrote files of its own: it
-            # first removes the files of the run `last.left`.
+            # If `last.left` is set, the last run was killed before it wrote any file, because a run
+            # first removes the files of the run in `left`.
             self.state = replace(self.state, left=last.left or last)
             version = self._put(found.version)
             if version is None:
@@ -207,8 +207,8 @@ class RunLock:
     def _put(self, version: Mapping[str, str] | None) -> Mapping[str, str] | None:
         """Create the lock, or replace the lock that has the given version. Return the new version.
 
-        If `version` is None, the lock is created. Return None if the lock exists already, or has
-        another version.
+        If `version` is None, the lock is created. Return None if another run has created or changed
+        the lock.
         """
         content = self.state.to_bytes()
         try:

@@ -44,7 +44,7 @@ class SingleFile(Staging):
     def check(self) -> None:
         """Raise OutputExistsError if the file exists and `overwrite` is False.
 
-        Raise OutputPlaceError if the path is a directory.
+        Raise OutputPlaceError if the output path is a directory.
         """
         if self.output.is_dir():
             raise OutputPlaceError(

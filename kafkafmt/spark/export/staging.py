@@ -119,7 +119,7 @@ class Staging(Output):
     def adopt(self, run: int) -> None:
         """Add all files of the old output to the staging directory.
 
-        The old `report.json` becomes the report of the earlier run with the number `run` - 1.
+        The `report.json` of the old output becomes the report of the earlier run number `run` - 1.
         """
         for folder in (PATHS.data, PATHS.quarantine, PATHS.earlier_report(0).parent):
             if (self.output / folder).is_dir():

@@ -87,7 +87,7 @@ class BundleResult:
     manifests: list[Manifest]
     """A manifest for each split of the bundle."""
     files: list[OutputFile] = field(default_factory=list)
-    """The Parquet files that the task wrote. Empty if a segment of the bundle must be planned first."""
+    """The Parquet files that the task wrote. The list is empty if a segment must be planned first."""
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
     worker_memory: int = 0
@@ -166,10 +166,10 @@ def _batches(
 def _find_unconfirmed(
     bundle: Bundle, manifests: list[Manifest], stopped: Manifest, error: UnconfirmedError, settings: TaskSettings
 ) -> None:
-    """Add the segments that must be planned to the manifests of a bundle.
+    """Add the names of the segments that must be planned to the manifests of a bundle.
 
-    `error` was raised for the first of these segments. All later segments of the bundle are checked
-    now, so that the driver can plan all unconfirmed segments together.
+    `error` was raised for the first segment that must be planned. All later segments of the bundle
+    are checked now, so that the driver can plan them together.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

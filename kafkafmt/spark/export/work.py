@@ -52,10 +52,9 @@ class Work:
 
     @property
     def next_offset(self) -> int:
-        """The offset at which the next export can continue.
+        """The offset after the last exported batch, at which the next export can continue.
 
-        It is the offset after the last exported batch. With "read_committed", it is at most the
-        last stable offset.
+        With "read_committed", the offset is at most the last stable offset.
         """
         ends = [e.last_offset + 1 for s in self.splits for p in s.pieces for e in p.extents]
         end = min(max(ends, default=self.interval.low), self.interval.high)
@@ -73,8 +72,8 @@ class Work:
     def unread(self, piece: Piece) -> Piece:
         """Return a copy of a piece that can be exported again.
 
-        The copy does not contain the batches that a task confirmed. It contains the plan of the
-        segment and the transactions of the partition, if planning has found them.
+        The copy does not contain the batches that a task confirmed. If the driver has planned the
+        segment or found its transactions, the copy contains the plan and the transactions.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:

@@ -57,7 +57,7 @@ RUN_BYTES = 256 << 10
 """Largest size of an extent, in bytes, if a range of offsets is divided. Two tasks that share an extent both read it."""
 
 SMALL_SEGMENT = 1 << 20
-"""Maximum size in bytes of a segment without an index that tasks read from its start."""
+"""Maximum size, in bytes, of a segment without an index that tasks may read from its start."""
 
 Stamp = tuple[int | str, ...]
 Offsets = dict[Key, int]
@@ -343,10 +343,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return splits
 
     def _plans(self, plan: Plan, log: PartitionLog, first: int, stop: int) -> list[SegmentPlan]:
-        """Plan the segments that contain the offsets from `first` to `stop` (exclusive).
-
-        Add the damage in these segments to `plan`.
-        """
+        """Plan the segments that contain the offsets [first, stop), and add the damage found to `plan`."""
         found: dict[str, SegmentPlan] = {}
         for segment, event in log.events(first, stop):
             found[segment.segment.name] = segment
