@@ -118,8 +118,8 @@ def make(
     ----------
     source : str, os.PathLike or table
         A Parquet file, a CSV file, a file with JSON lines, "-" for JSON lines on stdin, or a table
-        with the method ``__arrow_c_stream__``, such as a pyarrow Table or a Polars DataFrame. The
-        columns are those of Spark's Kafka sink, and `timestamp`:
+        with the method ``__arrow_c_stream__``, such as a pyarrow Table or a Polars DataFrame. It
+        can have the columns of Spark's Kafka sink, and the column `timestamp`:
 
         - `value`: text or binary. Text is encoded as UTF-8. This column is required.
         - `key`: text or binary. By default, all keys are null.
@@ -265,7 +265,7 @@ class _Topic:
         self._keyless_bytes = 0
 
     def numbers(self, columns: Columns) -> IntArray:
-        """Return the partition of each row."""
+        """Return the partition number of each row."""
         if columns.keys is None:
             return self._keyless(columns, np.arange(columns.rows))
         numbers = self.by_key.column(columns.keys).astype(np.int64)
@@ -275,7 +275,7 @@ class _Topic:
         return numbers
 
     def _keyless(self, columns: Columns, rows: np.ndarray) -> IntArray:
-        """Return the partition of each row without a key. The partition changes when a batch is full."""
+        """Return the partition number of each row without a key. It changes when a batch is full."""
         sizes = np.full(len(rows), RECORD_OVERHEAD, np.int64)
         if columns.values is not None:
             sizes += np.maximum(columns.values.lengths[rows], 0)

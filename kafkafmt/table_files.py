@@ -50,7 +50,7 @@ def format_of(source: Any, given: str | None) -> str | None:
 
 
 def read_rows(source: Any, source_format: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file or of a table.
+    """Yield the rows of a file or of a table as Arrow record batches.
 
     Parameters
     ----------

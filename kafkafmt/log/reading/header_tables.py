@@ -47,7 +47,8 @@ assert _HEADER.itemsize == BATCH_HEADER_SIZE
 def header_tables(view: FileView, first_offset: int, next_base: int | None) -> Iterator[BatchTable]:
     """Yield tables with the headers of all batches of a segment, in file order.
 
-    The tables contain file positions. A table is valid only until the next table is requested.
+    Positions in a table are file positions. A table is valid only until the next table is
+    requested.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class _HeaderScan:
 
 
 def _move(table: BatchTable, by: int) -> None:
-    """Add `by` to all positions, to convert positions in a buffer to file positions."""
+    """Convert the positions in a table from buffer positions to file positions, by adding `by`."""
     table["position"] += by
     table["payload_position"] += by
 

@@ -26,10 +26,10 @@ class JsonEquals:
     Attributes
     ----------
     path : tuple of str
-        Names of the members that lead to the compared member, from the outermost. A number is the
-        index of an item if the value is an array.
+        Names of the nested members that lead to the compared member, from the outermost to the
+        innermost. For an array, the name is the index of an item.
     expected : tuple
-        The accepted values, as `json.loads` returns them.
+        The accepted values of the compared member, as `json.loads` returns them.
     """
 
     path: tuple[str, ...]
@@ -143,7 +143,7 @@ def _integer(text: str) -> int | float:
 
 
 def _parse(text: str) -> Any:
-    """Parse a JSON text. Raise ValueError or RecursionError if this is not possible."""
+    """Parse a JSON text. Raise ValueError or RecursionError if it cannot be parsed."""
     try:
         return json.loads(text, parse_constant=_reject)
     except ValueError as error:

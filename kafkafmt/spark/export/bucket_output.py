@@ -130,6 +130,7 @@ class BucketOutput(Output):
     output : UrlPath
         Directory of the output.
     overwrite : bool, default False
+        Whether an existing output is replaced.
 
     Raises
     ------
@@ -160,8 +161,8 @@ class BucketOutput(Output):
     def check(self) -> None:
         """Raise OutputExistsError if the output exists and `overwrite` is False.
 
-        Files that a killed export has left do not count as an output. Raise OSError if another
-        export is writing to the output.
+        Files of a killed export are ignored. Raise OSError if another export is writing to the
+        output.
         """
         left = self._lock.left_behind()
         if not self.overwrite and self._exists(left):

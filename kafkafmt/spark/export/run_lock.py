@@ -1,4 +1,4 @@
-"""Let only one export write to an output in a bucket, and recognize exports that were killed.
+"""Lock the output of an export in a bucket, and detect locks of exports that were killed.
 
 The object `_export.lock` in the output contains the id of the run that writes to the output. The
 lock is created and changed only by conditional requests, so only one export can get it. The driver
