@@ -60,7 +60,7 @@ def sink_path_of(text: str) -> str:
     """
     if is_url(text):
         remedy = "write to a local path, and copy the log directory after the query has ended"
-        raise OptionError(f"{text} is a URL, but the data sink can only write to a local path; {remedy}")
+        raise OptionError(f"{text} is a URL, but the data sink writes to local log directories only; {remedy}")
     return path_of(text)
 
 
