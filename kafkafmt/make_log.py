@@ -1,11 +1,11 @@
-"""`kafkafmt.make`: write test data, a log directory from rows.
+"""Create test data: write the rows of a file or table to a new log directory.
 
-Rows become records as in Kafka's producer:
+Each row becomes a record. Its partition is chosen as in Kafka's producer:
 
 - A row with a partition number goes to that partition.
 - A row with a key goes to the partition of its key (Kafka: ``BuiltInPartitioner.partitionForKey``).
-- Rows without a key fill one batch of a partition, and then one of the next partition. Producers
-  since Kafka 3.3 (KIP-794) do the same, but choose the next partition randomly.
+- Rows without a key fill one batch in a partition, and then one batch in the next partition.
+  Producers since Kafka 3.3 (KIP-794) choose the next partition randomly.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RECORD_OVERHEAD = 12
 """Estimated size of a record of format 2 without its key and value, in bytes."""
 COLUMNS = ("topic", "partition", "key", "value", "timestamp", "headers")
 IGNORED = ("offset", "timestampType", "timestampMillis")
-"""Columns of Spark's Kafka source that the writer of a log cannot choose."""
+"""Columns of Spark's Kafka source that `make` ignores. The log determines their values."""
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
@@ -112,19 +112,19 @@ def make(
     segment_bytes: int = 1 << 30,
     on_message: Callable[[str], None] | None = None,
 ) -> MakeReport:
-    """Write a log directory from rows, for tests.
+    """Create test data: write the rows of a file or table to a new log directory.
 
     Parameters
     ----------
     source : str, os.PathLike or table
         A Parquet file, a CSV file, a file with JSON lines, "-" for JSON lines on stdin, or a table
-        with the method ``__arrow_c_stream__``, such as a pyarrow Table or a Polars DataFrame. The
-        columns are those of Spark's Kafka sink, and `timestamp`:
+        with the method ``__arrow_c_stream__``, such as a pyarrow Table or a Polars DataFrame. It
+        can have the columns of Spark's Kafka sink, and the column `timestamp`:
 
         - `value`: text or binary. Text is encoded as UTF-8. This column is required.
         - `key`: text or binary. By default, all keys are null.
         - `headers`: a list of structs with the fields `key` and `value`, or a list of pairs of
-          texts.
+          strings.
         - `timestamp`: milliseconds since 1970-01-01 UTC, an Arrow timestamp, or text in ISO format.
           Rows without a timestamp get the current time, as in Kafka's producer.
         - `partition`: integer. Rows without a partition get one from their key.
@@ -136,7 +136,7 @@ def make(
     partitions : int, default 1
         Number of partitions of each topic.
     source_format : {"parquet", "csv", "json"}, optional
-        Format of the file. By default, the suffix of the file name decides.
+        Format of the file. By default, the format follows from the suffix of the file name.
     codec : str or int, default "none"
         Codec of the batches: none, gzip, snappy, lz4 or zstd.
     level : int, optional
@@ -168,9 +168,9 @@ def make(
 
     Notes
     -----
-    Keys are assigned to partitions as in Kafka's default partitioner. Rows with null keys fill one
-    batch in a partition, and then one in the next partition. If an error is raised, nothing is left
-    in `output`.
+    A row with a key goes to the partition that Kafka's default partitioner chooses. Rows with null
+    keys fill one batch in a partition, and then one batch in the next partition. If an error is
+    raised, nothing is left in `output`.
 
     Examples
     --------
@@ -201,12 +201,14 @@ def make(
             codec=codec, level=level, max_bytes=batch_bytes, base_offset=0, log_append_time=append_time, leader_epoch=0
         )
 
-    new_builder()  # a wrong argument is an error before anything is written
+    # Create a builder now, so that wrong arguments raise an error before anything is written.
+    new_builder()
     filled = Output(target)
     try:
         filled.open()
         with warnings.catch_warnings():
-            # The warning would name the temporary directory. strays() reports the final one.
+            # The warning would contain the path of the temporary directory. strays() reports the
+            # same partitions below, with the path of `output`.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
                 making = _Making(directory, topic, partitions, batch_bytes, new_builder, say)
@@ -263,7 +265,7 @@ class _Topic:
         self._keyless_bytes = 0
 
     def numbers(self, columns: Columns) -> IntArray:
-        """Return the partition of each row."""
+        """Return the partition number of each row."""
         if columns.keys is None:
             return self._keyless(columns, np.arange(columns.rows))
         numbers = self.by_key.column(columns.keys).astype(np.int64)
@@ -273,7 +275,7 @@ class _Topic:
         return numbers
 
     def _keyless(self, columns: Columns, rows: np.ndarray) -> IntArray:
-        """Return the partitions of rows without a key, which fill one batch after another."""
+        """Return the partition number of each row without a key. It changes when a batch is full."""
         sizes = np.full(len(rows), RECORD_OVERHEAD, np.int64)
         if columns.values is not None:
             sizes += np.maximum(columns.values.lengths[rows], 0)
@@ -344,7 +346,7 @@ class _Making:
                 self._say(note)
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, IntArray, Columns]]:
-        """Yield each topic with the indexes of its rows, and with its rows as columns."""
+        """Yield, for each topic, its name, the indexes of its rows, and these rows as `Columns`."""
         from .table_files import RowsError, text_codes
 
         columns = self._columns(rows)
@@ -354,7 +356,7 @@ class _Making:
         try:
             topics, codes = text_codes(rows.column("topic"))
         except (TypeError, NotImplementedError, ValueError):
-            raise RowsError(f"topic has the type {rows.column('topic').type}; cast it to text") from None
+            raise RowsError(f"the column 'topic' has the type {rows.column('topic').type}; cast it to text") from None
         for code, topic in enumerate(topics):
             if not isinstance(topic, str) or not is_topic_name(topic):
                 what = "the topic of a row"
@@ -402,7 +404,7 @@ class _Making:
         return numbers
 
     def finish(self) -> list[MadePartition]:
-        """Write the last batches, and return the partitions."""
+        """Write the last, incomplete batch of each partition, and return the partitions."""
         made = []
         for (topic, number), target in sorted(self._targets.items()):
             target.finish()
@@ -411,7 +413,7 @@ class _Making:
 
 
 def _groups(numbers: IntArray, columns: Columns) -> Iterator[tuple[int, Columns]]:
-    """Yield each partition number with its rows, in their original order."""
+    """Yield each partition number and the rows of the partition, in their original order."""
     if not len(numbers):
         return
     if int(numbers.max()) == (lowest := int(numbers.min())):

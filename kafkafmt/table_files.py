@@ -1,6 +1,6 @@
-"""Read rows from Parquet, CSV and JSON files, or from other tables, as Arrow record batches.
+"""Read the rows of a Parquet, CSV or JSON file, or of a table, as Arrow record batches.
 
-Memory is bounded: a file is read in parts of about 16 MiB.
+To limit the use of memory, a file is read in blocks of about 16 MiB.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 FORMATS = ("parquet", "csv", "json")
-"""File formats, which are also the suffixes of file names. "json" means JSON lines."""
+"""File formats that can be read. "json" means JSON lines."""
 BLOCK_BYTES = 16 << 20
 MAX_ROWS = 1 << 16
 TEXT_COLUMNS = ("topic", "key", "value")
@@ -24,11 +24,14 @@ _SUFFIXES = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "json": "json"
 
 
 class RowsError(ValueError):
-    """Raised if rows cannot become records, because a column or one of its values is wrong."""
+    """Raised if a row cannot be converted to a record, because of its columns or values."""
 
 
 def format_of(source: Any, given: str | None) -> str | None:
-    """Return the format of a file, by its name if `given` is None. Return None for a table."""
+    """Return the format of a file, or None if `source` is a table.
+
+    If `given` is None, the format follows from the suffix of the file name.
+    """
     if given is not None:
         if given not in FORMATS:
             raise ValueError(f"source_format is {given!r}; it must be one of {', '.join(FORMATS)}")
@@ -40,27 +43,27 @@ def format_of(source: Any, given: str | None) -> str | None:
     found = _SUFFIXES.get(Path(source).suffix.lower().removeprefix("."))
     if found is None:
         raise ValueError(
-            f"the format of {os.fspath(source)!r} is unknown; its name must end in {', '.join(f'.{f}' for f in FORMATS)}, "
-            "or source_format must be given"
+            f"the format of {os.fspath(source)!r} is unknown; pass source_format, or rename the file so that its name "
+            f"ends with {', '.join(f'.{f}' for f in FORMATS[:-1])} or .{FORMATS[-1]}"
         )
     return found
 
 
 def read_rows(source: Any, source_format: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file or of a table.
+    """Yield the rows of a file or of a table as Arrow record batches.
 
     Parameters
     ----------
     source : str, os.PathLike or table
         The path of a file, "-" for stdin, or an object with the method ``__arrow_c_stream__``.
     source_format : {"parquet", "csv", "json"}, optional
-        Format of the file. By default, the suffix of its name decides. stdin contains JSON lines by
-        default.
+        Format of the file. By default, the format follows from the suffix of the file name. The
+        default for stdin is "json".
 
     Raises
     ------
     OSError
-        The file cannot be read, or is not valid.
+        The file cannot be read, or its content is not valid.
     TypeError, ValueError
         `source` is neither a path nor a table, or the format is unknown.
     """
@@ -74,7 +77,8 @@ def read_rows(source: Any, source_format: str | None = None) -> Iterator[pa.Reco
         raise ValueError("Parquet cannot be read from stdin; specify the path of the file")
     try:
         if source != "-":
-            open(name, "rb").close()  # pyarrow's errors do not have a file name
+            # pyarrow's errors do not contain the file name. open() raises an OSError that does.
+            open(name, "rb").close()
         yield from {"parquet": _parquet, "csv": _csv, "json": _json}[kind](opened)
     except pa.ArrowInvalid as error:
         text = " ".join(str(error).split())[:200]
@@ -107,7 +111,7 @@ def _csv(source: Any) -> Iterator[pa.RecordBatch]:
     from pyarrow import csv
 
     types = {name: pa.string() for name in TEXT_COLUMNS} | {"partition": pa.int64()}
-    # An empty field is null, and a quoted empty field is an empty string, as in Spark.
+    # As in Spark, an empty CSV field is null, and a quoted empty field is an empty string.
     options = csv.ConvertOptions(
         column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
@@ -118,29 +122,31 @@ def _csv(source: Any) -> Iterator[pa.RecordBatch]:
 def _json(source: Any) -> Iterator[pa.RecordBatch]:
     from pyarrow import json
 
-    # Without a schema, pyarrow would convert text that resembles a time.
+    # Without a schema, pyarrow would convert strings that look like times to timestamps.
     schema = pa.schema([*((name, pa.string()) for name in TEXT_COLUMNS), ("partition", pa.int64())])
     read, parse = json.ReadOptions(block_size=BLOCK_BYTES), json.ParseOptions(explicit_schema=schema)
     opened: Iterable[pa.RecordBatch]
     try:
         if hasattr(json, "open_json"):
             opened = json.open_json(source, read, parse)
-        else:  # pyarrow before 20 cannot read JSON in parts
+        else:  # pyarrow before version 20 cannot read a JSON file in blocks
             opened = json.read_json(source, read, parse).to_batches()
     except pa.ArrowInvalid as error:
-        if "Empty JSON" in str(error):  # a file without lines contains no rows
-            return
+        if "Empty JSON" in str(error):
+            return  # an empty file is valid, and contains no rows
         raise
     for batch in opened:
-        # The schema adds its columns even if no row contains them.
+        # The schema adds columns that the file does not contain. All values in such a column are
+        # null, so columns without a value are omitted.
         absent = [n for n in ("topic", "partition", "key") if batch.column(n).null_count == len(batch)]
         yield from _slices(batch.select([n for n in batch.schema.names if n not in absent]))
 
 
 def milliseconds(column: pa.Array, now: int) -> pa.Array:
-    """Return a column of times as integers or Arrow timestamps. Null times become `now`.
+    """Convert a timestamp column to integers (milliseconds) or Arrow timestamps.
 
-    Texts in ISO format are converted. If a text has no time zone, it is in UTC.
+    A null timestamp is replaced by `now`. A string must be in ISO format. A string without a time
+    zone is in UTC.
     """
     if pa.types.is_null(column.type):
         return pa.array([now] * len(column), pa.int64())
@@ -163,9 +169,10 @@ def _is_time(column: pa.Array) -> bool:
 
 
 def header_structs(column: pa.Array) -> pa.Array:
-    """Return a header column of pairs (JSON arrays of two texts) as a column of structs.
+    """Convert a headers column that contains lists of pairs to a column that contains lists of structs.
 
-    All other columns are returned unchanged.
+    In JSON, a pair is an array of two strings. A column that contains no pairs is returned
+    unchanged.
     """
     if not pa.types.is_list(column.type):
         return column
@@ -187,7 +194,7 @@ def header_structs(column: pa.Array) -> pa.Array:
 
 
 def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
-    """Return the distinct texts of a column, and the index of each row's text as a NumPy array."""
+    """Return the distinct strings of a column and, for each row, the index of its string."""
     encoded = column.dictionary_encode("encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -195,10 +202,10 @@ def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
 
 
 def whole_numbers(column: pa.Array) -> tuple[Any, Any]:
-    """Return an integer column as a NumPy array of int64, and a mask of its nulls. Nulls become -1."""
+    """Return an integer column as an int64 array, in which nulls are -1, and a mask of the nulls."""
     if pa.types.is_null(column.type):
         column = column.cast(pa.int64())
     if not pa.types.is_integer(column.type):
-        raise RowsError(f"partition has the type {column.type}; cast it to int32")
+        raise RowsError(f"the column 'partition' has the type {column.type}; cast it to int32")
     null = column.is_null().to_numpy(zero_copy_only=False)
     return column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), null

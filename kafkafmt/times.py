@@ -10,7 +10,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
 RELATIVE_TIME = re.compile(r"-([0-9]+)([wdhms])\Z")
 UNIT_MILLIS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
-"""Milliseconds in each unit of a relative time."""
+"""Number of milliseconds in each unit of a relative time such as "-7d"."""
 
 
 def now_millis() -> int:
@@ -31,11 +31,11 @@ def parse_time(text: str) -> int:
     text : str
         One of three forms:
 
-        - a number of milliseconds since 1970-01-01 UTC;
-        - an ISO 8601 date or time, such as ``2026-01-05`` or ``2026-01-05T12:30+01:00``. Without a
-          time zone, it is in UTC;
-        - a time before the current time: a minus sign, a number and a unit, such as ``-7d``. The
-          units are w (weeks), d (days), h (hours), m (minutes) and s (seconds).
+        - A number of milliseconds since 1970-01-01 UTC.
+        - An ISO 8601 date or time, such as ``2026-01-05`` or ``2026-01-05T12:30+01:00``. If it has
+          no time zone, it is in UTC.
+        - A time relative to now: a minus sign, a number and a unit, such as ``-7d``. The units are w
+          (weeks), d (days), h (hours), m (minutes) and s (seconds).
 
     Raises
     ------

@@ -93,13 +93,14 @@ class BatchSummary(NamedTuple):
     Attributes
     ----------
     wrappers : bool
-        Whether the table contains a wrapper message, whose header has no number of records.
+        Whether the table contains a wrapper message. The header of a wrapper message does not
+        contain the number of records.
     records : int
-        Number of records in all other batches, including control records.
+        Number of records in all batches that are not wrapper messages, including control records.
     attributes : int
         Bits that are set in the attributes of any batch.
     codecs, magics : int
-        Bit masks of the codec ids and of the magic values that occur.
+        Bit masks of the codec ids and magic values in the table.
     min_timestamp, max_timestamp : int
         Smallest base timestamp and largest maximum timestamp, in ms. -1 if no batch has a
         timestamp.
@@ -108,7 +109,7 @@ class BatchSummary(NamedTuple):
     negative_delta : bool
         Whether any batch has a negative last offset delta.
     lowest, highest : int
-        Smallest and largest base offset. 2**63 - 1 and -2**63 for an empty table.
+        Smallest and largest base offset. For an empty table, 2**63 - 1 and -2**63.
     """
 
     wrappers: bool
@@ -320,7 +321,7 @@ class RecordColumns:
         self.rows = self.headers = 0
 
     def selected(self, rows: IntArray) -> RecordColumns:
-        """Return columns that contain only the given rows. The arrays of headers are shared."""
+        """Return columns that contain only the given rows. The header arrays are shared, not copied."""
         taken = copy(self)
         for name in self.names:
             for attribute, _ in _ARRAYS[name]:

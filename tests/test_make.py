@@ -112,7 +112,7 @@ def test_log_append_time_codec_and_segment_size_are_used(tmp_path: Path) -> None
         ({"key": ["v"]}, "the column 'value' is missing"),
         ({"value": ["v"], "partition": [2]}, "the partition of a row is 2, but topic t has 2 partitions"),
         ({"value": ["v"], "partition": [-1]}, "the partition of a row is -1"),
-        ({"value": ["v"], "partition": ["0"]}, "partition has the type string"),
+        ({"value": ["v"], "partition": ["0"]}, "the column 'partition' has the type string"),
         ({"value": ["v"], "timestamp": ["yesterday"]}, "use milliseconds or a time in ISO format"),
         ({"value": ["v"], "timestamp": [1.5]}, "timestamp must contain integers or times"),
         ({"value": ["v"], "headers": [[["a"]]]}, "each header must be a pair"),

@@ -75,11 +75,15 @@ def export(
     paths : str, os.PathLike, or an iterable of these
         Log directories, partition directories or `.log` files.
     output : str or os.PathLike
-        Directory to create, with its parents. The directory is not visible until the export is
-        complete. It can be a URL, such as ``s3://bucket/out``; then the file ``_SUCCESS`` exists when
-        the export is complete. If the name ends with ``.parquet``, the output is a single local file
-        with the columns topic and partition, ordered by topic, partition and offset. Damaged bytes
-        and the report are then not stored.
+        One of three kinds of output:
+
+        - A local directory to create, with its parents. It is not visible until the export is
+          complete.
+        - A directory in a bucket, given as a URL, such as ``s3://bucket/out``. When the export is
+          complete, the directory contains the file ``_SUCCESS``.
+        - A single local file, if the name ends with ``.parquet``. The records are ordered by topic,
+          partition and offset, and have the columns topic and partition. Damaged bytes and the
+          report are not stored.
     topics : str or iterable of str, optional
         Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
         internal topics are exported.
@@ -90,12 +94,11 @@ def export(
         each log. By default, the whole log is exported.
     start_time, end_time : int or timezone-aware datetime, optional
         Timestamps to use instead of `start` and `end`. An int is in milliseconds since 1970-01-01
-        UTC. Each timestamp is converted to an offset in each partition: the offset of the first
-        record with this timestamp or a later one. If there is no such record, the end of the log is
-        used.
+        UTC. In each partition, a timestamp is replaced by the offset of the first record with this
+        timestamp or a later one. If there is no such record, the end of the log is used.
     group : str, optional
         Name of a consumer group. The export contains only topics for which the group has committed
-        offsets. In each partition, it starts at the committed offset. `paths` must contain
+        offsets. In each partition, the export starts at the committed offset. `paths` must contain
         ``__consumer_offsets``.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
@@ -114,43 +117,49 @@ def export(
     compression_level : int, default 1
         Compression level for zstd, from -7 to 22. The other codecs have no level.
     columns : iterable of str, optional
-        Names and order of the columns in the files. By default, they are the columns of Spark's
+        Names and order of the columns in the files. By default, the columns are those of Spark's
         Kafka source. The column ``timestampMillis``, the timestamp as stored, is also available.
-        The topic and the partition are always kept, because the names of the directories contain
-        them. With `join_small`, the column partition is always kept.
+        Topic and partition are always kept, because the directory names contain them. With
+        `join_small`, the files always contain the column partition.
     file_size : int, default 268435456 (256 MiB)
         Target size of a Parquet file, in bytes; at least 1 MiB. A file ends after the row group
         that reaches this size. Files are smaller if the log is too small for every core to write
         several files of this size.
     partition_by : {"day", "hour"}, optional
         Write the records of each day or hour to a separate directory. "day" adds the directory
-        level ``date=YYYY-MM-DD``, and "hour" adds ``date=YYYY-MM-DD/hour=HH``, from the timestamp in
-        UTC. Readers see the columns date and hour. Their values are null for a record without a
-        timestamp, whose directories are named ``__HIVE_DEFAULT_PARTITION__``.
+        level ``date=YYYY-MM-DD``, and "hour" adds ``date=YYYY-MM-DD/hour=HH``. Both are taken from
+        the record's timestamp in UTC. Readers see the columns date and hour. Records without a
+        timestamp are in directories named ``__HIVE_DEFAULT_PARTITION__``, which readers return as
+        null.
     join_small : bool, default False
         Write several small partitions of a topic to the same file. The files are then in
-        ``output/data/topic=…/``, without a directory for the partition, and contain the column
-        partition. In a file, the records are sorted by partition and offset.
+        ``output/data/topic=…/``, without a directory for the partition. They contain the column
+        partition. In each file, the records are sorted by partition and offset.
     overwrite : bool, default False
         Replace an existing output. The old output remains intact until the new output is complete.
-        In a bucket, its ``_SUCCESS`` is deleted first, and created again if the export fails.
+        In a bucket, the ``_SUCCESS`` of the old output is deleted first, and created again if the
+        export fails.
     resume : bool, default False
-        Add records that are new since the earlier exports to `output`. In a partition that an
-        earlier run exported, the export begins at the offset at which that run ended, and ignores
-        `start`. No record is exported twice. If `output` does not exist, it is created. An output in
-        a bucket cannot be resumed. The option has the same effect with both engines.
+        Add the records that are new since the last export to `output`. If an earlier run has
+        exported a partition, the export begins at the offset at which that run ended, and ignores
+        `start`. No record is exported twice. If `output` does not exist, it is created. An output
+        in a bucket cannot be resumed.
     engine : {"spark", "local"}, optional
-        Engine that runs the tasks. "spark" uses a Spark session. "local" uses one thread per CPU of
-        this process; it needs neither pyspark nor Java, and starts at once. The output is the same.
-        By default, Spark is used if pyspark and Java are installed. Otherwise, "local" is used, and
-        `on_message` is called with a message that says so.
+        Engine that runs the tasks. Both engines write the same output.
+
+        - "spark" uses a Spark session.
+        - "local" uses one thread of this process per CPU. It needs neither pyspark nor Java, and
+          starts at once.
+
+        By default, "spark" is used if pyspark and Java are installed. Otherwise, "local" is used,
+        and `on_message` is called with a message that says what is missing.
     master : str, default "local[*]"
         Master URL of the Spark session to start. Every executor must be able to access `paths` and
         `output`. If the process already has an active Spark session, the export uses that session
         and does not stop it.
     replicas : "longest", optional
-        "longest" means that if two paths contain the same partition, the copy with the higher end
-        offset is read. By default, an error is raised for such a partition.
+        If two paths contain the same partition, "longest" exports the copy with the higher end
+        offset. By default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
         damage, with the error "too_large".
@@ -182,10 +191,11 @@ def export(
     GroupNotFoundError
         The group has not committed an offset for any selected topic. The error is a LookupError.
     OutputExistsError
-        The output exists and `overwrite` is False.
+        The output exists, and `overwrite` and `resume` are False.
     ResumeError
-        `resume` is True, but the output is not a complete export, its columns or isolation differ, a
-        log is shorter than before, or another export adds to the output. The error is a ValueError.
+        The output cannot be resumed. It is not a complete export, its columns or isolation differ,
+        a log is shorter than before, or another export is adding files to it. The error is a
+        ValueError.
     OutputPlaceError
         `output` is inside an input path or contains one, or it contains the current directory or
         the home directory.
@@ -265,9 +275,9 @@ def export(
 
 
 def with_default_engine(options: ExportOptions, on_message: Callable[[str], None]) -> ExportOptions:
-    """Return the options with the engine "spark", or with "local" if pyspark or Java is missing.
+    """Set the engine in the options: "spark", or "local" if pyspark or Java is missing.
 
-    Call `on_message` with a sentence if something is missing.
+    If the engine is "local", call `on_message` with a message that says what is missing.
     """
     from ..spark.session import SparkMissingError, prepare_environment
 
@@ -283,7 +293,7 @@ def with_default_engine(options: ExportOptions, on_message: Callable[[str], None
 def open_engine(
     options: ExportOptions, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[Engine]:
-    """Return a context manager that provides the engine selected in the options."""
+    """Return a context manager that provides the engine that the options name."""
     if options.engine == "local":
         from .local_engine import LocalEngine
 
@@ -320,9 +330,9 @@ def _from_group(
 def spark_session(
     master: str, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
-    """Return a context manager that provides the active Spark session, or a new session.
+    """Return a context manager that provides the active Spark session or, if there is none, a new one.
 
-    A new session is stopped when the context ends.
+    A session that this function has started is stopped when the context ends.
 
     Inside the context, Ctrl-C never interrupts a call to Java. If Spark fails to start, a
     SparkError is raised.

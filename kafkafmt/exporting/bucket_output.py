@@ -1,22 +1,22 @@
 """Write the output of an export to a bucket.
 
-A bucket has no directories that can be renamed. Therefore tasks upload their files under their final
-names, which contain the run and the attempt, as in ``<first offset>-<run>-<attempt>.parquet``. So no
-file replaces another one. The steps of the driver:
+A directory in a bucket cannot be renamed. Therefore, tasks upload their files under their final
+names. A name contains the run and the attempt, as in ``<first offset>-<run>-<attempt>.parquet``, so
+no file replaces another one. The driver of the export does the following:
 
-1. Take the lock of the output (run_lock.py). If it is the lock of a killed run, remove what that run
-   has left. With `overwrite`, delete `_SUCCESS` of the old output.
+1. Take the lock of the output (run_lock.py). If a killed run holds it, remove the files of that run.
+   With `overwrite`, delete the `_SUCCESS` of the old output.
 2. When all tasks have ended, change the lock, so that late tasks can no longer complete a file.
-   List the output. Check that each file of the results exists with its size. Delete the files of
-   other attempts.
-3. With `overwrite`, delete the old output.
-4. Upload the report. List the output again, and delete what does not belong to it.
+   Check that each file that the tasks reported exists with its size. Delete the files of other
+   attempts.
+3. With `overwrite`, delete the other files of the old output.
+4. Upload the report. List the output again, and delete all files that are not part of it.
 5. Renew the lock, which fails if another run has taken it over. Create `_SUCCESS` by a conditional
    request. Delete the lock.
 
 If the export fails before step 3, its files are deleted, and `_SUCCESS` of the old output is created
-again. If it fails later, the output becomes empty. If it is killed, the next export does the same
-before it begins. So `_SUCCESS` exists only if the output is complete.
+again. If the export fails later, the output becomes empty. If the export is killed, the next export
+to the same URL first does this clean-up. Therefore, `_SUCCESS` exists only if the output is complete.
 """
 
 from __future__ import annotations
@@ -61,13 +61,16 @@ class BucketFiles(AttemptFiles):
     run: str
 
     def create(self, target: PurePath) -> tuple[str, Upload]:
-        """Create an object with a unique name. Return its path in the output, and the object open for writing."""
+        """Create an object with a unique name, and open it for writing.
+
+        Return the path of the object, relative to the output, and the open object.
+        """
         name = str(target.with_name(f"{target.stem}-{self.run}-{secrets.token_hex(4)}{target.suffix}"))
         path = self.output / name
         return name, _RunUpload(store_of(path).open_writer(path), path, self)
 
     def discard(self, name: str, file: Any) -> None:
-        """Remove an object that is open for writing, or was closed. A missing object is ignored."""
+        """Remove an object that `create` returned, open or closed. A missing object is ignored."""
         if isinstance(file, Upload) and not file.closed:
             with contextlib.suppress(OSError):
                 file.abort()
@@ -76,7 +79,7 @@ class BucketFiles(AttemptFiles):
         store_of(path).delete([path])
 
     def check(self) -> None:
-        """Raise OSError if the tasks of the run may no longer write files."""
+        """Raise OSError if tasks of this run may no longer write files, according to the lock."""
         lock = self.output / LOCK
         with contextlib.suppress(FileNotFoundError):
             state = RunState.parse(store_of(lock).load(lock).content, lock)
@@ -86,7 +89,7 @@ class BucketFiles(AttemptFiles):
 
 
 class _RunUpload(Upload):
-    """An object that a task of a run writes. If the run has ended, `close` does not complete the object."""
+    """An object that a task is uploading. If the run of the task has ended, `close` discards the object."""
 
     def __init__(self, upload: Upload, path: UrlPath, files: BucketFiles) -> None:
         self._upload, self._path, self._files = upload, path, files
@@ -108,7 +111,8 @@ class _RunUpload(Upload):
         self.closed = True
         self._upload.close()
         try:
-            self._files.check()  # the driver may have listed the output before the object was complete
+            # The run may have ended during the upload, after the driver listed the output.
+            self._files.check()
         except BaseException:
             store_of(self._path).delete([self._path])
             raise
@@ -126,6 +130,7 @@ class BucketOutput(Output):
     output : UrlPath
         Directory of the output.
     overwrite : bool, default False
+        Whether an existing output is replaced.
 
     Raises
     ------
@@ -140,7 +145,8 @@ class BucketOutput(Output):
         self._store.check_writable(output)
         self._lock = RunLock(self._store, output)
         self._expected: dict[UrlPath, int] = {}
-        self._removed: list[str] = []  # identifiers of killed runs, whose tasks may still complete a file
+        # Identifiers of killed runs. Their tasks may still complete a file.
+        self._removed: list[str] = []
         self._published = False
 
     @property
@@ -155,15 +161,18 @@ class BucketOutput(Output):
     def check(self) -> None:
         """Raise OutputExistsError if the output exists and `overwrite` is False.
 
-        Files that a killed export has left do not count as an output. Raise OSError if another
-        export is writing to the output.
+        Files of a killed export are ignored. Raise OSError if another export is writing to the
+        output.
         """
         left = self._lock.left_behind()
         if not self.overwrite and self._exists(left):
             raise OutputExistsError(self.target)
 
     def _exists(self, left: RunState | None) -> bool:
-        """Return whether the output will exist when the files of a killed run have been removed."""
+        """Return whether an output remains after the files of a killed run are removed.
+
+        `left` is the state of the killed run, or None if there is none.
+        """
         found = self._list()
         if left is None:
             return bool(found)
@@ -172,7 +181,7 @@ class BucketOutput(Output):
         return left.phase != REPLACING and any(not self._is_left(left, path) for path in found)
 
     def _is_left(self, state: RunState, path: UrlPath) -> bool:
-        """Return whether a run has written this file."""
+        """Return whether the run with the given state wrote the file at `path`."""
         report = state.phase == FINISHING and path == self.target / str(PATHS.report)
         return report or _is_of(state.run, path)
 
@@ -199,14 +208,18 @@ class BucketOutput(Output):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._published:
-            with contextlib.suppress(OSError):  # the output is complete, and the next export deletes the lock
+            # The output is complete. If the lock cannot be deleted now, the next export deletes it.
+            with contextlib.suppress(OSError):
                 self._lock.release()
             self._lock.abandon()
         else:
             self._give_up()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Check the files of tasks, and delete all other files of this run. See `Output.keep`."""
+        """Check the size of each file in `files`, and delete all other files of this run.
+
+        When this method has returned, tasks can no longer write files.
+        """
         self._lock.renew(phase=CHECKING)
         self._expected = {self.target / file.name: file.size for file in files}
         found = self._list()
@@ -215,7 +228,7 @@ class BucketOutput(Output):
 
     @contextmanager
     def create(self, target: PurePath) -> Iterator[Upload]:
-        """Return a context manager that provides a new file of the output, open for writing."""
+        """Return a context manager that creates a file of the output and opens it for writing."""
         path = self.target / str(target.with_name(f"{target.stem}-{self._lock.state.run}{target.suffix}"))
         upload = self._store.open_writer(path)
         try:
@@ -228,7 +241,7 @@ class BucketOutput(Output):
         self._expected[path] = upload.tell()
 
     def publish(self, report: str) -> None:
-        """Delete the old output, write the report, and then `_SUCCESS`."""
+        """Delete the old output, upload the report, and create `_SUCCESS`."""
         self._lock.renew()
         old = self._unexpected()
         self._lock.renew(phase=REPLACING if old else FINISHING)
@@ -243,9 +256,9 @@ class BucketOutput(Output):
         self._published = True
 
     def _unexpected(self) -> list[UrlPath]:
-        """Check that the files of this run are complete, and return all other files.
+        """Check that the files of this run are complete. Return all other files in the output.
 
-        Raise OutputExistsError if `overwrite` is False and another program has written files.
+        Raise OutputExistsError if `overwrite` is False and another program wrote files to the output.
         """
         found = self._list()
         self._check(found)
@@ -261,7 +274,8 @@ class BucketOutput(Output):
             self._store.put(self._success, content, create=True)
         except OSError:
             with contextlib.suppress(OSError):
-                if self._store.load(self._success).content == content:  # only the answer was lost
+                # If only the response to the request was lost, `_SUCCESS` has this content already.
+                if self._store.load(self._success).content == content:
                     return
             raise
 
@@ -270,21 +284,22 @@ class BucketOutput(Output):
             if path not in found:
                 raise FileNotFoundError(errno.ENOENT, "an uploaded file is missing", str(path))
             if found[path] != size:
-                raise OSError(f"{path}: {found[path]} bytes, but {size} bytes were uploaded")
+                raise OSError(f"{path} has {found[path]} bytes, but {size} bytes were uploaded")
 
     def _give_up(self) -> None:
-        """Remove what this run has written. If this fails, leave it to the next export."""
+        """Remove the files of this run. If this fails, the next export removes them."""
         with contextlib.suppress(OSError):
-            self._lock.renew()  # fails if another run has taken over the output
+            # renew() raises an error if another run has taken over the output.
+            self._lock.renew()
             self._undo(self._lock.state)
             self._lock.release()
         self._lock.abandon()
 
     def _undo(self, state: RunState) -> None:
-        """Remove what a run has written.
+        """Remove the files of a run that has not published its output.
 
-        If the old output is still there, create its `_SUCCESS` again. If the run has published its
-        output, remove nothing.
+        If the run has not deleted the old output, create the `_SUCCESS` of the old output again. If
+        the run has published its output, do nothing.
         """
         found = self._list()
         if state.phase in (REPLACING, FINISHING) and self._success in found:
@@ -298,7 +313,7 @@ class BucketOutput(Output):
                 self._store.put(self._success, state.old_success.encode(), create=True)
 
     def _list(self) -> dict[UrlPath, int]:
-        """Return the files of the output, with their sizes in bytes."""
+        """Return the paths of all files in the output, except the lock, and their sizes in bytes."""
         own = (f"{self.target}/{LOCK}", f"{self.target}/{CLOCK}")
         return {path: size for path, size in self._store.list_all(self.target).items() if not str(path).startswith(own)}
 
@@ -309,10 +324,10 @@ def _is_of(run: str, path: UrlPath) -> bool:
 
 
 def output_of(options: ExportOptions) -> Output:
-    """Return the output in a local directory, in a single local file, or at the URL of a directory in a bucket.
+    """Return the `Output` for the given options: a local directory, a single file or a bucket.
 
-    Raise ResumeError if an output in a bucket is to be resumed, and OutputPlaceError if a single
-    file is to be written to a bucket.
+    Raise ResumeError for an output in a bucket with `resume`. Raise OutputPlaceError for a single
+    Parquet file in a bucket.
     """
     text = str(options.output)
     if is_url(text):

@@ -1,7 +1,7 @@
-"""Combine splits into bundles, each of which a task writes to its own files.
+"""Combine splits into bundles. A task writes each bundle to separate Parquet files.
 
-A bundle is as large as a file should be, or larger. It is smaller if this is necessary to share the
-work evenly among the cores.
+A bundle has at least the target size of a file. It is smaller only if this is necessary to
+distribute the work evenly among the cores.
 """
 
 from __future__ import annotations

@@ -54,14 +54,15 @@ def by_period(batch: pa.RecordBatch, period: str | None) -> Iterator[tuple[Direc
     order = np.argsort(numbers, kind="stable")
     found, starts = np.unique(numbers[order], return_index=True)
     for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
-        # take() copies the rows. A slice would keep the memory of the whole batch in use.
+        # take() copies the rows. A slice would keep the whole Arrow record batch in memory.
         yield directories(number, period), batch.take(pa.array(rows))
 
 
 def directories(number: int, period: str) -> Directories:
-    """Return the directories of a day or hour, which is given as its number since 1970-01-01.
+    """Return the names of the directories for a day or hour.
 
-    The number `NO_DATE` represents records without a date.
+    `number` is the number of days or hours since 1970-01-01 UTC, or `NO_DATE` for records without a
+    date.
     """
     if number == NO_DATE:
         names = (f"date={EMPTY_NAME}", f"hour={EMPTY_NAME}")

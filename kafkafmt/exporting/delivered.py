@@ -60,8 +60,8 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 def check_damage(plan: SegmentPlan) -> None:
     """Raise an OSError if a task found damaged bytes where the driver finds a valid batch.
 
-    In this case, the path refers to different files on the host of the task and on the driver. Only
-    the first damaged span is checked.
+    If task and driver find different bytes, the path of the segment refers to different files on
+    their hosts. Only the first damaged span of the segment is checked.
     """
     damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # those batches are valid
     if not damaged:
@@ -69,8 +69,8 @@ def check_damage(plan: SegmentPlan) -> None:
     try:
         with FileView(plan.segment.path) as view:
             valid = batch_at(view, damaged[0].position) is not None
-    except OSError:  # The quarantine reads the damaged bytes again, and reports the OSError.
-        return
+    except OSError:
+        return  # write_quarantine() reads the same bytes again, and reports the error
     if valid:
         raise unavailable(
             plan.segment,
@@ -95,7 +95,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
     """Raise an OSError if the task on `host` wrote too few or too many records for a split.
 
-    Fewer records are accepted if damage or retention explains the difference.
+    Records may be missing if they were damaged or if retention removed them.
     """
     least, most = 0, 0
     for piece in split.pieces:

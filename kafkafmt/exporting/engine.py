@@ -1,4 +1,4 @@
-"""Define the interface of the engines that run the tasks of an export: Spark or threads."""
+"""Define the interface `Engine`. An engine runs the tasks of an export, on Spark or in threads."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ class JobProgress:
         self.slow: set[str] = set(slow)
 
     def add(self, other: JobProgress) -> None:
-        """Add the progress of another task."""
+        """Add the progress in `other` to this progress."""
         self.bytes += other.bytes
         self.found += other.found
         self.slow |= other.slow
 
 
 class Engine(Protocol):
-    """Runs functions in tasks.
+    """Runs a function for each item of several tasks, in parallel.
 
     Attributes
     ----------
     name : str
-        "spark" or "local".
+        Name of the engine: "spark" or "local".
     """
 
     name: str
 
     @property
     def parallelism(self) -> int:
-        """Number of tasks that can run at the same time."""
+        """Maximum number of tasks that run at the same time."""
         ...
 
     @property
     def master(self) -> str | None:
-        """Spark's master URL, or None if Spark is not used."""
+        """Spark's master URL, or None if the engine is not Spark."""
         ...
 
     def run(
@@ -64,7 +64,7 @@ class Engine(Protocol):
         description: str,
         progress: Callable[[JobProgress], bool] | None = None,
     ) -> list[R]:
-        """Call `function` with every item of `tasks`, and return the results in order.
+        """Call `function` with each item of each task, and return the results in the order of the items.
 
         Parameters
         ----------
@@ -73,8 +73,8 @@ class Engine(Protocol):
         function : callable
             Function that a task calls with each item. It returns the result for the item.
         describe : callable
-            Function that a task calls with each item and its result. It returns the amount by which
-            the progress increases.
+            Function that a task calls with each item and its result. It returns the progress that
+            the item adds.
         description : str
             Description of the job in a user interface, such as Spark's web UI.
         progress : callable, optional
@@ -84,7 +84,7 @@ class Engine(Protocol):
         Raises
         ------
         OSError
-            An OSError occurred in a task. With Spark, it is a TaskOSError.
+            An OSError occurred in a task. On Spark, a `TaskOSError` is raised instead.
         """
         ...
 

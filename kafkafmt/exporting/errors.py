@@ -29,7 +29,7 @@ class OutputExistsError(ValueError):
 
 
 class ResumeError(ValueError):
-    """Raised if an output cannot be resumed. The message says why."""
+    """Raised if an export cannot add records to an existing output. The message contains the reason."""
 
 
 class TaskOSError(OSError):

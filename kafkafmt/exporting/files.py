@@ -26,9 +26,9 @@ class OutputFile:
     Attributes
     ----------
     name : str
-        Name of the file, which `AttemptFiles.create` returned.
+        Name that `AttemptFiles.create` returned.
     target : PurePath
-        Path of the file in the output, as the layout defines it.
+        Path relative to the output directory, as `OutputLayout` defines it.
     topic : str
         Topic of all records in the file.
     partition, first_offset : int
@@ -36,7 +36,7 @@ class OutputFile:
     period : tuple of str
         Names of the directories for the date and hour of the records.
     rows : dict of int to int
-        Number of records of each partition.
+        Number of records in the file, by partition number.
     bytes : int
         Size of the file, in bytes.
     """
@@ -69,7 +69,7 @@ class _OpenFile:
         self.output.rows[partition] = self.output.rows.get(partition, 0) + batch.num_rows
 
     def write_group(self) -> int:
-        """Write the buffered rows as a row group, and return its size in the file."""
+        """Write the buffered rows as a row group. Return its size in the file, in bytes."""
         before = self.sink.tell()
         if self.held:
             group = pa.Table.from_batches(self.held).replace_schema_metadata(self.writer.schema.metadata)
@@ -79,7 +79,7 @@ class _OpenFile:
         return size
 
     def close(self) -> None:
-        """Write the buffered rows and the footer."""
+        """Write the buffered rows and the Parquet footer, and close the file."""
         self.write_group()
         self.writer.close()
         self.output.bytes = self.sink.tell()
@@ -89,8 +89,8 @@ class _OpenFile:
 class FileSet:
     """Writes Arrow record batches to Parquet files, and starts a new file at the target size.
 
-    If the export is divided by day or hour, a file is open for each day or hour. If too many files
-    are open, the least recently used one is completed.
+    If the export is divided by day or hour, one file is open for each day or hour. If more than
+    `MAX_OPEN_FILES` would be open, the least recently used file is completed.
 
     Parameters
     ----------
@@ -153,8 +153,10 @@ class FileSet:
             if len(self._open) >= MAX_OPEN_FILES:
                 self._close(next(iter(self._open.values())))
             file = self._start(rows, partition, period)
+        # Keep the open files in order of their last use. If too many are open, the first one is
+        # completed.
         self._open.pop(period, None)
-        self._open[period] = file  # the most recently used file comes last
+        self._open[period] = file
         file.hold(rows.select(self._format.columns), partition)
         while sum(f.held_bytes for f in self._open.values()) > most:
             self._write_group(max(self._open.values(), key=lambda f: f.held_bytes))

@@ -1,19 +1,19 @@
-"""Export partitions to Parquet, in tasks that an engine runs: Spark or threads of this process.
+"""Export partitions to Parquet in tasks. An engine runs the tasks on Spark or in threads.
 
-1. The driver divides the segments into splits, and combines them into bundles (bundles.py). It
-   reads only file names, file sizes and indexes.
-2. Each bundle is read once, checked, decoded and written to Parquet files in a task (tasks.py). On
-   Spark, the Python workers write these files themselves with pyarrow, because Spark's Parquet
-   writer and the transfer from Python to the JVM are several times slower. The tasks send only
-   manifests back to the driver.
+1. The driver divides the segments into splits, and combines the splits into bundles (bundles.py). To
+   do so, it reads only file names, file sizes and indexes.
+2. For each bundle, a task reads the records, checks them and writes them to Parquet files
+   (tasks.py). On Spark, the Python workers write these files with pyarrow, because Spark's Parquet
+   writer and the transfer of data from Python to the JVM are several times slower. The tasks send
+   only manifests to the driver.
 3. If a task cannot confirm all batches of a segment, for example because the segment is damaged,
-   another task plans the segment: it decides which of its batches are delivered. The bundles that
-   contain the segment are then exported again, with its plan (work.py).
-4. The driver checks the manifests, keeps the files that they list, and publishes the output
-   (output.py).
+   another task plans the segment: it determines which batches of the segment can be read. The
+   bundles that contain the segment are then exported again according to the plan (work.py).
+4. The driver checks the manifests, keeps the files that the manifests list, and publishes the
+   output (output.py).
 
-Every executor must see the input, and an output that is not in a bucket, under the same paths as
-the driver.
+All executors must be able to access the input under the same paths as the driver. This also applies
+to the output, unless it is in a bucket.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 class Export:
     """An export of selected partitions to Parquet files.
 
-    The constructor checks everything that does not need an engine. Therefore, wrong arguments are
-    reported before Spark starts.
+    The constructor checks the options. Therefore, wrong options are reported before Spark starts.
 
     Parameters
     ----------
@@ -122,7 +121,7 @@ class Export:
             Function to call with the name of the step, the number of bytes done and the total
             number of bytes.
         write : callable
-            Function that writes one bundle in a task. Tests replace it.
+            Function that a task calls to write one bundle. Tests pass another function.
 
         Raises
         ------
@@ -175,7 +174,7 @@ class Export:
         return report
 
     def _resumed(self) -> EarlierRuns:
-        """Return what earlier runs have written to the output, and add it to the output of this run."""
+        """Read the reports of earlier runs, and add the files of the old output to the output of this run."""
         output = self.output
         if not isinstance(output, Staging) or not output.resume or not output.output.exists():
             return EarlierRuns()
@@ -238,7 +237,7 @@ class Export:
         works.finish()
 
     def _find_transactions(self, engine: Engine, works: Iterable[Work]) -> None:
-        """Find the transactions of whole partitions in a job, and report those in doubt."""
+        """Run tasks that find the transactions of whole partitions, and report unknown outcomes."""
         wanted = [work for work in works if not work.log.knows_transactions]
         if not wanted:
             return
@@ -306,7 +305,7 @@ class Export:
                 raise TransactionInDoubtError(work.doubts[0], str(log.directory.path))
 
     def _decode(self, engine: Engine, bundles: list[Bundle], write: WriteBundle, show: Progress) -> list[BundleResult]:
-        """Decode and write bundles in a job, and return the results in the same order."""
+        """Run tasks that decode bundles and write them to files. Return the results in bundle order."""
         options, started = self.options, perf_counter()
         settings = TaskSettings(
             self.output.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
@@ -347,7 +346,7 @@ class Export:
         return ordered
 
     def _keep_files(self, works: Works, earlier: EarlierRuns) -> None:
-        """Keep the files of each bundle, and check that no record is missing."""
+        """Check that no record is missing, and make the files of all bundles part of the output."""
         for bundle, result in works.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
                 check_records(split, manifest, works.by_key[split.topic, split.partition].log, result.host)

@@ -8,10 +8,11 @@
     reports/00000.json
     _SUCCESS
 
-`reports` exists only if the output was resumed. It contains the reports of the earlier runs.
+The directory `reports` exists only if the export was resumed. It contains the reports of the earlier
+runs.
 
-In a bucket, the names of Parquet files also contain the run and the attempt that wrote them, as in
-``<first offset, 20 digits>-<run>-<attempt>.parquet``. So no file is ever replaced.
+In a bucket, the name of a Parquet file also contains the run and the attempt that wrote the file, as
+in ``<first offset, 20 digits>-<run>-<attempt>.parquet``. Therefore, no file is ever replaced.
 
 The directories in `data` have the same names as with Spark's ``partitionBy("topic", "partition")``.
 The directories for date and hour exist only if the export is divided by day or by hour. If small
@@ -34,7 +35,7 @@ EMPTY_NAME = "__HIVE_DEFAULT_PARTITION__"
 class OutputLayout:
     """Provides the paths of the files and directories of an export.
 
-    `root` is the output directory. If it is an empty path, the paths are relative to the output.
+    `root` is the output directory. If `root` is empty, the paths are relative to the output directory.
     """
 
     root: PurePath
@@ -58,7 +59,7 @@ class OutputLayout:
         return self.root / "quarantine"
 
     def quarantine_file(self, run: int = 0) -> PurePath:
-        """Return the path of the Parquet file with one row for each damaged range of bytes that a run found."""
+        """Return the path of the Parquet file that contains the damaged bytes that a run found."""
         return self.quarantine / f"{run:05d}.parquet"
 
     @property
@@ -67,7 +68,7 @@ class OutputLayout:
         return self.root / "report.json"
 
     def earlier_report(self, run: int) -> PurePath:
-        """Return the path of the report of an earlier run. Runs are counted from 0."""
+        """Return the path of the report of an earlier run. The first run has the number 0."""
         return self.root / "reports" / f"{run:05d}.json"
 
     @property

@@ -1,6 +1,7 @@
 """Run the tasks of an export in threads of this process, without Spark.
 
-The core, pyarrow and zstandard release the GIL, so threads decode and write at the same time.
+The core of kafkafmt, pyarrow and zstandard release the GIL. Therefore, threads decode and write in
+parallel.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ POLL_SECONDS = 0.1
 
 
 class LocalEngine:
-    """Runs tasks in threads. `Engine` documents its members.
+    """Engine that runs the tasks of an export in threads. It implements the interface `Engine`.
 
     Parameters
     ----------
@@ -42,10 +43,11 @@ class LocalEngine:
         description: str,
         progress: Callable[[JobProgress], bool] | None = None,
     ) -> list[R]:
-        """Call `function` with every item of `tasks` in threads, and return the results in order.
+        """Call `function` with each item of each task, and return the results in the order of the items.
 
-        After an error, a cancellation or Ctrl-C, no further item is started, and the items that are
-        running are finished first. Therefore, no thread uses the output afterwards.
+        If a task fails, or if the job is cancelled or interrupted with Ctrl-C, no further item is
+        started. The method waits until the running items have ended. Therefore, no thread uses the
+        output afterwards.
         """
         total, lock, stopped = JobProgress(), threading.Lock(), threading.Event()
 
@@ -79,6 +81,6 @@ class LocalEngine:
 
 
 def _finished(futures: Sequence[Future[list[R]]]) -> bool:
-    """Wait a moment, and return whether all tasks have ended or one has failed."""
+    """Wait for at most `POLL_SECONDS`. Return whether all tasks have ended or a task has failed."""
     done, running = wait(futures, POLL_SECONDS, FIRST_EXCEPTION)
     return not running or any(future.exception() is not None for future in done)

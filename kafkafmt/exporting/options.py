@@ -65,7 +65,7 @@ class ExportOptions:
     overwrite: bool = False
     resume: bool = False
     engine: str = "spark"
-    """Engine that runs the tasks: "spark", or "local" for threads of this process."""
+    """Engine that runs the tasks: "spark", or "local", which uses threads of this process."""
     master: str = "local[*]"
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
@@ -108,7 +108,7 @@ class ExportOptions:
 
     @property
     def single_file(self) -> bool:
-        """Return whether the output is a single Parquet file, because its name ends with ``.parquet``."""
+        """Return whether the output is a single file, which is the case if its name ends with ``.parquet``."""
         return str(self.output).endswith(".parquet")
 
     @property
@@ -153,7 +153,10 @@ class ExportOptions:
 
 
 def check_columns(columns: tuple[str, ...]) -> None:
-    """Raise ValueError if files cannot have these columns. All names must be valid."""
+    """Raise ValueError if a column is given twice, or if the files would have no column.
+
+    The caller must already have checked the names of the columns.
+    """
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise ValueError(f"columns has {twice[0]!r} twice")
     if not set(columns) - set(DIRECTORY_COLUMNS):

@@ -1,9 +1,9 @@
-"""Define where an export writes its files: the interface of a local directory and of a bucket.
+"""Define the interfaces `AttemptFiles` and `Output`, with which an export writes its files.
 
-Tasks create files through `AttemptFiles`. The driver keeps the files of the attempts whose results
-Spark returned, adds the quarantine and the report, and publishes the output. `_SUCCESS` is written
-last. staging.py implements both classes for a local directory, and bucket_output.py for a bucket.
-Only these two modules create, move and delete files of the output.
+Tasks create files through `AttemptFiles`. The driver keeps the files of those attempts whose results
+the engine returned. The driver then adds the quarantine and the report, and publishes the output;
+`_SUCCESS` is written last. staging.py implements both interfaces for a local directory, and
+bucket_output.py for a bucket. Only these two modules create, move and delete files of the output.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ..paths import Location
 from .layout import OutputLayout
 
 PATHS = OutputLayout(PurePath())
-"""The paths of an output, relative to its directory."""
+"""The paths of an export's files, relative to the output directory."""
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that a task wrote, and that becomes part of the output.
+    """A file that a task has written and that becomes part of the output.
 
     Attributes
     ----------
     name : str
         Name that `AttemptFiles.create` returned.
     target : PurePath
-        Path in the output, as the layout defines it.
+        Path relative to the output directory, as `OutputLayout` defines it.
     size : int
-        Size that the task reported, in bytes.
+        File size in bytes, as reported by the task.
     """
 
     name: str
@@ -43,28 +43,28 @@ class WrittenFile:
 
 
 class AttemptFiles(ABC):
-    """Creates and removes the files of tasks. Spark sends the object to the tasks.
+    """Creates and removes the files of tasks. The object must be picklable, because Spark sends it to tasks.
 
-    If a task runs several times, each attempt creates files with other names.
+    If a task runs several times, each attempt creates files with different names.
     """
 
     @abstractmethod
     def create(self, target: PurePath) -> tuple[str, Any]:
-        """Create a file for the path `target` of the output.
+        """Create a file whose path in the output will be `target`, and open it for writing.
 
-        Return a unique name of the file, and the file open for writing.
+        Return a unique name for the file, and the open file.
         """
 
     @abstractmethod
     def discard(self, name: str, file: Any) -> None:
-        """Remove a file that is open for writing, or was closed. A missing file is ignored."""
+        """Remove a file that `create` returned, open or closed. A missing file is ignored."""
 
 
 class Output(ABC):
     """Context manager for the output of one export.
 
-    When the context ends, everything that the export has written is removed, unless `publish` has
-    completed the output.
+    If the context ends before `publish` has completed the output, all files that the export has
+    written are removed.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Output(ABC):
 
     @abstractmethod
     def __enter__(self) -> Output:
-        """Prepare the output, and remove what killed exports have left."""
+        """Remove the files of killed exports, and prepare the output."""
 
     @abstractmethod
     def __exit__(
@@ -98,15 +98,16 @@ class Output(ABC):
 
     @abstractmethod
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Make files of tasks part of the output. All other files of tasks are removed.
+        """Make `files` part of the output, and remove all other files that tasks have written.
 
-        No task can write a file afterwards. Raise OSError if a file is missing or has another size.
+        When this method has returned, tasks can no longer write files. Raise OSError if a file is
+        missing, or if its size differs from the size that the task reported.
         """
 
     @abstractmethod
     def create(self, target: PurePath) -> AbstractContextManager[Any]:
-        """Return a context that provides a new file of the output, open for writing."""
+        """Return a context manager that creates a file of the output and opens it for writing."""
 
     @abstractmethod
     def publish(self, report: str) -> None:
-        """Write the report and then `_SUCCESS`, and make the output visible."""
+        """Write the report, then `_SUCCESS`, and make the output visible."""

@@ -31,8 +31,10 @@ ROW_GROUP_BYTES = 64 << 20
 """Largest size of a row group before compression. It limits the memory that a worker needs."""
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUPS_PER_FILE = 4
-"""Smallest number of row groups in a file of the target size, calculated from their size before
-compression. A file can end only after a row group.
+"""Minimum number of row groups in a file of the target size.
+
+The number is greater than one because a file can end only after a row group. It is based on the
+size of the row groups before compression.
 """
 
 
@@ -95,8 +97,8 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
 def write_empty(sink: Any, format: FileFormat) -> None:
     """Write a Parquet file without rows to the open file `sink`.
 
-    The topic and the partition are the last two columns, as for readers that derive these columns
-    from the directory names.
+    The last columns of this file are those that readers otherwise derive from directory names:
+    topic, partition, date and hour.
     """
     named = [SCHEMA.field(n) for n in DIRECTORY_COLUMNS if n not in format.columns]
     named += fields_of(format.partition_by)

@@ -86,7 +86,7 @@ class PartitionExport:
     path: Location
     log_start_offset: int
     next_offset: int
-    """Offset at which a later export with `resume` continues."""
+    """Offset at which the next export with `resume` continues."""
     read: PartitionRead
     written: PartitionWritten
     quarantined: PartitionQuarantined
@@ -221,9 +221,10 @@ class ExportReport:
     output : Path or UrlPath
         The output directory.
     run : int
-        Number of earlier runs whose output was resumed. This report describes only the latest run.
+        Number of earlier runs that wrote to the output. It is 0 unless the output was resumed. The
+        report describes only the latest run.
     read, written, quarantined, skipped, in_doubt
-        Totals for all partitions in `partitions`. `skipped` also lists the partitions that were not
+        Totals of all items of `partitions`. `skipped` also lists the partitions that were not
         exported.
     partitions : tuple of PartitionExport
         One result for each exported partition, sorted by topic and partition.
@@ -232,9 +233,9 @@ class ExportReport:
     seconds : Seconds
         Duration of planning, exporting and committing.
     steps : tuple of Step
-        For each step in order, what it read and how long it took.
+        Amount of data read and duration of each step, in the order of the steps.
     worker_memory : int
-        Peak resident memory of the Python worker that used most, in bytes.
+        Largest peak resident memory of a Python worker, in bytes.
     options : ExportOptions
         Options of the export. `options.master` is the master URL of the Spark session that was
         used.

@@ -97,7 +97,8 @@ def make_report(
 ) -> ExportReport:
     """Build the report of the whole export.
 
-    `files` is the number of Parquet files. `seconds` contains the durations of planning, exporting and committing, in seconds.
+    `files` is the number of Parquet files. `seconds` contains the durations of planning, exporting
+    and committing, in seconds.
     """
     reads, writes = [p.read for p in partitions], [p.written for p in partitions]
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]

@@ -1,7 +1,8 @@
-"""Read what earlier runs of an export have written, so that a run with `resume` adds only new records.
+"""Read the reports of earlier runs of an export, so that a run with `resume` adds only new records.
 
-Each run stores its report in the output: the latest as `report.json`, and the earlier ones in
-`reports/`. A report contains, for each partition, the offset at which the next run continues.
+Each run stores its report in the output directory. The latest report is `report.json`, and earlier
+reports are in `reports/`. For each partition, a report contains the offset at which the next run
+continues.
 """
 
 from __future__ import annotations
@@ -23,30 +24,31 @@ Key = tuple[str, int]
 """Topic and partition."""
 
 SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
-"""Options that decide which rows and columns the files contain. All runs must have the same values."""
+"""Options that must have the same values in all runs, because they affect the content of the files."""
 
 
 @dataclass(frozen=True)
 class EarlierRuns:
-    """What the earlier runs have written to an output.
+    """The earlier runs of an export, and the offsets at which they ended.
 
     Attributes
     ----------
     runs : int
-        Number of runs.
+        Number of earlier runs.
     next_offsets : dict of (str, int) to int
-        For each partition that was exported, the offset at which the next run continues.
+        For each exported partition, the offset at which the next run continues. The keys are tuples
+        of topic and partition number.
     """
 
     runs: int = 0
     next_offsets: dict[Key, int] = field(default_factory=dict)
 
     def after(self, log: PartitionLog, interval: OffsetInterval, on_message: Callable[[str], None]) -> OffsetInterval:
-        """Return the part of an interval that no earlier run has exported.
+        """Return the part of an offset interval that no earlier run has exported.
 
-        If an earlier run has exported the partition, the result begins where that run ended, even
-        if `interval` begins at another offset. If retention has removed offsets since that run,
-        `on_message` is called.
+        If an earlier run has exported the partition, the returned interval begins at the offset at
+        which that run ended. The start of `interval` is then ignored. If retention has removed
+        records since that run, `on_message` is called.
 
         Raises
         ------
@@ -70,12 +72,13 @@ class EarlierRuns:
 
 
 def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
-    """Return what the earlier runs have written to an output.
+    """Read the reports of the earlier runs of an export.
 
     Raises
     ------
     ResumeError
-        The directory contains no complete export, or its options differ in `SAME_OPTIONS`.
+        The directory contains no complete export, a report cannot be read, or an option in
+        `SAME_OPTIONS` differs from that of the earlier runs.
     """
     layout = OutputLayout(output)
     if not Path(layout.success).is_file():
@@ -96,7 +99,7 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return a report. Raise ResumeError if the file is not a report that contains the next offsets."""
+    """Read a report. Raise ResumeError if the file is not a report, or does not contain the next offsets."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         _ = report["run"], [(p["topic"], p["partition"], p["next_offset"]) for p in report["partitions"]]

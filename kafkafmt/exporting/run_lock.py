@@ -1,15 +1,16 @@
-"""Let only one export write to an output in a bucket, and recognize exports that were killed.
+"""Lock the output of an export in a bucket, and detect locks of exports that were killed.
 
-The object `_export.lock` in the output names the run that writes to it. It is created and changed by
-conditional requests only, so of several exports one gets the lock. The driver renews the lock
-regularly. Another export can take the lock over in two cases:
+The object `_export.lock` in the output contains the id of the run that writes to the output. The
+lock is created and changed only by conditional requests, so only one export can get it. The driver
+renews the lock regularly. Another export can take over the lock in two cases:
 
-- The process that holds it has ended. This can be detected only if both exports run on the same
-  machine.
-- The lock was not renewed for `EXPIRY_SECONDS`, by the clock of the server.
+- The process that holds the lock has ended. This can be detected only if both exports run on the
+  same machine.
+- The lock was not renewed for `EXPIRY_SECONDS`, according to the clock of the object store.
 
-The library repeats a failed request for up to 3 minutes. `EXPIRY_SECONDS` is longer. So a run that
-has just renewed its lock can send one more request before another run takes the lock over.
+The client library repeats a failed request for up to 3 minutes. `EXPIRY_SECONDS` is longer.
+Therefore, a run that has just renewed its lock can complete one request before another run can take
+over the lock.
 """
 
 from __future__ import annotations
@@ -31,34 +32,41 @@ from ..spark.processes import process_space, start_time
 
 LOCK = "_export.lock"
 CLOCK = "_export.clock-"
-"""Start of the name of an object that is created to read the server's clock."""
+"""Prefix of the name of an object that is created to read the object store's clock."""
 WRITING, CHECKING, REPLACING, FINISHING = "writing", "checking", "replacing", "finishing"
 RENEWAL_SECONDS = 30.0
 EXPIRY_SECONDS = 300.0
 
 _running: set[str] = set()
-"""The runs of this process that hold a lock."""
+"""Identifiers of the runs in this process that hold a lock."""
 
 
 @dataclass(frozen=True)
 class RunState:
-    """The content of the lock: the run that holds it, and what the run has done.
+    """The content of a lock object: the run that holds the lock, and the progress of the run.
 
     Attributes
     ----------
     run : str
-        Identifier of the run. It is a part of the names of all files that the run writes.
+        Identifier of the run. It is part of the names of the files that the run writes.
     host, space, pid, started : str, str, int, int
-        Identify the driver process: host name, `process_space`, pid and start time.
+        Host name, `process_space`, process id and start time of the driver. They identify the
+        process.
     phase : str
-        "writing" while tasks write files. "checking" when tasks can no longer write files.
-        After that "finishing", or "replacing" if files of an old output are deleted.
+        Phase of the run:
+
+        - "writing": tasks write files.
+        - "checking": tasks can no longer write files.
+        - "replacing": the driver deletes the old output and publishes the new one.
+        - "finishing": the driver publishes the output. There is no old output.
     old_success : str or None
-        Content of the `_SUCCESS` of an old output, which was deleted. None if there was none.
+        Content of the `_SUCCESS` of the old output, which the run has deleted. None if there was no
+        such file.
     renewals : int
-        Number of renewals.
+        Number of times that the lock was renewed.
     left : RunState or None
-        State of a killed run whose lock was taken over, until its files are removed.
+        State of a killed run whose lock this run has taken over. None if there is no such run, or
+        when the files of the killed run have been removed.
     """
 
     run: str
@@ -79,7 +87,7 @@ class RunState:
 
     @classmethod
     def parse(cls, content: bytes, path: UrlPath) -> RunState:
-        """Return the state in a lock. Raise OSError if the object is not a lock."""
+        """Parse the content of a lock object. Raise OSError if the object is not a lock."""
         try:
             fields = json.loads(content)
             left = fields.pop("left")
@@ -89,11 +97,11 @@ class RunState:
             raise OSError(errno.EINVAL, problem, str(path)) from None
 
     def to_bytes(self) -> bytes:
-        """Return the content of the lock."""
+        """Return the state as JSON, the content of the lock object."""
         return json.dumps(asdict(self)).encode()
 
     def has_ended(self) -> bool:
-        """Return whether the process of the run has ended. Return False if this is not known."""
+        """Return whether the driver process of the run has ended. Return False if this is unknown."""
         if self.space != process_space() or not self.started:
             return False
         if self.pid == os.getpid() and self.started == start_time(self.pid):
@@ -102,24 +110,25 @@ class RunState:
 
 
 class LockLostError(OSError):
-    """Raised if another export has taken over the output."""
+    """Raised if another export has taken over the lock of the output."""
 
 
 class RunLock:
-    """The lock of one run on an output.
+    """Lock that a run of an export holds on its output in a bucket.
 
     Parameters
     ----------
     store : Store
+        Object store that contains the output.
     output : UrlPath
         Directory of the output.
 
     Attributes
     ----------
     path : UrlPath
-        URL of the lock.
+        URL of the lock object.
     state : RunState
-        The content of the lock.
+        Content of the lock object.
     """
 
     def __init__(self, store: Store, output: UrlPath) -> None:
@@ -131,15 +140,17 @@ class RunLock:
         self._ended = threading.Event()
 
     def acquire(self) -> None:
-        """Take the lock, and begin to renew it. If a killed run had the lock, `state.left` is its state.
+        """Take the lock, and start a thread that renews it.
 
-        Raise OSError if another export holds the lock.
+        If the lock belonged to a killed run, `state.left` becomes the state of that run. Raise
+        OSError if another export holds the lock.
         """
         version = self._put(None)
         if version is None:
             found = self._store.load(self.path)
             last = self._check_ended(found)
-            # A run removes the files of `left` before it writes its own files.
+            # If `last.left` is set, the last run was killed before it wrote any file, because a run
+            # first removes the files of the run in `left`.
             self.state = replace(self.state, left=last.left or last)
             version = self._put(found.version)
             if version is None:
@@ -149,7 +160,7 @@ class RunLock:
         threading.Thread(target=self._renew_regularly, name="kafkafmt-export-lock", daemon=True).start()
 
     def left_behind(self) -> RunState | None:
-        """Return the state of a killed run, or None if there is no lock.
+        """Return the state of the killed run whose files must be removed. Return None if no lock exists.
 
         Raise OSError if another export holds the lock.
         """
@@ -161,7 +172,7 @@ class RunLock:
         return last.left or last
 
     def renew(self, **changes: Any) -> None:
-        """Renew the lock, and change fields of its state.
+        """Renew the lock, and set the given fields of its state.
 
         Raise LockLostError if another export has taken over the output.
         """
@@ -183,7 +194,7 @@ class RunLock:
                 _running.discard(self.state.run)
 
     def abandon(self) -> None:
-        """Leave the lock for the next export, which then removes what this run has left."""
+        """Stop renewing the lock without deleting it. The next export then cleans up after this run."""
         self._ended.set()
         _running.discard(self.state.run)
 
@@ -194,10 +205,10 @@ class RunLock:
             return False
 
     def _put(self, version: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """Write the lock, and return its version.
+        """Create the lock, or replace the lock that has the given version. Return the new version.
 
-        The existing lock must have the given version. If `version` is None, no lock may exist. Return
-        None if another run holds the lock.
+        If `version` is None, the lock is created. Return None if another run has created or changed
+        the lock.
         """
         content = self.state.to_bytes()
         try:
@@ -205,14 +216,15 @@ class RunLock:
         except OSError as error:
             with contextlib.suppress(OSError):
                 found = self._store.load(self.path)
-                if found.content == content:  # the request succeeded, but its response was lost
+                # If only the response to the request was lost, the lock has the new content.
+                if found.content == content:
                     return found.version
             if isinstance(error, FileExistsError):
                 return None
             raise
 
     def _check_ended(self, found: StoredFile) -> RunState:
-        """Return the state in a lock. Raise OSError if its run may still write to the output."""
+        """Return the state in a lock. Raise OSError if the run that holds it may still be active."""
         state = RunState.parse(found.content, self.path)
         if not state.has_ended():
             age = (self._server_time() - found.modified) / 1e9
@@ -228,7 +240,7 @@ class RunLock:
         return OSError(errno.EBUSY, problem, str(self.path.parent))
 
     def _server_time(self) -> int:
-        """Return the time of the server's clock, in ns since 1970."""
+        """Return the time of the object store's clock, in ns since 1970-01-01 UTC."""
         path = self.path.with_name(CLOCK + secrets.token_hex(8))
         self._store.put(path, b"")
         try:
@@ -242,5 +254,5 @@ class RunLock:
                 self.renew()
             except LockLostError:
                 return
-            except OSError:  # the next renewal may succeed
+            except OSError:  # temporary failure: try again after RENEWAL_SECONDS
                 continue

@@ -1,8 +1,8 @@
 """Write the output of an export to a single Parquet file.
 
-Tasks write temporary Parquet files to a staging directory, as for a directory. The driver then
-copies their records to one file, ordered by topic, partition and offset, and adds the columns topic
-and partition. A rename makes the file visible when it is complete. Damaged bytes are not stored.
+Tasks write temporary Parquet files to a staging directory. The driver then copies the records of
+these files to one file, ordered by topic, partition and offset, and adds the columns topic and
+partition. When the file is complete, it is renamed to its final path. Damaged bytes are not stored.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .work import Works
 
 TEMPORARY_CODEC = "lz4"
 NAME = "output.parquet"
-"""Name of the file in the staging directory."""
+"""Name of the single Parquet file while it is in the staging directory."""
 
 
 class SingleFile(Staging):
-    """Context manager for a single Parquet file.
+    """Context manager for the output of an export to a single Parquet file.
 
     Parameters
     ----------
     options : ExportOptions
-        `output` is the path of the file.
+        Options of the export. `options.output` is the path of the file.
     """
 
     def __init__(self, options: ExportOptions) -> None:
@@ -42,7 +42,10 @@ class SingleFile(Staging):
         self._codec = options.compression, options.compression_level
 
     def check(self) -> None:
-        """Raise OutputExistsError if the file exists and is not replaced, or OutputPlaceError if it is a directory."""
+        """Raise OutputExistsError if the file exists and `overwrite` is False.
+
+        Raise OutputPlaceError if the output path is a directory.
+        """
         if self.output.is_dir():
             raise OutputPlaceError(
                 str(self.output), "is a directory, but a name that ends with .parquet means a single file"
@@ -50,7 +53,7 @@ class SingleFile(Staging):
         super().check()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Copy the records of the files of tasks to the single file, and delete the files of tasks."""
+        """Copy the records of the temporary files to the single file, and delete the temporary files."""
         names = [self.directory / file.name for file in files]
         sources = sorted(map(_Source, names), key=lambda source: source.first)
         with open_writer(str(self.path / NAME), self._schema, *self._codec) as writer:
@@ -59,7 +62,7 @@ class SingleFile(Staging):
         super().keep(())
 
     def assign_sizes(self, works: Works) -> None:
-        """Divide the size of the file among the partitions, in proportion to their records."""
+        """Assign each partition a share of the file size, in proportion to its number of records."""
         size, total, before = (self.path / NAME).stat().st_size, sum(m.rows for w in works for m in w.manifests), 0
         for work in works:
             rows = sum(m.rows for m in work.manifests)
@@ -69,7 +72,7 @@ class SingleFile(Staging):
             before += rows
 
     def publish(self, report: str) -> None:
-        """Rename the file to its final path. The report is not stored."""
+        """Rename the single file to its final path. The report is not stored."""
         path = self.path / NAME
         if self.overwrite:
             self.check()
@@ -80,7 +83,7 @@ class SingleFile(Staging):
 
 
 class _Source:
-    """A temporary file, with the place of its records in the output."""
+    """A temporary file, with the topic, partition and first offset of its records."""
 
     def __init__(self, path: PurePath) -> None:
         self.path = path
@@ -92,7 +95,7 @@ class _Source:
         self.first: tuple[str, int, int] = (self.topic, self.partition, offsets[0].as_py())
 
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the row groups with the columns of `schema`."""
+        """Yield the row groups of the file as tables, with the columns of `schema`."""
         constants = {"topic": self.topic, "partition": self.partition}
         with pq.ParquetFile(str(self.path)) as file:
             for number in range(file.num_row_groups):
@@ -107,7 +110,7 @@ class _Source:
 
 
 def _row_groups(sources: Iterable[_Source], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Combine the row groups of the sources into row groups of the usual size."""
+    """Combine the row groups of the temporary files into larger row groups."""
     held: list[pa.Table] = []
     for table in (table for source in sources for table in source.tables(schema)):
         if held and (
@@ -122,7 +125,7 @@ def _row_groups(sources: Iterable[_Source], schema: pa.Schema) -> Iterator[pa.Ta
 
 
 def temporary_format(options: ExportOptions) -> FileFormat:
-    """Return the format of the temporary files of an export to a single file."""
+    """Return the format of the temporary files from which the single file is built."""
     columns = options.columns
     if columns is not None and "offset" not in columns:
         columns = (*columns, "offset")  # it orders the files

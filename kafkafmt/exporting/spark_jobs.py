@@ -51,7 +51,7 @@ class _ProgressParam(AccumulatorParam[JobProgress]):
 
 
 class SparkEngine:
-    """Runs tasks as Spark jobs. `Engine` documents its members."""
+    """Engine that runs the tasks of an export as Spark jobs. It implements the interface `Engine`."""
 
     name = "spark"
 
@@ -60,7 +60,7 @@ class SparkEngine:
 
     @property
     def parallelism(self) -> int:
-        """Number of tasks that can run at the same time."""
+        """Maximum number of tasks that run at the same time."""
         return self._context.defaultParallelism
 
     @property

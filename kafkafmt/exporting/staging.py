@@ -15,9 +15,9 @@ complete new output. There is one exception: if the export is killed between the
 is no output. The next export then restores the renamed old output. It also removes staging
 directories that no process has locked.
 
-With `resume`, the staging directory begins with hard links to all files of the old output, and then
-replaces it in the same way. The old output is locked meanwhile, so that two exports cannot add to
-it at the same time.
+With `resume`, hard links to all files of the old output are first created in the staging directory.
+After the export, the staging directory replaces the old output as with `overwrite`. During the
+export, the old output is locked, so that no other export can add files to it.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class StagedFiles(AttemptFiles):
     directory: Path
 
     def create(self, target: PurePath) -> tuple[str, pa.NativeFile]:
-        """Create a file with a unique name, and return the name and the file open for writing.
+        """Create a file with a unique name and open it. Return the name and the open file.
 
-        Raise FileNotFoundError if this host does not see the directory.
+        Raise FileNotFoundError if the staging directory does not exist on this host.
         """
         if not self.directory.is_dir():
             problem = "the output directory is missing on this host; every executor must see it under the same path"
@@ -65,7 +65,7 @@ class StagedFiles(AttemptFiles):
         return name, pa.OSFile(str(self.directory / name), "wb")
 
     def discard(self, name: str, file: Any) -> None:
-        """Remove a file that is open for writing, or was closed. A missing file is ignored."""
+        """Remove a file that `create` returned, open or closed. A missing file is ignored."""
         with contextlib.suppress(Exception):
             file.close()
         (self.directory / name).unlink(missing_ok=True)
@@ -88,7 +88,7 @@ class Staging(Output):
 
     @property
     def directory(self) -> Path:
-        """Directory for the files of tasks."""
+        """Directory in which tasks create their files."""
         return self.path / "_attempts"
 
     @property
@@ -97,7 +97,7 @@ class Staging(Output):
         return StagedFiles(self.directory)
 
     def check(self) -> None:
-        """Raise OutputExistsError if the output exists, and is neither replaced nor resumed."""
+        """Raise OutputExistsError if the output exists and neither `overwrite` nor `resume` is True."""
         if os.path.lexists(self.output) and not self.overwrite and not self.resume:
             raise OutputExistsError(self.output)
 
@@ -108,7 +108,7 @@ class Staging(Output):
         if self.resume and os.path.lexists(self.output):
             self._old_lock = _lock(self.output)
             if self._old_lock < 0:
-                raise ResumeError(f"another export adds to {self.output} at the moment")
+                raise ResumeError(f"another export is adding files to {self.output}; try again when it has ended")
         while self._lock < 0:
             self.path = _name_next_to(self.output)
             os.mkdir(self.path)
@@ -117,7 +117,10 @@ class Staging(Output):
         return self
 
     def adopt(self, run: int) -> None:
-        """Add all files of the old output to the new one. The old report becomes that of an earlier run."""
+        """Add all files of the old output to the staging directory.
+
+        The `report.json` of the old output becomes the report of the earlier run number `run` - 1.
+        """
         for folder in (PATHS.data, PATHS.quarantine, PATHS.earlier_report(0).parent):
             if (self.output / folder).is_dir():
                 shutil.copytree(self.output / folder, self.path / folder, copy_function=_link_or_copy)
@@ -139,10 +142,11 @@ class Staging(Output):
                 parent.rmdir()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Move files of tasks to their final paths in the staging directory, and delete all others.
+        """Move `files` to their final paths in the staging directory. Delete all other files of tasks.
 
-        The directory for the files of tasks is deleted as well. Therefore, a task that is still
-        running cannot write another file. Raise OSError if a file is missing or has another size.
+        The directory in which tasks create files is deleted too. Therefore, a task that is still
+        running cannot create another file. Raise OSError if one of `files` is missing or has a
+        different size.
         """
         for file in files:
             self._place(file)
@@ -156,7 +160,7 @@ class Staging(Output):
         os.rename(self.directory / file.name, target)
         found = target.stat().st_size
         if found != file.size:
-            raise OSError(f"{target}: {found} bytes, but the task wrote {file.size}")
+            raise OSError(f"{target} has {found} bytes, but the task wrote {file.size} bytes")
 
     def create(self, target: PurePath) -> pa.NativeFile:
         """Create a file and its parent directory. Return the file open for writing."""
@@ -165,7 +169,7 @@ class Staging(Output):
         return pa.OSFile(str(path), "wb")
 
     def publish(self, report: str) -> None:
-        """Write the report and `_SUCCESS`, and rename the staging directory to the output."""
+        """Write the report and `_SUCCESS`, and rename the staging directory to the output path."""
         (self.path / PATHS.report).write_text(report, encoding="utf-8")
         with open(self.path / PATHS.success, "x"):
             pass
@@ -222,7 +226,7 @@ def clean_up(output: Path) -> list[Path]:
 
 
 def _link_or_copy(source: str, target: str) -> None:
-    """Create a hard link, or a copy if the file system has no hard links."""
+    """Create a hard link to a file. If the file system does not support hard links, copy the file."""
     try:
         os.link(source, target)
     except OSError as error:

@@ -50,14 +50,17 @@ class Manifest:
     timestamps_out_of_range: int = 0
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Paths of the segment files that were missing when the task tried to read them. The list
-    contains only files that retention seems to have removed. The driver checks this.
+    """Paths of segment files that were missing when the task tried to read them.
+
+    The list contains only files that retention may have removed. The driver checks whether
+    retention did remove them.
     """
     plans: list[SegmentPlan] = field(default_factory=list)
     """For each piece of the split, the batches that the task has confirmed, as a plan."""
     unconfirmed: list[str] = field(default_factory=list)
-    """Names of the segments that must be planned before they can be exported. If the list is not
-    empty, the task has written no file.
+    """Names of the segments that must be planned before they can be exported.
+
+    If the list is not empty, the task has written no file.
     """
 
     def count(self, batch: pa.RecordBatch) -> None:
@@ -84,7 +87,7 @@ class BundleResult:
     manifests: list[Manifest]
     """A manifest for each split of the bundle."""
     files: list[OutputFile] = field(default_factory=list)
-    """The Parquet files. The list is empty if a segment is not confirmed."""
+    """The Parquet files that the task wrote. The list is empty if a segment must be planned first."""
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
     worker_memory: int = 0
@@ -112,7 +115,7 @@ def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
             for batch in _batches(split, builder, settings, manifest, watch):
                 manifest.count(batch)
                 files.add(batch, split.partition)
-                del batch  # frees the memory before the next batch is decoded
+                del batch  # frees the memory before the next Arrow record batch is decoded
         files.close()
     except _StopAtDamageError:
         files.discard()
@@ -163,10 +166,10 @@ def _batches(
 def _find_unconfirmed(
     bundle: Bundle, manifests: list[Manifest], stopped: Manifest, error: UnconfirmedError, settings: TaskSettings
 ) -> None:
-    """Find the segments of a bundle that must be planned, after `error` was raised for one of them.
+    """Add the names of the segments that must be planned to the manifests of a bundle.
 
-    All later segments of the bundle are also checked, so that the driver can plan all of them
-    together.
+    `error` was raised for the first segment that must be planned. All later segments of the bundle
+    are checked now, so that the driver can plan them together.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

@@ -52,7 +52,10 @@ class Work:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last batch that was exported, at which a later export can continue."""
+        """The offset after the last exported batch, at which the next export can continue.
+
+        With "read_committed", the offset is at most the last stable offset.
+        """
         ends = [e.last_offset + 1 for s in self.splits for p in s.pieces for e in p.extents]
         end = min(max(ends, default=self.interval.low), self.interval.high)
         if self.interval.committed:
@@ -61,16 +64,16 @@ class Work:
 
     @property
     def doubts(self) -> list[Doubt]:
-        """The transactions that contain selected records, and whose outcome is not known."""
+        """The transactions whose outcome is unknown and that contain selected records."""
         if not self.interval.committed or not self.log.knows_transactions:
             return []
         return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
 
     def unread(self, piece: Piece) -> Piece:
-        """Return a piece without the results of the task that read it.
+        """Return a copy of a piece that can be exported again.
 
-        If the driver has planned the segment or found its transactions, the piece contains these
-        results.
+        The copy does not contain the batches that a task confirmed. If the driver has planned the
+        segment or found its transactions, the copy contains the plan and the transactions.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
@@ -79,9 +82,10 @@ class Work:
         return replace(piece, plan=plan, transactions=transactions)
 
     def plans(self) -> list[SegmentPlan]:
-        """Return a plan for each segment, from planning and from the batches that tasks confirmed.
+        """Return a plan for each segment.
 
-        Raise OSError if tasks have delivered offsets of one segment twice.
+        A plan combines the result of planning with the batches that tasks confirmed. Raise OSError
+        if two tasks delivered the same offset of a segment.
         """
         plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
         extents = {name: list(plan.extents) for name, plan in plans.items()}

@@ -149,7 +149,7 @@ def decoded(source: Buffer, columns: RecordColumns) -> Columns:
 
 
 def taken_rows(columns: Columns, rows: np.ndarray) -> Columns:
-    """Return the given rows of columns. Keys, values and headers are not copied."""
+    """Return columns that contain only the given rows. Keys, values and headers are not copied."""
 
     def spans(given: Spans | None) -> Spans | None:
         return None if given is None else Spans(given.buffer, given.positions[rows], given.lengths[rows])

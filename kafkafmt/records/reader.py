@@ -42,7 +42,7 @@ cache, so that decoding does not read them from memory again.
 """
 
 SAFE_OFFSET = MAX_OFFSET - 2**31
-"""The last offset of a batch with this base offset or a lower one cannot overflow."""
+"""Highest base offset with which the last offset of a batch cannot exceed int64."""
 
 OnBatchError = Callable[[Any, KafkaFormatError], None]
 """Function that is called with the table row of a corrupted batch, and with the error."""
@@ -113,7 +113,7 @@ class RecordReader:
         self._max_batch_bytes = max_batch_bytes
         self._check_offsets = check_offsets
         self.decompressed_bytes: int = 0
-        """Number of bytes that decompression has returned."""
+        """Total size of the decompressed batches, in bytes."""
 
     @cached_property
     def _arena(self) -> Arena:

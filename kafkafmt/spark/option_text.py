@@ -54,13 +54,13 @@ def path_of(text: str) -> str:
 
 
 def sink_path_of(text: str) -> str:
-    """Return the path of the log directory that a query writes, as an absolute local path.
+    """Return the absolute local path of the log directory to which a query writes.
 
-    Raise OptionError if it is a URL. The objects of a bucket cannot be appended to.
+    Raise OptionError if `text` is a URL, because data cannot be appended to an object in a bucket.
     """
     if is_url(text):
-        remedy = "write to a local path, and copy the directory after the query has ended"
-        raise OptionError(f"{text}: the data sink appends to local log directories only; {remedy}")
+        remedy = "write to a local path, and copy the log directory after the query has ended"
+        raise OptionError(f"{text} is a URL, but the data sink writes to local log directories only; {remedy}")
     return path_of(text)
 
 

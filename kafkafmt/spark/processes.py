@@ -1,4 +1,4 @@
-"""Identify the processes of this machine, to recognize what killed processes have left."""
+"""Identify processes of this machine, to detect whether the owner of a lock or directory has ended."""
 
 from __future__ import annotations
 

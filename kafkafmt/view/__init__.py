@@ -1,4 +1,4 @@
-"""Read open logs, through the classes `Log`, `Topic`, `Partition` and `Groups` and the function `open_log`."""
+"""Open and read logs, with `open_log` and the classes `Log`, `Topic`, `Partition` and `Groups`."""
 
 from .groups import Groups
 from .log import Log

@@ -1,4 +1,4 @@
-"""Check the keyword arguments with which `find` selects records."""
+"""Check the keyword arguments of the method `find`, which are conditions for records."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..log.reading.find import Conditions, HeaderEquals
 from ..log.reading.json_path import JsonEquals, json_path
 
 Pattern = str | bytes | re.Pattern[bytes]
-"""Type of a regular expression."""
+"""Type of the arguments `key_regex` and `value_regex`."""
 HeaderConditions = str | Mapping[str, str | bytes | None] | Iterable[str | tuple[str, str | bytes | None]]
-"""Type of the headers that a record must have."""
+"""Type of the argument `headers`: the headers that a record must have."""
 
 
 class FindArguments(TypedDict, total=False):
-    """Keyword arguments that are conditions for records. `Partition.find` describes them."""
+    """Keyword arguments of `find` that are conditions for records. `Partition.find` describes them."""
 
     key: str | bytes | None
     key_regex: Pattern | None
@@ -29,7 +29,7 @@ class FindArguments(TypedDict, total=False):
 
 
 def parse_conditions(given: FindArguments) -> Conditions:
-    """Return the conditions that keyword arguments describe.
+    """Convert keyword arguments of `find` to conditions.
 
     Raise TypeError or ValueError if an argument is wrong.
     """
@@ -44,7 +44,7 @@ def parse_conditions(given: FindArguments) -> Conditions:
 
 
 def parse_limit(limit: int | None) -> int | None:
-    """Return the limit. Raise TypeError or ValueError if it is wrong."""
+    """Check the argument `limit` and return it. Raise TypeError or ValueError if it is wrong."""
     return arguments.optional_integer("limit", limit, 0)
 
 
@@ -76,7 +76,7 @@ def _headers(given: HeaderConditions | None) -> tuple[HeaderEquals, ...]:
         elif isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str):
             found.append(HeaderEquals(pair[0], None if pair[1] is None else _bytes("the value of a header", pair[1])))
         else:
-            raise TypeError(f"headers must contain keys, or tuples of a key and a value, not {pair!r}")
+            raise TypeError(f"each item of headers must be a key, or a tuple of a key and a value, not {pair!r}")
     return tuple(found)
 
 
@@ -84,10 +84,10 @@ def _members(given: Mapping[str, Any] | None) -> tuple[JsonEquals, ...]:
     if given is None:
         return ()
     if not isinstance(given, Mapping):
-        raise TypeError(f"value_json must be a dict of paths and values, not {given!r}")
+        raise TypeError(f"value_json must be a dict that maps paths to values, not {given!r}")
     for path, value in given.items():
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"value_json: {value!r}, the value of {path!r}, is not JSON: {error}") from None
+            raise type(error)(f"value_json: the value {value!r} for {path!r} is not JSON: {error}") from None
     return tuple(JsonEquals(json_path(path), (value,)) for path, value in given.items())

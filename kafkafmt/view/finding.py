@@ -1,4 +1,4 @@
-"""Find records by their key, value and headers, through the method `find`."""
+"""Find records by their key, value and headers, with the method `find`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_cond
 from .selection_arguments import SelectionArguments
 
 CHUNK_ROWS = 4096
-"""Largest number of records that are tested at once. Their columns fit into a CPU cache."""
+"""Maximum number of records that `find` decodes at once. Their columns fit into a CPU cache."""
 
 
 class Finding:
@@ -36,23 +36,26 @@ class Finding:
     ) -> Iterator[core.Record]:
         r"""Return an iterator of the records that meet all given conditions.
 
-        The conditions are tested on decoded columns, so `find` is much faster than a loop over
-        `records`. Several threads may share the iterator.
+        The conditions are applied to columns of records. Therefore, `find` is much faster than a
+        loop over `records`. Several threads may share the iterator.
 
         Parameters
         ----------
         key : str or bytes, optional
             The record's key. A str is encoded as UTF-8.
         key_regex, value_regex : str, bytes or re.Pattern of bytes, optional
-            Regular expressions that must match somewhere in the key or in the value. They match
-            bytes, and a str is encoded as UTF-8. A null never matches.
+            Regular expressions that must match anywhere in the key or in the value. They match
+            bytes. A str is encoded as UTF-8. A null key or value never matches.
         headers : str, dict or iterable, optional
-            Headers that the record must have. A str is the key of a header with any value. A tuple
-            or an item of a dict is the key and the value of a header. The value None is a null.
+            Headers that the record must have:
+
+            - A str, or an iterable of str, contains keys of headers. Their values are ignored.
+            - A dict, or an iterable of tuples, contains keys and values of headers. The value None
+              matches a null.
         value_json : dict, optional
-            Members of a value that is JSON, as paths and expected values, such as
-            ``{"customer.country": "DE", "items.0.count": 2}``. A number in a path is the index of
-            an item of an array. A backslash escapes a dot in a name.
+            Expected members of a record value that is JSON. The dict maps paths to values, such as
+            ``{"customer.country": "DE", "items.0.count": 2}``. A number in a path is an array
+            index. In a path, a backslash escapes a dot that is part of a name.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
         start, end : int, optional
@@ -83,9 +86,9 @@ class Finding:
 
         Notes
         -----
-        Python's module ``re`` searches regular expressions. Some expressions, such as ``(a+)+b``,
-        take time that grows exponentially with the length of a value. Do not accept expressions
-        from users that you do not trust.
+        Regular expressions are evaluated by Python's module ``re``. For some expressions, such as
+        ``(a+)+b``, the time grows exponentially with the length of the key or value. Do not accept
+        regular expressions from users whom you do not trust.
 
         Examples
         --------

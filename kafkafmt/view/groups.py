@@ -1,4 +1,4 @@
-"""Represent the consumer groups of an open log, their committed offsets and their lags."""
+"""Represent the consumer groups of an open log, with their committed offsets and lags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """Consumer groups, their committed offsets and their lags, decoded from ``__consumer_offsets``.
+    """The consumer groups in ``__consumer_offsets``, with their committed offsets and lags.
 
     `Log.groups` returns this object.
 
@@ -29,14 +29,14 @@ class Groups:
     offsets : list of CommittedOffset
         Committed offsets with their lags, ordered by group, topic and partition.
     groups : list of Group
-        Groups with their members, ordered by name.
+        Groups with their members, ordered by group name.
     totals : list of GroupTotal
-        The total lag of each group that has committed an offset, ordered by name.
+        The total lag of each group that has committed an offset, ordered by group name.
     damaged : list of Damage
-        Damaged spans of ``__consumer_offsets`` that were skipped. If there are any, newer committed
-        offsets may be missing.
+        Damaged spans of ``__consumer_offsets`` that were skipped. If the list is not empty, the
+        latest committed offsets may be missing.
     unreadable : int
-        Number of records whose key or value cannot be decoded.
+        Number of records of ``__consumer_offsets`` whose key or value cannot be decoded.
     unreadable_partitions : list of UnreadablePartition
         Partitions whose log end offset cannot be read. Their lag is None.
     """
@@ -85,8 +85,8 @@ class Groups:
             - leader_epoch: int32; null if the commit contains no leader epoch
             - metadata: string
             - commit_timestamp: timestamp[ms, tz=UTC]
-            - expire_timestamp: timestamp[ms, tz=UTC]; null in commits of Kafka 2.1 and later, which
-              do not contain it
+            - expire_timestamp: timestamp[ms, tz=UTC]; null for commits by Kafka 2.1 and later,
+              which contain no expiry time
             - log_end_offset, lag: int64; null if the partition was not found or cannot be read
         """
         from .. import arrow

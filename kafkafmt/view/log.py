@@ -1,4 +1,4 @@
-"""Read the topics and partitions of log directories, through the class `Log`."""
+"""Read the topics and partitions of log directories, with the class `Log`."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 class Log:
     """The partitions of one or more log directories.
 
-    A log can be iterated over its partitions. ``log[topic]`` returns a `Topic`, and
+    Iterating over a log returns its partitions. ``log[topic]`` returns a `Topic`, and
     ``log[topic, partition]`` returns a `Partition`.
 
-    `kafkafmt.open` returns `Log` objects. Files are open only while they are read. Therefore, a log
-    need not be closed.
+    `kafkafmt.open` returns a `Log`. Files are open only while they are read. Therefore, a log need
+    not be closed.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Log:
 
     @property
     def replicas(self) -> str | None:
-        """The argument `replicas` of `kafkafmt.open`."""
+        """The value of the argument `replicas` with which the log was opened."""
         return self._replicas
 
     @property
@@ -91,7 +91,7 @@ class Log:
         return sorted({p.topic for p in self.partitions})
 
     def groups(self, on_error: str = "fail", *, at: Time | None = None) -> Groups:
-        """Read consumer groups, their committed offsets and their lags.
+        """Read the consumer groups, their committed offsets and their lags.
 
         A broker's log directory contains only the groups whose partition of ``__consumer_offsets``
         is stored on that broker. To get all groups of a cluster, open the log directories of all
@@ -103,8 +103,8 @@ class Log:
             "fail" raises an error at the first damage. "skip" omits damaged spans and lists them in
             `Groups.damaged`.
         at : int or timezone-aware datetime, optional
-            Return the state at this time. An int is a number of milliseconds since 1970-01-01 UTC.
-            By default, the latest state is returned.
+            Time of the state to return. An int is a number of milliseconds since 1970-01-01 UTC. By
+            default, the latest state is returned.
 
         Returns
         -------
@@ -125,18 +125,19 @@ class Log:
         Kafka's counterparts are ``GroupMetadataManager`` and ``GroupCoordinatorService``. The lag
         is the log end offset minus the committed offset, as in Kafka's ``ConsumerGroupCommand``.
 
-        The state at the time `at` consists of
+        With the argument `at`, the returned state contains:
 
-        - the offset commits whose commit timestamp is `at` or earlier, and whose own expiry time,
-          if they have one, is after `at`;
-        - the deletions, groups and members whose record timestamp is `at` or earlier;
-        - of transactions, only those whose commit marker has the timestamp `at` or an earlier one.
+        - offset commits whose commit timestamp is `at` or earlier, except commits whose expiry time
+          is `at` or earlier;
+        - groups, members and deletions whose record timestamp is `at` or earlier;
+        - commits in a transaction, if the timestamp of its commit marker is `at` or earlier.
 
-        The log end offset at this time is the offset of the first record whose timestamp is `at` or
-        later, as `Partition.seek` finds it. It is an estimate if producers set the timestamps, so
-        the lag is 0 if this offset is below the committed offset. Compaction removes older commits.
-        If it may have removed commits that were valid at this time, `Log.messages` contains a
-        message.
+        With the argument `at`, the log end offset of a partition is the offset of the first record
+        whose timestamp is `at` or later. It is an estimate if producers set the timestamps. If it is
+        below the committed offset, the lag is 0.
+
+        Compaction removes older commits. If it may have removed commits that were valid at the time
+        `at`, a message is added to `Log.messages`.
         """
         if GROUPS_TOPIC not in self.topics:
             raise NoLogError(f"the log contains no partition of {GROUPS_TOPIC}, the topic that stores consumer groups")
@@ -165,12 +166,13 @@ class Log:
             Glob patterns for topic names. By default, all topics except Kafka's internal topics
             (``__…``) are followed.
         start : int, optional
-            Offset of the first record. A negative value counts back from the end of the log. By
-            default, reading starts at the log start offset. Partitions that are created later are read from their
-            start.
+            Offset at which reading starts. A negative value counts back from the end of the log. By
+            default, reading starts at the log start offset. Partitions that are created later are
+            read from their start.
         start_time : int, timezone-aware datetime or str, optional
-            Replace `start` with the first offset whose record has this timestamp or a later one. An
-            int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, or a time before now such as "-7d".
+            Start at the first record with this timestamp or a later one, instead of `start`. An int
+            is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, or a
+            time before now, such as "-7d" for 7 days ago.
         on_error : {"fail", "skip"}, default "fail"
             "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
             `Partition.damaged`.
@@ -305,7 +307,7 @@ class Log:
         limit: int | None = None,
         **selection: Unpack[SelectionArguments],
     ) -> pa.RecordBatchReader:
-        """Return the records of several topics as a pyarrow RecordBatchReader.
+        """Return a pyarrow RecordBatchReader for the records of several topics.
 
         Parameters
         ----------
@@ -337,7 +339,8 @@ class Log:
             A partition contains damage, and `on_error` is "fail". The reader raises this error when
             it reaches the damage.
         PartitionNotFoundError
-            No partition matches. If only some of the patterns match nothing, `messages` names them.
+            No partition matches any pattern in `topics`. If only some patterns match no partition,
+            a message for each of them is added to `messages`.
         TypeError, ValueError
             An argument or column is unknown or wrong.
         """
@@ -359,17 +362,17 @@ class Log:
         limit: int | None = None,
         **selection: Unpack[SelectionArguments],
     ) -> pa.Table:
-        """Read the records of several topics into a pyarrow Table with the columns that `Partition.to_arrow` lists.
+        """Read the records of several topics into a pyarrow Table.
 
-        `to_reader` describes the parameters and the errors. The rows are ordered by topic, partition
-        and offset. The whole table is in memory.
+        `to_reader` describes the parameters and the errors, and `Partition.to_arrow` the columns.
+        The rows are ordered by topic, partition and offset. The whole table is in memory.
         """
         return self.to_reader(columns, topics=topics, threads=threads, limit=limit, **selection).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the records of all topics except internal ones as an Arrow C stream.
+        """Export the records of all topics, except internal topics, as an Arrow C stream.
 
-        The stream has the default columns of `Partition.to_arrow`.
+        The columns of the stream are the default columns of `Partition.to_arrow`.
         """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
@@ -387,7 +390,7 @@ class Log:
         KeyError
             The topic or the partition does not exist. The message suggests similar names.
         TypeError
-            The key is neither a topic nor a tuple of a topic and a partition number.
+            The key is neither a topic name nor a tuple of a topic name and a partition number.
         """
         if isinstance(key, str):
             return Topic(key, self._partitions_of(key))
@@ -404,14 +407,17 @@ class Log:
         raise KeyError(f"there is no partition {key[0]}-{number}; {partition_numbers(partitions)}")
 
     def _partitions_of(self, topic: str) -> list[Partition]:
-        """Return the partitions of a topic. Raise KeyError if there are none."""
+        """Return the partitions of a topic. Raise KeyError if the topic does not exist."""
         found = [p for p in self.partitions if p.topic == topic]
         if not found:
             raise KeyError(f"there is no topic {topic}; {like(str(topic), self.topics)}")
         return found
 
     def __contains__(self, key: object) -> bool:
-        """Return whether the log contains `key`: a topic's name, a tuple of topic and number, or a partition."""
+        """Return whether the log contains a topic or a partition.
+
+        `key` is a topic name, a tuple of a topic name and a partition number, or a `Partition`.
+        """
         return any(key == p.topic or key == (p.topic, p.partition) or key is p for p in self.partitions)
 
     def __len__(self) -> int:
@@ -453,5 +459,5 @@ class Log:
 
 
 def _patterns(topics: str | Iterable[str] | None) -> list[str]:
-    """Return the glob patterns of topic names that an argument contains."""
+    """Return the glob patterns in the argument `topics` as a list."""
     return [] if topics is None else [topics] if isinstance(topics, str) else list(topics)

@@ -1,4 +1,4 @@
-"""Read the records of several partitions of an open log in order, or their Arrow batches in threads."""
+"""Read several partitions of an open log, as records or as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def read_records(
     partitions: Sequence[Partition], views: bool, limit: int | None, selection: SelectionArguments
 ) -> core.RecordIterator:
-    """Return an iterator of the selected records of all partitions, at most `limit`. Check the arguments first."""
+    """Check the arguments, and return an iterator of the selected records of all partitions.
+
+    The iterator returns at most `limit` records.
+    """
     parse_selection(selection)
     left = arguments.optional_integer("limit", limit, 0)
 
@@ -45,10 +48,10 @@ def read_batches(
     limit: int | None,
     selection: SelectionArguments,
 ) -> Iterator[pa.RecordBatch]:
-    """Return an iterator of Arrow record batches of all partitions. Check the arguments first.
+    """Check the arguments, and return an iterator of the Arrow record batches of all partitions.
 
-    `Topic.to_batches` describes the parameters. With a limit, one thread reads one partition after
-    another, because other threads would read records that are not needed.
+    `Topic.to_batches` describes the parameters. If `limit` is given, a single thread reads one
+    partition after another, because several threads would read more records than needed.
     """
     from .. import arrow
 
@@ -64,7 +67,7 @@ def read_batches(
 def _first_batches(
     partitions: Sequence[Partition], names: Sequence[str], limit: int, selection: SelectionArguments
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the first `limit` records of the partitions, one partition after another."""
+    """Yield Arrow record batches with the first `limit` records, one partition after another."""
     for p in partitions:
         if not limit:
             return

@@ -1,4 +1,4 @@
-"""Read the identity and the offsets of a partition, through the class `PartitionOffsets`."""
+"""Look up offsets in a partition, with the class `PartitionOffsets`."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class PartitionOffsets:
         Parameters
         ----------
         time : int, timezone-aware datetime or str
-            Milliseconds since 1970-01-01 UTC, a datetime, an ISO time, or a time before now, such as
-            "-7d".
+            Milliseconds since 1970-01-01 UTC, a datetime, an ISO time, or a time before now, such
+            as "-7d" for 7 days ago.
         below_log_start : bool, default False
             Also consider records below the log start offset.
 
@@ -80,7 +80,8 @@ class PartitionOffsets:
         Raises
         ------
         TypeError, ValueError
-            `time` has another type, or it is a datetime without a time zone or an invalid text.
+            `time` has an unsupported type, is a datetime without a time zone, or is a str that is
+            not a valid time.
 
         Notes
         -----
@@ -97,10 +98,13 @@ class PartitionOffsets:
         offset : int, optional
             Find the first record at or after this offset. Control records are skipped.
         timestamp : int, timezone-aware datetime, or str, optional
-            Milliseconds since 1970-01-01 UTC, or a datetime. Find the first record, in offset
-            order, with this timestamp or a later one. A str is an ISO time, a time before now, such
-            as "-7d", or one of three words: "latest" (the log end offset), "earliest" (the log start
-            offset) and "max-timestamp" (the first record with the largest timestamp).
+            Find the first record, in offset order, with this timestamp or a later one. An int is a
+            number of milliseconds since 1970-01-01 UTC. A str is an ISO time, a time before
+            now, such as "-7d" for 7 days ago, or one of these words:
+
+            - "earliest": the log start offset
+            - "latest": the log end offset
+            - "max-timestamp": the first record with the largest timestamp
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Open log directories, with the function `open_log`."""
+"""Open log directories for reading, with the function `open_log`."""
 
 from __future__ import annotations
 

@@ -76,11 +76,12 @@ class Partition(Finding, PartitionOffsets):
         Parameters
         ----------
         start : int, optional
-            Offset of the first record. A negative value counts back from the end of the log. By
+            Offset at which reading starts. A negative value counts back from the end of the log. By
             default, reading starts at the log start offset.
         start_time : int, timezone-aware datetime or str, optional
-            Replace `start` with the first offset whose record has this timestamp or a later one. An
-            int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, or a time before now such as "-7d".
+            Start at the first record with this timestamp or a later one, instead of `start`. An int
+            is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, or a
+            time before now, such as "-7d" for 7 days ago.
         on_error : {"fail", "skip"}, default "fail"
             "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
             `damaged`.
@@ -257,7 +258,7 @@ class Partition(Finding, PartitionOffsets):
     def record_lists(
         self, views: bool, limit: int | None, selection: SelectionArguments
     ) -> Iterator[list[core.Record[Any]]]:
-        """Return an iterator of lists of records, which `records` joins."""
+        """Return an iterator of lists of records. The parameters are those of `records`."""
         most = arguments.optional_integer("limit", limit, 0)
         chunks = self._chunks(RecordColumns(1024, COLUMNS), selection)
         lists = (core.make_records(source, columns, views=views) for source, columns in chunks)
@@ -414,9 +415,9 @@ class Partition(Finding, PartitionOffsets):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _on_damage(self, skip: bool) -> OnDamage | None:
-        """Empty the list `damaged`, and return the function to call with each damaged span.
+        """Clear `damaged`, and return the function to call with each damaged span.
 
-        If `skip` is False, return None. The read then raises an error at the first damaged span.
+        If `skip` is False, return None, so that the read raises an error at the first damaged span.
         """
         self.damaged = []
         return self.damaged.append if skip else None
@@ -429,7 +430,7 @@ class Partition(Finding, PartitionOffsets):
 
 
 def _first_records(lists: Iterable[list[core.Record[Any]]], limit: int) -> Iterator[list[core.Record[Any]]]:
-    """Yield lists that contain the first `limit` records of `lists`."""
+    """Yield lists with the first `limit` records of `lists`."""
     if not limit:
         return
     for records in lists:

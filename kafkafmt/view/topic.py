@@ -1,4 +1,4 @@
-"""Read all partitions of a topic, through the class `Topic`."""
+"""Read all partitions of a topic, with the class `Topic`."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """The partitions of one topic of an open log. It can be iterated for `Record` objects or read as Arrow data.
+    """All partitions of one topic in an open log, readable as `Record` objects or as Arrow data.
 
-    `kafkafmt.open` returns a `Log`, and ``log[topic]`` returns a topic. ``topic[number]`` returns one
-    of its partitions. pandas, Polars and DuckDB accept a topic directly, through the Arrow C stream
-    interface.
+    ``log[name]`` returns a `Topic`, where `log` is a `Log` that `kafkafmt.open` returned.
+    ``topic[number]`` returns a `Partition`. Iterating over a topic returns its records. pandas,
+    Polars and DuckDB accept a topic directly, through the Arrow C stream interface.
 
     Attributes
     ----------
     name : str
         Name of the topic.
     partitions : list of Partition
-        The live partitions, and those whose directory was opened by path, ordered by number.
+        The live partitions and the partitions whose directory was opened by path, ordered by
+        number.
     """
 
     def __init__(self, name: str, partitions: Sequence[Partition]) -> None:
@@ -41,16 +42,16 @@ class Topic:
 
     @property
     def damaged(self) -> list[Damage]:
-        """Damaged spans that the latest read of each partition omitted because of ``on_error="skip"``."""
+        """Damaged spans that the latest read of each partition skipped, with ``on_error="skip"``."""
         return [damage for p in self.partitions for damage in p.damaged]
 
     def __getitem__(self, partition: int) -> Partition:
-        """Return the partition with a given number.
+        """Return the partition with the given number.
 
         Raises
         ------
         KeyError
-            The log does not contain this partition.
+            The log does not contain a partition of the topic with this number.
         TypeError
             `partition` is not an integer.
         """
@@ -120,12 +121,12 @@ class Topic:
         limit: int | None = None,
         **selection: Unpack[SelectionArguments],
     ) -> Iterator[tuple[Partition, core.Record]]:
-        """Return an iterator of the records that meet all given conditions, with their partitions.
+        """Return an iterator of the records that meet all given conditions, and of their partitions.
 
         Parameters
         ----------
         key, key_regex, value_regex, headers, value_json : optional
-            Conditions for records. `Partition.find` describes them.
+            Conditions that the records must meet. `Partition.find` describes them.
         limit : int, optional
             Largest number of records to return, from all partitions together. By default, there is
             no limit.
@@ -235,10 +236,10 @@ class Topic:
         limit: int | None = None,
         **selection: Unpack[SelectionArguments],
     ) -> pa.Table:
-        """Read the selected records into a pyarrow Table with the columns that `Partition.to_arrow` lists.
+        """Read the selected records into a pyarrow Table.
 
-        `to_batches` describes the parameters and the errors. The rows are ordered by partition and
-        offset. The whole table is in memory.
+        `to_batches` describes the parameters and the errors, and `Partition.to_arrow` the columns.
+        The rows are ordered by partition and offset. The whole table is in memory.
         """
         return self.to_reader(columns, threads=threads, limit=limit, **selection).read_all()
 
@@ -260,16 +261,16 @@ class Topic:
 
 
 SHOWN = 20
-"""Largest number of partition numbers in a message."""
+"""Maximum number of partition numbers that a message lists."""
 
 
 def partition_numbers(partitions: Sequence[Partition]) -> str:
-    """Return a phrase for messages that names the partitions of a topic."""
+    """Return a phrase for error messages that lists the partition numbers of a topic."""
     return f"this topic has the {_numbers(partitions)}"
 
 
 def _numbers(partitions: Sequence[Partition]) -> str:
-    """Return a phrase with the numbers of the partitions, at most SHOWN of them."""
+    """Return a phrase that lists at most `SHOWN` of the partition numbers."""
     known = sorted(p.partition for p in partitions)
     if len(known) > 2 and known == list(range(known[0], known[-1] + 1)):
         return f"partitions {known[0]} to {known[-1]}"

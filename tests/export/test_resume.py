@@ -136,7 +136,7 @@ def test_output_that_cannot_be_resumed_is_refused(log: Path, tmp_path: Path) -> 
         kafkafmt.export(log, "s3://bucket/out", engine="local", resume=True)
     descriptor = os.open(out, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(kafkafmt.ResumeError, match="another export adds to"):
+    with pytest.raises(kafkafmt.ResumeError, match="another export is adding files to"):
         export(log, out)
     os.close(descriptor)
     (out / "report.json").write_text("{}")

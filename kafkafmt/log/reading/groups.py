@@ -1,8 +1,8 @@
 """Read committed offsets, consumer groups and their members from `__consumer_offsets`.
 
-The topic is compacted: the latest record of each key is valid, and a record without a value deletes
-its key. `read_group_state` can also return the state at an earlier time, from the records that
-compaction has not removed.
+The topic `__consumer_offsets` is compacted: only the latest record of each key is valid, and a
+record with a null value deletes its key. `read_group_state` can also return the state at an earlier
+time, from the records that compaction has not removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class CommittedOffset(NamedTuple):
     offset : int
         The next offset that the group reads.
     leader_epoch : int or None
-        Leader epoch of the last record that was read. None if the commit has none.
+        Leader epoch of the last record that the consumer read. None if the commit does not contain
+        it.
     metadata : str
         Text that the consumer added to the commit.
     commit_timestamp : int
@@ -152,9 +153,8 @@ def read_group_state(
     on_damage : callable, optional
         Called with the log and each damaged span. By default, damage raises DamagedLogError.
     at : int, optional
-        A time, in milliseconds since 1970-01-01 UTC. By default, the latest state is returned.
-        Otherwise, the state at this time is returned, as `latest_at` determines it, without commits
-        whose own expiry time has passed.
+        Time of the state to return, in milliseconds since 1970-01-01 UTC. A commit is omitted if
+        its expiry time is `at` or earlier. By default, the latest state is returned.
     """
     state = GroupState([], [])
     commits: list[CommittedOffset] = []

@@ -20,9 +20,9 @@ from .header_walk import FEW_BATCHES, REMOTE_BLOCK, SMALL_BATCH, UnclearHeadersE
 from .part_builder import TABLE_ROWS
 
 BLOCK = 1 << 20
-"""Number of bytes that are read at once if batches are small."""
+"""Size in bytes of the blocks in which a segment with small batches is read."""
 ROWS = 1024
-"""Largest number of headers in a table whose headers were read one by one."""
+"""Maximum number of rows of a table if batch headers are read one by one."""
 _LENGTH_AND_MAGIC = struct.Struct(">i4xb")
 _FIELDS = {
     "base_offset": ">i8",
@@ -47,7 +47,8 @@ assert _HEADER.itemsize == BATCH_HEADER_SIZE
 def header_tables(view: FileView, first_offset: int, next_base: int | None) -> Iterator[BatchTable]:
     """Yield tables with the headers of all batches of a segment, in file order.
 
-    The tables contain file positions. A table is valid only until the next table is requested.
+    Positions in a table are file positions. A table is valid only until the next table is
+    requested.
 
     Parameters
     ----------
@@ -61,8 +62,9 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
     Raises
     ------
     UnclearHeadersError
-        A header is impossible, offsets do not increase, the file ends inside a batch, or the CRC of
-        a small batch does not match. The caller must read the segment with `plan_segment`.
+        A header contains an impossible value, offsets do not increase, the file ends inside a
+        batch, or the CRC of a small batch does not match. The caller must then read the segment
+        with `plan_segment`.
     """
     scan = _HeaderScan(view)
     before = first_offset - 1
@@ -92,13 +94,13 @@ class _HeaderScan:
         self._in_blocks = True
 
     def read(self) -> BatchTable | None:
-        """Return a table of the next headers, which can be empty. Return None at the end of the file."""
+        """Return a table of the next batch headers. It can be empty. Return None at the end of the file."""
         if self._position >= self._view.size:
             return None
         return self._read_block() if self._in_blocks else self._read_headers()
 
     def _read_block(self) -> BatchTable:
-        """Read the next block, and check the batches that it contains completely."""
+        """Read the next block of the file, and check every whole batch in it."""
         got = self._view.read_into(self._block[: self._view.size - self._position], self._position)
         scan = core.scan_batches(self._block, self._table, 0, got)
         if scan.error is not None:
@@ -110,7 +112,7 @@ class _HeaderScan:
         return rows
 
     def _read_headers(self) -> BatchTable:
-        """Read headers one by one, until several consecutive batches are small."""
+        """Read batch headers one by one until several consecutive batches are small."""
         view, position, end, raw = self._view, self._position, self._view.size, memoryview(self._raw)
         positions: list[int] = []
         small = 0
@@ -143,7 +145,7 @@ class _HeaderScan:
 
 
 def _move(table: BatchTable, by: int) -> None:
-    """Add `by` to all positions, to convert positions in a buffer to file positions."""
+    """Convert the positions in a table from buffer positions to file positions, by adding `by`."""
     table["position"] += by
     table["payload_position"] += by
 

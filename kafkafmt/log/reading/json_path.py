@@ -1,4 +1,4 @@
-"""Compare a member of JSON values with an expected value."""
+"""Find record values that are JSON and whose member at a given path has an expected value."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .byte_pattern import BytePattern, find_spans
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN = re.compile(r"[ !#-\[\]-~]+")
-"""A text that is written unchanged in JSON that contains no backslash."""
+"""Matches a string that needs no escapes in JSON."""
 
 
 @dataclass(frozen=True)
 class JsonEquals:
-    r"""Matches values that are JSON texts with a certain member.
+    r"""Matches record values that are JSON and whose member at `path` has an accepted value.
 
     Attributes
     ----------
     path : tuple of str
-        Names of the members that lead to the compared member, from the outermost. A number is the
-        index of an item if the value is an array.
+        Names of the nested members that lead to the compared member, from the outermost to the
+        innermost. For an array, the name is the index of an item.
     expected : tuple
-        The accepted values, as `json.loads` returns them.
+        The accepted values of the compared member, as `json.loads` returns them.
     """
 
     path: tuple[str, ...]
     expected: tuple[Any, ...]
 
     def find(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the indexes of the spans that match. A span that is not a JSON text never matches."""
+        """Return the indexes of the record values that match. A value that is not JSON never matches."""
         found = self._candidates(source, positions, lengths)
         view, starts, sizes = byte_view(source), positions[found].tolist(), lengths[found].tolist()
         matching = [self.matches(bytes(view[s : s + n])) for s, n in zip(starts, sizes, strict=True)]
@@ -44,7 +44,7 @@ class JsonEquals:
         return rows
 
     def matches(self, value: bytes) -> bool:
-        """Return whether one value matches."""
+        """Return whether a record value matches."""
         try:
             node = _parse(value.decode())
         except (ValueError, RecursionError):
@@ -59,10 +59,10 @@ class JsonEquals:
         return any(equal(node, value) for value in self.expected)
 
     def _candidates(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the spans in which the compared member can have an accepted value.
+        """Return the indexes of the record values that can match, without parsing them as JSON.
 
-        A name or a text that contains a backslash can be written in many ways, so spans that
-        contain a backslash are always candidates.
+        JSON can escape any character of a string with a backslash. Therefore, every value that
+        contains a backslash can match.
         """
         pattern = self._pattern
         if pattern is None:
@@ -73,7 +73,7 @@ class JsonEquals:
 
     @cached_property
     def _pattern(self) -> BytePattern | None:
-        """A regular expression that matches in every accepted value without a backslash, or None."""
+        """Pattern that occurs in every matching record value without a backslash, or None."""
         name = self.path[-1]
         if not _PLAIN.fullmatch(name) or name.isdigit():  # an array index is not in the text
             return None
@@ -82,7 +82,7 @@ class JsonEquals:
 
 
 def _written(value: Any) -> bytes:
-    """Return a regular expression for the first bytes that a value can have in JSON without a backslash."""
+    """Return a regular expression for the first bytes of a value in JSON that has no backslash."""
     if value is None or isinstance(value, bool):
         return json.dumps(value).encode()
     if isinstance(value, str):
@@ -95,7 +95,7 @@ def _written(value: Any) -> bytes:
 def json_path(text: str) -> tuple[str, ...]:
     r"""Split a path such as ``order.items.0.sku`` at its dots. A backslash escapes a dot or a backslash.
 
-    Raise ValueError if a name is empty.
+    Raise ValueError if a part of the path is empty.
     """
     parts = [""]
     for token in re.findall(r"\\.|[^\\]|\\", text, re.DOTALL):
@@ -109,7 +109,7 @@ def json_path(text: str) -> tuple[str, ...]:
 
 
 def values_of_text(text: str) -> tuple[Any, ...]:
-    """Return the JSON values that a text can mean: a string and, if the text is valid JSON, its value."""
+    """Return `text` as a string and, if it is valid JSON, also the value that it represents."""
     try:
         return text, _parse(text)
     except (ValueError, RecursionError):
@@ -143,7 +143,7 @@ def _integer(text: str) -> int | float:
 
 
 def _parse(text: str) -> Any:
-    """Parse a JSON text. Raise ValueError or RecursionError if this is not possible."""
+    """Parse a JSON text. Raise ValueError or RecursionError if it cannot be parsed."""
     try:
         return json.loads(text, parse_constant=_reject)
     except ValueError as error:

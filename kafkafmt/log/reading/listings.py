@@ -22,7 +22,7 @@ SETTLED_NS = 2_000_000_000
 Some file systems store times in steps of up to 2 s. Two changes within one step have the same time.
 """
 MAX_AGE = 300.0
-"""Minimum time after which a cached listing expires, in seconds.
+"""Minimum lifetime of a cached listing, in seconds.
 
 Listings expire because the clock of a file server can differ from the clock of this host.
 """
@@ -45,7 +45,7 @@ class Listings:
     def find(self, path: Location) -> PartitionDir | None:
         """Return the cached partition if its directory has not changed since it was listed, else None.
 
-        The size of the last segment is read again.
+        The cached size of the last segment is discarded, because its file can grow.
         """
         known = self._known.get(path)
         if known is None or known.expires < time.monotonic() or self.state_of(path) != known.state:
@@ -74,15 +74,18 @@ class Listings:
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
     def add(self, path: Location, state: State | None, partition: PartitionDir) -> None:
-        """Cache a listing, unless `state` is None. `state` is `state_of(path)` from before the directory was listed."""
+        """Cache a listing, unless `state` is None.
+
+        The caller must call `state_of` before it lists the directory, and pass the result as `state`.
+        """
         if state is not None:
-            # random, so that the listings of all partitions of a log directory do not expire at once
+            # A random lifetime prevents all listings of a log directory from expiring at once.
             expires = time.monotonic() + MAX_AGE * random.uniform(1, 2)
             self._known[path] = _Listing(state, expires, partition)
 
 
 class NoListings(Listings):
-    """Caches no listing, for callers that list each directory only once. Makes no system call."""
+    """Disables the cache, for callers that list each directory only once."""
 
     def find(self, path: Location) -> PartitionDir | None:
         """Return None."""

@@ -267,10 +267,13 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 def columns_of(
     rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
 ) -> tuple[RunColumns, IntArray, IntArray]:
-    """Divide a table of valid batches into runs. The parameters are those of `core.combine_batches`.
+    """Divide a table of valid batches into runs of consecutive batches.
 
-    Return the runs, the number of items of `cut_before` before each run, and the number of runs
-    before each item of `cut_before`.
+    The parameters are those of `core.combine_batches`. Three values are returned:
+
+    - the runs, in file order;
+    - for each run, the number of items in `cut_before` that precede it;
+    - for each item of `cut_before`, the number of runs that precede it.
     """
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
     n = core.combine_batches(rows, np.ascontiguousarray(firsts), cut_gaps, cut_at, cut_before, found, before)

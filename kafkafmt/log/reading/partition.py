@@ -311,7 +311,7 @@ class PartitionLog(PlannedLog):
             )
 
     def _damage_of(self, damaged: Sequence[Damage], start: int, stop: int, on_damage: OnDamage | None) -> None:
-        """Report the damaged spans of a plan with the indexes [start, stop)."""
+        """Report the damaged spans ``damaged[start:stop]``, unless `on_damage` is a BatchDamage."""
         if start < stop and not isinstance(on_damage, BatchDamage):
             for damage in damaged[start:stop]:
                 self.damage(damage, on_damage)

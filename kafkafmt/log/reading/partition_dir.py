@@ -74,7 +74,7 @@ class SegmentFile:
 
     @property
     def place(self) -> str | UrlPath:
-        """Path of the file as a string, or its URL. A string takes less time than `path`."""
+        """Path of the file as a string, or its URL. It is faster to compute than the property `path`."""
         return files.joined(self.folder, self.name)
 
     def sibling(self, suffix: str) -> Location:
@@ -82,7 +82,7 @@ class SegmentFile:
         return self.folder / self.sibling_name(suffix)
 
     def sibling_name(self, suffix: str) -> str:
-        """Return the name of another file of the segment, such as ".index"."""
+        """Return the name of the segment's file with another suffix, such as ".index"."""
         return (
             Path(self.name).with_suffix(suffix).name
             if self.base_offset is None

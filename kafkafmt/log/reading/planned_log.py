@@ -192,9 +192,10 @@ class PlannedLog:
         return self.directory.cleaned or not all(RunColumns.of(self.plan(s).extents).dense.all() for s in self.segments)
 
     def keep_plans(self, other: PlannedLog, names: Container[str]) -> None:
-        """Use the plans that another object for the same partition has made, for segments with these file names.
+        """Copy the plans of segments from another `PlannedLog` of the same partition.
 
-        The segments must not have changed since they were planned.
+        `names` contains the file names of the segments. The files must not have changed since
+        `other` planned them.
         """
         for name, plan in other._plans.items():
             if name in names:

@@ -15,7 +15,7 @@ from .offset_interval import OffsetInterval
 from .partition import PartitionLog
 
 Time = int | datetime | str
-"""A time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a text for `parse_time`."""
+"""A time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a str for `parse_time`."""
 
 
 class OffsetBound(NamedTuple):
@@ -74,9 +74,10 @@ def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBoun
         Name of the argument `offset`, for error messages. The name of the argument `time` is `name`
         with the suffix "_time".
     offset : int, optional
-        An offset. A negative value counts back from the end of the log.
+        The offset. A negative value counts back from the end of the log.
     time : int, datetime or str, optional
-        Milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a text for `parse_time`.
+        The time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a str that
+        `parse_time` accepts.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class DuplicatePartitionError(ValueError):
 
 
 def in_order(found: list[PartitionDir]) -> list[PartitionDir]:
-    """Return partition directories ordered by topic, partition, state and path. Live ones come first."""
+    """Return partition directories ordered by topic, partition, state ("live" first) and path."""
     return sorted(found, key=lambda p: (p.topic, p.partition, p.state != "live", str(p.path)))
 
 

@@ -79,7 +79,7 @@ class Search(BatchFinder):
         return np.empty(CHAIN_ROWS, BATCH_DTYPE)
 
     def note(self, found: BatchSummary) -> None:
-        """Update `among_plain` with a summary of valid batches that precede the damaged batch."""
+        """Update `among_plain` from the summary of valid batches that precede the damaged batch."""
         if self.among_plain is not False:
             self.among_plain = not (found.magics & 1 << MAGIC_V2 or found.codecs & ~1)
 

@@ -76,7 +76,7 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Return the first and the last number of each run of three or more successive numbers, and all other numbers."""
+    """Return ranges (first, last) that cover sorted numbers, each with one or at least three numbers."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

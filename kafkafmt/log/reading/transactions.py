@@ -384,9 +384,10 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
     """Return whether offsets are missing between two segments for a reason other than compaction.
 
-    The segment `before` ends before the offset `end`. The next existing segment is `segment`, and
-    its first batch has the offset `first_offset`. Segments without a batch can be between both,
-    because compaction keeps the file of a segment that it has emptied.
+    The segment `before` ends before the offset `end`. `segment` is the next segment that contains
+    a batch, and `first_offset` is the offset of its first batch. There can be empty segments
+    between these two segments, because compaction keeps the file of a segment from which it has
+    removed all batches.
     """
     if first_offset <= end:
         return False
@@ -397,7 +398,7 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
 
 
 def _order(segment: SegmentFile) -> tuple[bool, int, str]:
-    """Return the key by which the segments of a log are sorted."""
+    """Return the sort key of a segment, for the order of the segments in a log."""
     return segment.base_offset is None, segment.base_offset or 0, segment.name
 
 

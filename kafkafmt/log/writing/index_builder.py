@@ -31,7 +31,7 @@ INDEX_INTERVAL = 4096
 FEW_BATCHES = 64
 """Tables with fewer rows are added row by row."""
 FEW_ENTRIES = 16
-"""Fewer index entries than this are serialized one by one."""
+"""Number of index entries below which the entries are serialized one by one."""
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Largest size of a segment's `.log` file.
 

@@ -406,7 +406,7 @@ def take_lock(path: Path) -> int:
 
 
 def release_lock(handle: int) -> None:
-    """Release the lock that `take_lock` has taken."""
+    """Release a lock. `handle` is the file descriptor that `take_lock` returned."""
     status = os.fstat(handle)
     _locked.pop((status.st_dev, status.st_ino), None)
     os.close(handle)

@@ -39,7 +39,7 @@ GUIDE = "docs/from-a-damaged-directory-to-a-new-cluster.md"
 TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
 """Type numbers of the metadata records that affect topics and partitions."""
 NO_LEADER_CHANGE = -2
-"""Value of the field Leader of a PartitionChangeRecord that does not change the leader."""
+"""Value of the field Leader in a PartitionChangeRecord that does not change the leader."""
 MAX_NAMED = 5
 """Largest number of partitions that one message lists."""
 _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
@@ -54,16 +54,16 @@ class StrayPartitionWarning(UserWarning):
 
 @dataclass
 class Metadata:
-    """The topics and replicas according to a metadata log.
+    """The topics and replicas that a metadata log describes.
 
     Attributes
     ----------
     topics : dict
-        The id of each topic, by topic name.
+        Topic ids by topic name.
     replicas : dict
-        The ids of the brokers that have a replica, by (topic id, partition number).
+        For each (topic id, partition number), the ids of the brokers that have a replica.
     leader_epochs : dict
-        The current leader epoch, by (topic id, partition number).
+        For each (topic id, partition number), the current leader epoch.
     """
 
     topics: dict[str, UUID] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Metadata:
             self._add_partition(record, value[1] == PARTITION_CHANGE)
 
     def _add_partition(self, record: Any, changed: bool) -> None:
-        """Apply a record about a partition.
+        """Apply a PartitionRecord or, if `changed` is true, a PartitionChangeRecord.
 
         A change of the leader increases the leader epoch (Kafka: ``PartitionRegistration.merge``).
         """
@@ -138,7 +138,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
 
 
 def base64_uuid(topic_id: UUID) -> str:
-    """Return a topic id as 22 characters of base64url, as in `partition.metadata`."""
+    """Return a topic id as in the file `partition.metadata`: 22 characters of base64url."""
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 

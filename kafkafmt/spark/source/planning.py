@@ -204,7 +204,8 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
 def discovered(options: Options, tell: Callable[[str], None], listings: Listings | None = None) -> Discovery:
     """Find all partitions in the paths of a query.
 
-    Local partition directories in `listings` that have not changed are not listed again.
+    `listings` contains cached listings. A local partition directory in it is listed again only if it
+    has changed.
 
     Raise OptionError if a path is invalid, if the option `replicas` is invalid, or if two paths
     contain the same partition.

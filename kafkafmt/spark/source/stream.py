@@ -7,14 +7,18 @@ Offsets have the same form and the same rules as in Spark's Kafka source, such a
 are created later are read from their start. If records are removed before the stream has read them,
 the query fails unless failOnDataLoss is false.
 
-Spark keeps the reader in a process next to the driver as long as the query runs. For each
-micro-batch, the reader lists the logs once. A local partition directory is listed again only if it
-has changed. The end of a log is read only if its last segment has changed, from the last entry of
-its offset index on. A micro-batch is planned from indexes, so only its tasks read it. With
-"read_committed", the reader also reads the batches that were appended since the previous
-micro-batch. The content of a micro-batch depends only on its offsets. Therefore, it does not change if the
-micro-batch is repeated after a restart. If the sink writes each micro-batch only once, each record
-is delivered only once.
+While a query runs, Spark keeps the reader in a process next to the driver. For each micro-batch, the
+reader does the following:
+
+1. It lists the logs once. A local partition directory is listed again only if it has changed.
+2. It finds the end offset of each log. If the last segment has changed, it reads the batches after
+   the last entry of the segment's offset index.
+3. With "read_committed", it reads the batches that were appended since the previous micro-batch.
+4. It plans the micro-batch from indexes. Only the tasks of the micro-batch read the records.
+
+The content of a micro-batch depends only on its offsets. Therefore, a micro-batch that is repeated
+after a restart has the same content. If the sink writes each micro-batch only once, each record is
+delivered only once.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ RUN_BYTES = 256 << 10
 """Largest size of an extent, in bytes, if a range of offsets is divided. Two tasks that share an extent both read it."""
 
 SMALL_SEGMENT = 1 << 20
-"""Size in bytes up to which a task reads a segment from its start, if the segment has no index."""
+"""Maximum size, in bytes, of a segment without an index that tasks may read from its start."""
 
 Stamp = tuple[int | str, ...]
 Offsets = dict[Key, int]
@@ -74,8 +78,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._target: Offsets | None = None  # end offsets of the query if its trigger is availableNow
         self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
         self._listings = Listings()
-        self._listed: dict[Key, PartitionLog] = {}  # at the last check, until a micro-batch is planned
-        self._checked: dict[Key, tuple[Stamp, int]] = {}  # state of the last segment, and end of the log
+        # Logs that latestOffset() has listed for the micro-batch that is planned next.
+        self._listed: dict[Key, PartitionLog] = {}
+        # For each log, the stamp of its last segment and its end offset at the last check.
+        self._checked: dict[Key, tuple[Stamp, int]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
 
@@ -168,7 +174,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
-        """Return the logs for a micro-batch. They are not listed again if `latestOffset` has just listed them."""
+        """Return the logs for a micro-batch. If `latestOffset` has just listed them, do not list them again."""
         logs, self._listed = self._listed, {}
         if any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items()):
             return self._logs(begin, self._gone)
@@ -236,12 +242,14 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return ends
 
     def _end(self, log: PartitionLog, known: int) -> int:
-        """Return the offset at which the readable part of a log ends.
+        """Return the end offset of a log for the stream.
 
-        With "read_committed", this offset is the last stable offset. Otherwise, it is the offset
-        after the last valid batch. `known` is the end offset of an earlier call. If the log still
-        contains `known`, only later batches are read, and if possible, only those after the last
-        entry of the offset index.
+        With "read_committed", the end offset is the last stable offset. Otherwise, it is the offset
+        after the last valid batch.
+
+        `known` is the end offset that an earlier call returned. If the log still contains `known`,
+        only the batches after `known` are read. If the last segment has an offset index, only the
+        batches after the last index entry are read.
         """
         key, stamp = (log.topic, log.partition), self._stamp(log)
         if stamp is not None and key in self._checked and self._checked[key][0] == stamp:
@@ -265,10 +273,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return end
 
     def _stamp(self, log: PartitionLog) -> Stamp | None:
-        """Return values that change if the last segment of a log is changed.
+        """Return a tuple that changes if the last segment of a log changes.
 
-        Return None if they are not known, or if the segment was changed so recently that the next
-        change may have the same time.
+        Return None if the file status of the segment is not known. Also return None if the segment
+        was changed so recently that the next change may have the same modification time.
         """
         if not log.segments or isinstance(log.directory.path, UrlPath):
             return None
@@ -335,7 +343,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return splits
 
     def _plans(self, plan: Plan, log: PartitionLog, first: int, stop: int) -> list[SegmentPlan]:
-        """Plan the segments with the offsets [first, stop), and add their damage to the plan of a micro-batch."""
+        """Plan the segments that contain the offsets [first, stop), and add the damage found to `plan`."""
         found: dict[str, SegmentPlan] = {}
         for segment, event in log.events(first, stop):
             found[segment.segment.name] = segment
@@ -364,7 +372,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
 
 def _has_borders(segment: SegmentFile) -> bool:
-    """Return whether tasks can read parts of a segment, because it has an index or is small."""
+    """Return whether tasks can read parts of a segment without planning.
+
+    The segment must have an index, or be small enough to be read from its start.
+    """
     return segment.size <= SMALL_SEGMENT or last_border(segment) is not None
 
 
