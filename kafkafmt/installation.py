@@ -13,7 +13,7 @@ from .notebook import html_table
 from .spark.session import SparkMissingError, find_java, java_version
 
 OTHER_PACKAGES = ("cramjam", "crc32c", "click", "rich", "obstore", "fsspec", "pandas", "polars")
-"""Packages whose versions are listed in addition to `LIBRARIES`."""
+"""Packages whose versions `doctor` lists, in addition to `extras.LIBRARIES`."""
 REQUIRED, JAVA = "", "java"
 USES: dict[str, tuple[str, ...]] = {
     "kafkafmt COMMAND": ("cli",),
@@ -98,14 +98,14 @@ class Use:
 
 @dataclass(frozen=True)
 class Installation:
-    """What is installed, and what is missing. `kafkafmt.doctor` returns it.
+    """The result of `kafkafmt.doctor`: what is installed, and what is missing.
 
     Attributes
     ----------
     version, python, platform : str
-        Versions of kafkafmt and Python, and the operating system.
+        Version of kafkafmt, version of Python, and operating system.
     core, core_reason : str
-        The core in use, "native" or "pure", and why.
+        The core in use ("native" or "pure"), and the reason for this choice.
     packages : dict of str or None
         Versions of the packages that kafkafmt can use. None if a package is not installed.
     extras : tuple of Extra
@@ -144,7 +144,7 @@ def doctor() -> Installation:
     Returns
     -------
     Installation
-        Versions, the core in use, the state of each extra, and Java.
+        Installed versions, the core in use, the state of each extra, and the Java that was found.
 
     Notes
     -----
