@@ -12,7 +12,7 @@
   `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change batches.
 - `Partitioner` assigns records to partitions by their keys.
 - The wire protocol: `kafkafmt.protocol`.
-- Kafka clients: `serve` serves logs to them.
+- A server: `serve` lets Kafka clients read logs.
 - Spark: `spark.read.format("kafkafmt")`.
 
 Damaged data raises a `KafkaFormatError`.

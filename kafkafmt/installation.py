@@ -28,7 +28,9 @@ USES: dict[str, tuple[str, ...]] = {
     "kafkafmt.scan_polars": ("polars",),
     'spark.read.format("kafkafmt")': ("spark", JAVA),
 }
-"""The extras that each use of kafkafmt needs. JAVA stands for Java, which is not an extra."""
+"""Maps each use of kafkafmt to the extras that it needs. JAVA stands for Java, which is not an
+extra.
+"""
 _REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)\Z")
 
 
@@ -85,9 +87,10 @@ class Use:
     name : str
         The command or function.
     ready : bool
-        Whether all that it needs is installed.
+        Whether all extras in `needs`, and all required packages, are installed.
     needs, missing : tuple of str
-        The extras that it needs, and those that are not ready. "java" stands for Java.
+        Extras that the command or function needs, and those of them that are not ready. "java"
+        stands for Java.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # Summarize tables of batch headers, and combine adjacent batches into runs (see log/reading/part_builder.py).
-# Most segments have few batches, for which a dozen NumPy calls take longer than one loop.
+# Most segments have so few batches that one loop is faster than a dozen NumPy calls.
 
 
 def summarize_batches(rows):

@@ -73,8 +73,8 @@ def line_format(text: str, terminal: bool) -> LineFormat:
     text : str
         One of FORMATS, or a format that contains ``%``.
     terminal : bool
-        Escape characters that a terminal interprets. Columns of text are separated by two spaces
-        instead of a tab.
+        Whether the lines are written to a terminal. Control characters are then escaped, and the
+        format "text" separates columns by two spaces instead of a tab.
 
     Raises
     ------

@@ -67,9 +67,8 @@ def stats(
 ) -> int:
     """Show what topics contain: records, sizes, codecs, keys, headers, producers and rates.
 
-    Without --deep, only batch headers are read. Numbers that can only be counted in the records are
-    then unknown (? in the table, null in JSON). Damage inside batches of more than 8 KiB is not
-    detected.
+    Without --deep, only batch headers are read. Numbers that require reading the records are then
+    unknown (? in the table, null in JSON). Damage inside batches of more than 8 KiB is not detected.
 
     Only records from the log start offset onwards are counted. "bytes" is the size of the .log
     files. If a partition cannot be read, an error message names it, and the exit code is 3. If there

@@ -260,7 +260,7 @@ def common_end(
         end = min(end, own[1])
         if own[0] == theirs:
             return end
-        epoch = own[0]  # the leader may have no batches with this epoch, so its end offset is looked up too
+        epoch = own[0]  # the leader may not have had this epoch, so the next pass looks it up
 
 
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:

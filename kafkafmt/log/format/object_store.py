@@ -32,7 +32,7 @@ class ObjectStore(Store):
 
     @classmethod
     def at(cls, url: str) -> ObjectStore:
-        """Return the store of a bucket or container."""
+        """Return an object store for the URL of a bucket or container."""
         return cls(obstore.store.from_url(url))
 
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
@@ -80,7 +80,7 @@ class ObjectStore(Store):
             return status, b""
 
     def check_writable(self, path: UrlPath) -> None:
-        """Accept every path, because all object stores can be written to with conditional requests."""
+        """Accept every path: all object stores support writing and conditional requests."""
 
     def load(self, path: UrlPath) -> StoredFile:
         """Read a small object, and return its content with its version."""

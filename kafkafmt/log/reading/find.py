@@ -32,7 +32,7 @@ class HeaderEquals:
     value : bytes or None
         Value of the header; None is a null value. Ignored if `any_value` is True.
     any_value : bool, default False
-        Accept every value, also null.
+        Accept every value, including null.
     """
 
     key: str
@@ -129,7 +129,7 @@ class _Rows:
         return positions[self.found], lengths[self.found]
 
     def keep(self, indexes: IntArray) -> None:
-        """Keep only the rows at `indexes`, which index the current rows."""
+        """Reduce the current rows to those at the given indexes."""
         self.found, self._all = self.found[indexes], False
 
 
@@ -145,7 +145,7 @@ def _header_spans(columns: RecordColumns) -> tuple[IntArray, LengthArray, IntArr
 
 
 def _rows_of_headers(columns: RecordColumns) -> IntArray:
-    """Return an array with the row number of the record of each header."""
+    """Return the row number of the record that contains each header."""
     assert columns.header_start is not None
     assert columns.header_count is not None
     counts = np.maximum(columns.header_count[: columns.rows], 0)
