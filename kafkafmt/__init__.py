@@ -12,7 +12,7 @@
   `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change batches.
 - `Partitioner` assigns records to partitions by their keys.
 - The wire protocol: `kafkafmt.protocol`.
-- Kafka clients: `serve` serves logs to them.
+- A server: `serve` lets Kafka clients read logs.
 - Spark: `spark.read.format("kafkafmt")`.
 
 Damaged data raises a `KafkaFormatError`.
@@ -151,8 +151,8 @@ _HOMES = {
     "stats": "log.auditing.stats",
     "verify": "log.auditing.verify",
 }
-"""Public names, and the module in `kafkafmt` that defines each. To keep `import kafkafmt` fast, these
-modules are imported on first use. None of them imports pyspark before an export starts.
+"""Map each public name to the module in `kafkafmt` that defines it. To keep `import kafkafmt` fast,
+such a module is imported when one of its names is first used.
 """
 
 Record = core.Record

@@ -88,8 +88,11 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
 def millis(name: str, time: Any) -> int:
     """Convert a time to milliseconds since 1970-01-01 UTC.
 
-    `time` is a number of milliseconds, which is returned unchanged, a timezone-aware datetime, or a
-    text in one of the forms that `parse_time` accepts.
+    `time` is one of these:
+
+    - an int: milliseconds since 1970-01-01 UTC, which is returned unchanged
+    - a timezone-aware datetime
+    - a str in one of the forms that `parse_time` accepts
     """
     if isinstance(time, str):
         try:

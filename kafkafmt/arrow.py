@@ -8,9 +8,10 @@ Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batch
 the overhead of about 10 µs per Arrow record batch would matter. Larger ones would not fit into the
 CPU caches, and would block Spark's channel.
 
-The core decodes directly into memory that the Arrow record batch then takes over. Only headers are
-copied in another step. The memory comes from a pool (buffer_pool.py), which reuses it after the
-consumer has released the Arrow record batch. The columns topic and partition are slices of one array.
+The core decodes keys and values directly into the buffers of the Arrow record batch. Only headers
+are copied a second time. The memory comes from a pool (buffer_pool.py), which reuses it after the
+consumer has released the Arrow record batch. The columns topic and partition are slices of one
+array.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ _DECODED = {
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
 GROWTH = 8
-"""Factor by which arrays grow. If they were doubled, growing them to TARGET_BYTES would copy as many
-bytes as the first Arrow record batch contains. Memory that is not used yet takes no space.
+"""Factor by which arrays grow. With a factor of 2, growing them to TARGET_BYTES would copy as many
+bytes as the first Arrow record batch contains. A large capacity is cheap: the operating system
+provides a page of memory only when it is first written.
 """
 ROW_BYTES, HEADER_BYTES = 16, 8
 """Assumed size of each row and of each header, in bytes, without keys and values."""
@@ -106,7 +108,7 @@ def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
 
 
 class _Numbers:
-    """A growing array in the memory of a pool, which Arrow can use without a copy."""
+    """A growing NumPy array in memory of a BufferPool. Arrow can use it without a copy."""
 
     def __init__(self, dtype: Any, room: int) -> None:
         self.dtype: Any = np.dtype(dtype)
@@ -164,7 +166,7 @@ class _Binary:
 
 
 class _Columns(CopiedColumns):
-    """Columns whose arrays can grow, and can be used by Arrow without a copy."""
+    """Columns of decoded records. Their arrays can grow, and Arrow can use them without a copy."""
 
     capacity: int
     rooms: dict[str, int]
@@ -443,7 +445,7 @@ def record_batches(
 
 
 def _first_rows(chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int) -> Iterator[pa.RecordBatch]:
-    """Yield the first `limit` rows as `record_batches` does."""
+    """Yield Arrow record batches that contain the first `limit` rows of the chunks."""
     if not limit:
         return
     try:

@@ -25,9 +25,9 @@ SMALLEST = 1 << 12
 LIMIT = 64 << 20
 """Largest number of bytes that a pool keeps for reuse."""
 MOST_SURPLUS = 2
-"""Largest ratio of the size of reused memory to the requested size."""
+"""A block is reused only if it is at most this many times as large as the requested array."""
 IDLE_SECONDS = 1.0
-"""Time without a request, in seconds, after which a pool releases the memory that it keeps."""
+"""Seconds after the last request at which a pool releases its unused memory."""
 
 
 class BufferPool:
@@ -63,15 +63,18 @@ class BufferPool:
             self._watched = True
             threading.Thread(target=_release_when_idle, args=(weakref.ref(self),), daemon=True).start()
         memory = self._reusable(size) or _allocated(max(1 << max(size - 1, 0).bit_length(), SMALLEST))
-        # The views of an array refer to this array, and not to the array in which `memory` was
-        # allocated, because NumPy follows only the bases that are arrays.
+        # `memory` is a memoryview, because NumPy skips bases that are arrays: a view of `array`
+        # must refer to `array`, and not to the array that was allocated.
         array = np.frombuffer(memory, np.uint8)
         number = next(self._numbers)
         self._lent[number] = weakref.ref(array, partial(_give_back, weakref.ref(self), number, memory))
         return array
 
     def _reusable(self, size: int) -> memoryview | None:
-        """Remove the smallest suitable block from the memory that is kept, and return the block."""
+        """Return the smallest unused block with at least `size` bytes, and remove it from the pool.
+
+        Return None if every such block is larger than MOST_SURPLUS allows.
+        """
         most = MOST_SURPLUS * max(size, SMALLEST)
         kept = sorted((len(memory), number) for number, memory in list(self._unused.items()))
         for length, number in kept:
@@ -81,7 +84,7 @@ class BufferPool:
         return None
 
     def idle(self) -> bool:
-        """Return whether no array was requested for IDLE_SECONDS."""
+        """Return whether the last request for an array was at least IDLE_SECONDS ago."""
         return time.monotonic() - self._last_use >= IDLE_SECONDS
 
     def release_if_idle(self) -> bool:
@@ -93,15 +96,16 @@ class BufferPool:
         return self.idle()  # another thread may have requested an array in the meantime
 
     def begin_in_child(self) -> None:
-        """Record that no thread releases memory, because a forked process does not inherit threads."""
+        """Record that the thread that releases unused memory does not run in a forked process."""
         self._watched = False
 
 
 def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, _: weakref.ref[ByteArray]) -> None:
-    """Keep the memory of an array that was deleted, unless its pool keeps too much or is idle.
+    """Keep the memory of a deleted array for reuse, unless the pool is full or idle.
 
     This function runs in the thread that deletes the last reference to the array, possibly in the
-    middle of any other function. Therefore, it uses no lock and starts no thread.
+    middle of any other function. A lock could therefore cause a deadlock, so it uses none. It also
+    starts no thread.
     """
     pool = owner()
     if pool is not None:

@@ -13,7 +13,7 @@ from .notebook import html_table
 from .spark.session import SparkMissingError, find_java, java_version
 
 OTHER_PACKAGES = ("cramjam", "crc32c", "click", "rich", "obstore", "fsspec", "pandas", "polars")
-"""Packages whose versions are listed in addition to `LIBRARIES`."""
+"""Packages whose versions `doctor` lists, in addition to `extras.LIBRARIES`."""
 REQUIRED, JAVA = "", "java"
 USES: dict[str, tuple[str, ...]] = {
     "kafkafmt COMMAND": ("cli",),
@@ -28,7 +28,9 @@ USES: dict[str, tuple[str, ...]] = {
     "kafkafmt.scan_polars": ("polars",),
     'spark.read.format("kafkafmt")': ("spark", JAVA),
 }
-"""The extras that each use of kafkafmt needs. JAVA stands for Java, which is not an extra."""
+"""Maps each use of kafkafmt to the extras that it needs. JAVA stands for Java, which is not an
+extra.
+"""
 _REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)\Z")
 
 
@@ -85,9 +87,10 @@ class Use:
     name : str
         The command or function.
     ready : bool
-        Whether all that it needs is installed.
+        Whether all extras in `needs`, and all required packages, are installed.
     needs, missing : tuple of str
-        The extras that it needs, and those that are not ready. "java" stands for Java.
+        Extras that the command or function needs, and those of them that are not ready. "java"
+        stands for Java.
     """
 
     name: str
@@ -98,14 +101,14 @@ class Use:
 
 @dataclass(frozen=True)
 class Installation:
-    """What is installed, and what is missing. `kafkafmt.doctor` returns it.
+    """The result of `kafkafmt.doctor`: what is installed, and what is missing.
 
     Attributes
     ----------
     version, python, platform : str
-        Versions of kafkafmt and Python, and the operating system.
+        Version of kafkafmt, version of Python, and operating system.
     core, core_reason : str
-        The core in use, "native" or "pure", and why.
+        The core in use ("native" or "pure"), and the reason for this choice.
     packages : dict of str or None
         Versions of the packages that kafkafmt can use. None if a package is not installed.
     extras : tuple of Extra
@@ -144,7 +147,7 @@ def doctor() -> Installation:
     Returns
     -------
     Installation
-        Versions, the core in use, the state of each extra, and Java.
+        Installed versions, the core in use, the state of each extra, and the Java that was found.
 
     Notes
     -----

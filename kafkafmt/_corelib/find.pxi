@@ -1,4 +1,4 @@
-# Find the spans that contain or equal a byte string.
+# Find the keys or values in a buffer that contain a byte string, or that are equal to it.
 
 from libc.string cimport memcmp
 

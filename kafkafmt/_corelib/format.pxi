@@ -1,4 +1,4 @@
-# Format decoded records as text, by a template of literals and fields.
+# Format decoded records as text, according to a template of literals and field names.
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.string cimport memmove
@@ -50,7 +50,7 @@ cdef inline bint is_span(const RowSource* source, int64_t position, int32_t leng
 
 
 cdef bint double_bytes(Text* out, Py_ssize_t start, uint8_t c) noexcept nogil:
-    """Double each byte `c` from `start` on."""
+    """Write every byte `c` of `out` twice, from position `start` to the end."""
     cdef Py_ssize_t i, more = 0
     cdef uint8_t* q
     for i in range(start, out.size):
@@ -74,7 +74,7 @@ cdef bint double_bytes(Text* out, Py_ssize_t start, uint8_t c) noexcept nogil:
 
 
 cdef bint enclose(Text* out, Py_ssize_t start) noexcept nogil:
-    """Put the text from `start` on into double quotes."""
+    """Enclose the text from position `start` to the end of `out` in double quotes."""
     if not reserve(out, 2):
         return False
     memmove(out.data + start + 1, out.data + start, out.size - start)
@@ -85,7 +85,7 @@ cdef bint enclose(Text* out, Py_ssize_t start) noexcept nogil:
 
 
 cdef bint quote_csv(Text* out, Py_ssize_t start) noexcept nogil:
-    """Quote the CSV field from `start` on if it is empty or contains a special character."""
+    """Quote the CSV field that starts at `start` if it is empty or contains a special character."""
     cdef Py_ssize_t i
     cdef uint8_t c
     if out.size > start:
@@ -99,7 +99,7 @@ cdef bint quote_csv(Text* out, Py_ssize_t start) noexcept nogil:
 
 
 cdef bint quote_ambiguous(Text* out, Py_ssize_t start) noexcept nogil:
-    """Put the text from `start` on into quotes if it is empty or `null`, apart from quotes around it."""
+    """Enclose the text in double quotes if, without such quotes around it, it is empty or `null`."""
     cdef Py_ssize_t first = start, last = out.size
     while first < last and out.data[first] == 34:
         first += 1
@@ -119,7 +119,7 @@ cdef bint put_encoded(Text* out, const uint8_t* p, Py_ssize_t n, const FormatOpt
 
 
 cdef bint put_value(Text* out, const uint8_t* p, int32_t n, const FormatOptions* options) noexcept nogil:
-    """Write a key, a value or a header value. A null has a negative size."""
+    """Append a key, a value or a header value to `out`. A negative size `n` means null."""
     cdef Py_ssize_t start = out.size
     cdef int style = options.style
     if style == STYLE_JSON:
@@ -151,7 +151,7 @@ cdef bint put_malformed_key(Text* out, const uint8_t* p, Py_ssize_t n, int way) 
 
 
 cdef bint put_header_key(Text* out, const uint8_t* p, Py_ssize_t n, int way) noexcept nogil:
-    """Write a header key. Malformed UTF-8 is decoded as in Java."""
+    """Append a header key to `out`. Malformed UTF-8 is decoded as in Java."""
     cdef Py_ssize_t at = 0
     cdef uint32_t character = 0
     cdef int k

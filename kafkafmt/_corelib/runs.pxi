@@ -1,5 +1,5 @@
-# Summarize tables of batch headers, and combine batches into runs (see log/reading/part_builder.py).
-# Most segments have few batches, for which a dozen NumPy calls take longer than one loop.
+# Summarize tables of batch headers, and combine adjacent batches into runs (see log/reading/part_builder.py).
+# Most segments have so few batches that one loop is faster than a dozen NumPy calls.
 
 
 def summarize_batches(rows):
@@ -28,7 +28,7 @@ def summarize_batches(rows):
 
 
 cdef inline bint contains(const int64_t* values, Py_ssize_t n, int64_t value) noexcept nogil:
-    """Return whether the sorted array `values` contains a value."""
+    """Return whether the sorted array `values` contains `value`."""
     cdef Py_ssize_t low = 0, middle, high = n
     while low < high:
         middle = (low + high) // 2
@@ -40,7 +40,7 @@ cdef inline bint contains(const int64_t* values, Py_ssize_t n, int64_t value) no
 
 
 cdef inline int64_t last_offset_of(const Batch* row) noexcept nogil:
-    """Return the last offset of a batch, by the rules of types.last_offsets()."""
+    """Return the last offset of a batch, as types.last_offsets() computes it."""
     cdef int64_t delta = max(row.last_offset_delta, 0)
     return INT64_MAX if row.base_offset > INT64_MAX - delta else row.base_offset + delta
 

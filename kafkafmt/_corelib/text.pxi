@@ -1,12 +1,12 @@
-# Write text into a growing buffer: numbers, times, and bytes with the escapes of a text style.
+# Append numbers, times and escaped strings to a growing text buffer.
 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 
 cdef extern from *:
     """
     /* Return how many of the 8 bytes at `p` come before the first byte that is below 0x20, above
-     * 0x7e, or equal to the byte that is repeated in `a` or in `b`. Every test can also mark bytes
-     * after the first marked byte, but no byte before it. */
+     * 0x7e, or equal to the byte that is repeated in `a` or in `b`. Each of these tests finds the
+    * first such byte exactly; bytes after it can be marked by mistake. */
     static CYTHON_INLINE int kf_plain_bytes(const uint8_t *p, uint64_t a, uint64_t b)
     {
     #if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -26,7 +26,7 @@ cdef extern from *:
     int kf_plain_bytes(const uint8_t* p, uint64_t a, uint64_t b) nogil
 
 cdef enum:
-    # How put_text() writes characters.
+    # Ways in which put_text() can write characters.
     AS_JSON = 0                 # with JSON's escapes
     AS_PLAIN = 1                # with Python's escapes
     AS_FIELD = 2                # with Python's escapes, and with doubled backslashes
@@ -57,7 +57,7 @@ cdef bint grow_text(Text* out, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint reserve(Text* out, Py_ssize_t n) noexcept nogil:
-    """Ensure that `n` bytes can be written. Return False if there is no memory."""
+    """Ensure that `out` has space for `n` more bytes. Return False if memory allocation fails."""
     return KF_LIKELY(n <= out.room - out.size) or grow_text(out, n)
 
 
@@ -108,7 +108,8 @@ cdef bint put_time(Text* out, int64_t ms) noexcept nogil:
         return False
     days = (ms + 62135596800000LL) // 86400000        # since 0001-01-01
     left = (ms + 62135596800000LL) % 86400000
-    # A year begins in March, so that a leap day is its last day. There are 306 days from 0000-03-01 to 0001-01-01.
+    # Years are counted from March, so that a leap day is the last day of its year. There are 306 days
+    # from 0000-03-01 to 0001-01-01.
     days += 306
     era = days // 146097
     day_of_era = days % 146097
@@ -157,7 +158,7 @@ cdef inline int character_at(const uint8_t* p, Py_ssize_t n, uint32_t* character
 
 
 cdef inline bint is_unseen(uint32_t c) noexcept nogil:
-    """Return whether `c`, 0x7f or higher, is one of the characters that text.py escapes."""
+    """Return whether text.py escapes the character `c`, which must be 0x7f or higher."""
     if c < 0x61C:
         return c <= 0x9F or c == 0xAD
     if c < 0x200B:
@@ -170,7 +171,7 @@ cdef inline bint is_unseen(uint32_t c) noexcept nogil:
 
 
 cdef inline uint8_t* put_escape(uint8_t* q, uint8_t letter, uint32_t n, int digits) noexcept nogil:
-    """Write a backslash, a letter and a hexadecimal number."""
+    """Write an escape sequence: a backslash, a letter and `digits` hexadecimal digits."""
     cdef int i
     q[0] = 92
     q[1] = letter
@@ -207,7 +208,7 @@ cdef inline uint8_t* put_character(uint8_t* q, uint32_t c, int way) noexcept nog
 
 
 cdef bint put_text(Text* out, const uint8_t* p, Py_ssize_t n, int way) noexcept nogil:
-    """Write bytes as text. A byte that is not UTF-8 is written as `\\xNN`."""
+    """Append bytes to `out` as text. A byte that is not valid UTF-8 is written as `\\xNN`."""
     cdef const uint8_t* end = p + n
     cdef const uint8_t* stop
     cdef uint8_t* q
@@ -219,7 +220,7 @@ cdef bint put_text(Text* out, const uint8_t* p, Py_ssize_t n, int way) noexcept 
     cdef uint64_t a = <uint64_t>0x0101010101010101ULL * first, b = <uint64_t>0x0101010101010101ULL * second
     while p < end:
         stop = p + TEXT_BLOCK if end - p > TEXT_BLOCK else end
-        # A character can begin before `stop` and end after it, and 8 bytes are copied at once.
+        # A character can extend up to 3 bytes beyond `stop`. The last copy of 8 bytes can write beyond the text.
         if not reserve(out, LONGEST_ESCAPE * (stop - p + 3) + 8):
             return False
         q = out.data + out.size

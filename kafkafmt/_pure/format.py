@@ -1,4 +1,4 @@
-"""Format decoded records as text, according to a template of literals and fields."""
+"""Format decoded records as text, according to a template of literals and field names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def csv_field(text: str) -> str:
 
 
 class Formatter:
-    """Formats the fields of records in one style and one encoding."""
+    """Formats the fields of records in a given style (such as JSON or CSV) and byte encoding."""
 
     def __init__(self, style: str, encoding: str, separator: bytes) -> None:
         self._style, self._encoding = style, encoding

@@ -49,7 +49,7 @@ EXPLAINED = 3
 CHUNK_ROWS = 4096
 """Largest number of records that are formatted at once. Their text fits into a CPU cache."""
 OUTPUT_BYTES = 4 << 20
-"""Approximate size of the text that is formatted at once, in bytes, if records are large."""
+"""Approximate limit for the text that is formatted at once, in bytes."""
 
 
 class OutputFormat(ParamType[LineFormat]):
@@ -75,7 +75,7 @@ class CatCommand(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace `-f` with --format if a format follows."""
+        """Replace `-f` with --format if an output format, such as ``%k %s``, follows it."""
         args = list(args)
         for i, argument in enumerate(args):
             if argument == "--":
@@ -273,7 +273,7 @@ def _waiter(handle: int) -> Callable[[float], None]:
 
 
 class _Printer:
-    """Prints the records that meet the conditions of the user, until a limit is reached.
+    """Prints the records that match the options of `cat`, until a limit is reached.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
     for log in map(PartitionLog, chosen[:EXPLAINED]):
         first, following = log.log_start_offset, log.next_offset
         has = "no records" if first >= following else f"offsets {first} to {following - 1}"
-        # `kafkafmt verify` reports such a log start offset as the finding `checkpoint_beyond_end`.
+        # `kafkafmt verify` reports a log start offset above the log end as `checkpoint_beyond_end`.
         if first > following:
             has = f"no records: the log start offset {first} is higher than the log end offset {following} (--below-log-start ignores it)"
         parts.append(f"{log.topic}-{log.partition} has {has}")

@@ -9,7 +9,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(rate: Rate, width: int) -> tuple[str, int, int, int]:
-    """Return a chart of at most `width` characters, and what it shows.
+    """Return a chart of at most `width` characters, and the period of time that it covers.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def sparkline(rate: Rate, width: int) -> tuple[str, int, int, int]:
 
 
 def _step(first: int, last: int, bucket: int, width: int) -> int:
-    """Return the length of time of one character. It is a common length, and a multiple of `bucket`."""
+    """Return the milliseconds that one character of the chart covers, a multiple of `bucket`."""
     for step in PERIODS:
         if step % bucket == 0 and last // step - first // step < width:
             return step

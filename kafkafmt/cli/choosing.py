@@ -128,7 +128,7 @@ class _DamageReport:
 def read_all_groups(found: Discovery, at: int | None = None) -> tuple[GroupState, bool]:
     """Return the state of all consumer groups, and whether damage may make it incomplete.
 
-    If `at` is a time in milliseconds since 1970-01-01 UTC, return the state at this time.
+    If `at` is given, return the state at this time, in milliseconds since 1970-01-01 UTC.
     """
     report = _DamageReport()
     return read_groups(found.partitions, report, tell, at), report.damaged

@@ -34,7 +34,7 @@ def completion(ctx: click.Context, shell: str) -> int:
 def complete(group: click.Group, instruction: str) -> int:
     """Answer a completion request of the shell, and return the exit code.
 
-    `instruction` is the value of the environment variable, such as "bash_complete".
+    `instruction` is the value of the environment variable `VARIABLE`, such as "bash_complete".
     """
     return shell_complete(group, {}, "kafkafmt", VARIABLE, instruction)
 
@@ -42,7 +42,7 @@ def complete(group: click.Group, instruction: str) -> int:
 def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the topics that begin with `incomplete`, from the local paths on the command line.
 
-    Only the names of directories are read.
+    Topics are found by the names of partition directories. No file is opened.
     """
     from ..log.format.names import parse_partition_name
 

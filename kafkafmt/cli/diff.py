@@ -22,8 +22,7 @@ SHOWN = 20
 @click.option(
     "--records-only",
     is_flag=True,
-    help="Report only differences between records. Ignore different batches with the same records, leader epochs and "
-    "log start offsets.",
+    help="Report only differences between records. Ignore differences between batches, leader epochs and log start offsets.",
 )
 @jobs_option
 @limit_batch_option
@@ -44,7 +43,7 @@ def diff(
     log_start_differs     only the listed copies still contain these offsets
     damaged               the listed copies are damaged here
     records_differ        the records differ
-    bytes_differ          the records are the same, but not the batches
+    bytes_differ          the records are equal, but their batches differ
     leader_epoch_differs  the leader epochs of the batches differ
     leader_epoch_checkpoint_differs
                           the leader epoch checkpoints differ
@@ -52,7 +51,7 @@ def diff(
                           contain this aborted transaction
 
     If the copies differ, the exit code is 1. If a copy of a partition cannot be read, an error message
-    names it, the other partitions are compared, and the exit code is 3.
+    names the copy, and the exit code is 3. The other partitions are still compared.
     """
     try:
         with progress_bar("comparing") as progress:

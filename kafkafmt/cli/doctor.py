@@ -14,7 +14,7 @@ from .output import show, show_table
 @click.command(epilog="\b\nExample: kafkafmt doctor")
 @format_option
 def doctor(output_format: str) -> int:
-    """Show what is installed: the core, the packages of each extra, Java, and what is missing for which command.
+    """Show which packages are installed, which core is used, and what each command still needs.
 
     An extra is a group of optional packages. For each extra that is not complete, the command shows
     how to install what is missing.

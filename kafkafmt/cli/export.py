@@ -61,8 +61,8 @@ MOST_LINES = 20
     required=True,
     metavar="OUT",
     type=InputPath(),
-    help="Directory to create, also in a bucket (s3://, gs://, az://). Missing parent directories are created too. If the name "
-    "ends with .parquet, OUT is a single local file.",
+    help="Directory to create: a local path, or a URL in a bucket (s3://, gs://, az://). Missing parent directories are "
+    "created too. If the name ends with .parquet, OUT is a single local file.",
 )
 @click.option(
     "--overwrite",
@@ -72,8 +72,8 @@ MOST_LINES = 20
 @click.option(
     "--resume",
     is_flag=True,
-    help="If OUT exists, add the records that are new since the last export to OUT. No record is exported twice. OUT must "
-    "be a local directory.",
+    help="If OUT exists, add the records that are new since the last export. No record is exported twice. OUT must be a local "
+    "directory.",
 )
 @selection_options
 @range_options

@@ -38,7 +38,7 @@ def bytes_of(text: str) -> bytes:
 
 
 class BytesText(ParamType[bytes]):
-    """A parameter type for bytes, which are given as text, or with a prefix in base64 or hexadecimal."""
+    """A parameter type for bytes: plain text, or `base64:` or `hex:` and the encoded bytes."""
 
     name = "TEXT"
 
@@ -73,7 +73,7 @@ class Header(ParamType[HeaderEquals]):
     name = "NAME[=VALUE]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HeaderEquals:
-        """Return the condition for a header that the text describes."""
+        """Parse `NAME` or `NAME=VALUE` into a condition for a header."""
         if isinstance(value, HeaderEquals):
             return value
         key, equals, text = value.partition("=")
@@ -84,12 +84,12 @@ class Header(ParamType[HeaderEquals]):
 
 
 class JsonMember(ParamType[JsonEquals]):
-    """A parameter type for a member of a JSON value, given by its path and its value."""
+    """A parameter type for a condition on a member of a JSON value: `PATH=VALUE`."""
 
     name = "PATH=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> JsonEquals:
-        """Return the condition for a member of a JSON value that the text describes."""
+        """Parse `PATH=VALUE` into a condition for a member of a JSON value."""
         if isinstance(value, JsonEquals):
             return value
         path, equals, text = value.partition("=")
@@ -105,20 +105,21 @@ find_options: Decorator = options(
     click.option(
         "--key",
         type=BytesText(),
-        help="Print only records with this key. TEXT can be 'base64:…' or 'hex:…'; a key that begins with one of these "
-        "words is given as 'utf8:…'.",
+        help="Print only records with this key. TEXT is plain text, 'base64:…' or 'hex:…'. The prefix 'utf8:' marks plain "
+        "text that itself begins with one of these prefixes.",
     ),
     click.option(
         "--key-regex",
         type=Regex(),
-        help="Print only records in whose key this regular expression matches. A record with a null key never matches.",
+        help="Print only records whose key contains a match of this regular expression. A null key never matches.",
     ),
     click.option(
         "--grep",
         "value_regex",
         type=Regex(),
-        help="Print only records in whose value this regular expression matches. The syntax is that of Python, and "
-        "bytes are matched. Some expressions, such as '(a+)+b', can take very long; Ctrl-C stops them.",
+        help="Print only records whose value contains a match of this regular expression. The syntax is that of "
+        "Python's module re, applied to bytes. Some expressions, such as '(a+)+b', can take very long; press Ctrl-C to "
+        "stop the search.",
     ),
     click.option(
         "--header",
@@ -131,7 +132,7 @@ find_options: Decorator = options(
         "--value-json",
         multiple=True,
         type=JsonMember(),
-        help="Print only records whose value is JSON in which the member PATH is VALUE, such as 'customer.country=DE' "
+        help="Print only records whose value is JSON, and whose member PATH equals VALUE, such as 'customer.country=DE' "
         "or 'items.0.count=2'. May be repeated.",
     ),
     click.option(
@@ -150,14 +151,14 @@ def conditions_of(
     headers: tuple[HeaderEquals, ...],
     value_json: tuple[JsonEquals, ...],
 ) -> Conditions:
-    """Return the conditions that the options describe."""
+    """Combine the values of the options into the conditions that a record must meet."""
     return Conditions(key, key_regex, value_regex, tuple(headers), tuple(value_json))
 
 
 def partitions_of_key(found: Discovery, chosen: list[PartitionDir], key: bytes | None) -> list[PartitionDir]:
     """Return the chosen partitions to which Kafka's default partitioner assigns a key.
 
-    The highest partition number that was found determines the number of partitions of a topic. If a
+    The number of partitions of a topic is the highest partition number that was found, plus 1. If a
     partition with a lower number is missing, raise a usage error.
     """
     if key is None:
@@ -174,7 +175,7 @@ def partitions_of_key(found: Discovery, chosen: list[PartitionDir], key: bytes |
             )
         number = Partitioner(count).partition(key)
         tell(
-            f"{topic}: {counted(count, 'partition')} found; the key belongs to partition {number}, and only this is read"
+            f"{topic}: {counted(count, 'partition')} found; only partition {number} is read, because the key belongs to it"
         )
         left += [d for d in chosen if d.topic == topic and d.partition == number]
     return left

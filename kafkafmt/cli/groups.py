@@ -37,7 +37,7 @@ UNKNOWN = "-"
     "--at",
     type=Moment(),
     help="List the latest offsets that were committed at TIME or earlier, and the log end offsets at TIME. TIME is a "
-    "number of milliseconds since 1970-01-01 UTC, or an ISO time, in UTC by default.",
+    "number of milliseconds since 1970-01-01 UTC, or an ISO time. The default time zone is UTC.",
 )
 @replicas_option
 @format_option
@@ -62,7 +62,8 @@ def groups(
 
     With --at, offset commits after TIME are ignored. Transactions that were committed after TIME are
     ignored too. The log end is the offset of the first record whose timestamp is TIME or later.
-    Compaction deletes old commits. If a commit may be missing for this reason, a message reports it.
+    Compaction deletes old commits. If compaction may have deleted a commit that was valid at
+    TIME, a message says so.
     """
     found = find(paths, replicas)
     state, damaged = read_all_groups(found, at)
@@ -101,7 +102,7 @@ def _show_offsets(report: GroupReport) -> None:
     names = ("group", "partition", "offset", "log_end", "lag", "committed (UTC)", "expires", "metadata")
     rows = []
     totals = {t.group: t for t in report.totals}
-    any_known = any(c.lag is not None for c in report.offsets)  # if no lag is known, the columns are omitted
+    any_known = any(c.lag is not None for c in report.offsets)
     for group, offsets in groupby(report.offsets, key=lambda c: c.group):
         rows += [_row(c, UNKNOWN if any_known else "") for c in offsets]
         if any_known:

@@ -18,7 +18,7 @@ def help(ctx: click.Context, words: tuple[str, ...]) -> int:
         return 0
     command = group.get_command(root, words[0])
     assert command is not None
-    # resilient_parsing accepts missing arguments
+    # Without resilient_parsing, click reports the missing arguments of the command.
     made = command.make_context(words[0], list(words[1:]), root, resilient_parsing=True)
     click.echo(made.get_help())
     return 0

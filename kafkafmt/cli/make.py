@@ -21,13 +21,16 @@ from .output import EXIT_INTERRUPTED, show, show_table, tell
     "source",
     required=True,
     metavar="FILE",
-    help="Parquet file, CSV file or file with JSON lines. - is stdin, with JSON lines unless --input-format is given.",
+    help="Parquet file, CSV file, or file with JSON lines. If FILE is -, read stdin; its default format is JSON lines.",
 )
 @click.option(
     "--output", "-O", required=True, metavar="DIR", type=LocalPath(), help="New or empty log directory to write."
 )
 @click.option(
-    "-t", "--topic", metavar="NAME", help="Topic of all rows. Without this option, the column topic names it."
+    "-t",
+    "--topic",
+    metavar="NAME",
+    help="Topic of all rows. By default, the column topic contains the topic of each row.",
 )
 @click.option(
     "-P",
@@ -41,7 +44,7 @@ from .output import EXIT_INTERRUPTED, show, show_table, tell
 @click.option(
     "--input-format",
     type=click.Choice(["parquet", "csv", "json"]),
-    help="Format of FILE. By default, the suffix of its name decides.",
+    help="Format of FILE. By default, it is derived from the suffix of the file name.",
 )
 @click.option("--codec", type=Codec(), default="none", show_default=True, help="Codec of the batches, such as zstd:3.")
 @click.option(
@@ -49,7 +52,7 @@ from .output import EXIT_INTERRUPTED, show, show_table, tell
     type=click.Choice(TIMESTAMP_TYPES),
     default="CreateTime",
     show_default=True,
-    help="LogAppendTime gives all records the current time.",
+    help="Timestamp type of the records. With LogAppendTime, all records get the current time.",
 )
 @click.option(
     "--batch-size", type=ByteSize(), default="16384", show_default=True, help="Largest size of a batch, in bytes."
@@ -72,12 +75,13 @@ def make(
 ) -> int:
     """Write a log directory from the rows of a file, as test data.
 
-    The columns are those of Spark's Kafka sink, and timestamp: value (required), key, headers,
-    timestamp, partition and topic. Keys and values are text or binary. A row with a key goes to the
-    partition that Kafka's producer would choose. Rows without a key fill one batch of a partition,
-    and then one of the next partition. Rows without a timestamp get the current time.
+    FILE can have these columns: value (required), key, headers, timestamp, partition and topic.
+    Except for timestamp, these are the columns of Spark's Kafka sink. Keys and values are text or
+    binary. A row with a key goes to the partition that Kafka's producer would choose. Rows without a
+    key go to the partitions in turn, one batch to each. Rows without a timestamp get the current
+    time.
 
-    If the command fails or is interrupted, DIR contains nothing.
+    If the command fails or is interrupted, it leaves no data in DIR.
     """
     target = os.path.abspath(output)
     try:

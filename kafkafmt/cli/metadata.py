@@ -19,7 +19,7 @@ from .options import Decorator, InputPath, ParamType, format_option, limit_batch
 from .output import raw_in_a_pipe, show, show_table, tell
 
 Moment = tuple[int | None, int | None]
-"""An offset and a time in milliseconds. At least one of the two is None."""
+"""The value of --at: an offset, and a time in milliseconds. At least one of the two is None."""
 
 
 class OffsetOrTime(ParamType[Moment]):
@@ -52,7 +52,7 @@ class WithDiff(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Return the context of a subcommand if the first argument is its name."""
+        """Return the context of `metadata`, or of a subcommand if the first argument is its name."""
         if args and args[0] in self.subcommands:
             return self.subcommands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -65,7 +65,7 @@ at_option: Decorator = click.option(
     default=(None, None),
     show_default=False,
     help="Show the state before this offset of the metadata log, or at this time. TIME is a number of milliseconds since "
-    "1970-01-01 UTC, or an ISO time (in UTC by default).",
+    "1970-01-01 UTC, or an ISO time. The default time zone is UTC.",
 )
 
 
@@ -146,7 +146,7 @@ def _show_table(state: ClusterMetadata, view: str) -> None:
 
 
 def _show_all(state: ClusterMetadata) -> None:
-    """Show all tables that are not empty, each after its name."""
+    """Print all tables that are not empty. Before each table, print its name."""
     first = True
     for view in ("cluster", *(name for name in VIEWS if name != "cluster")):
         if not state.view(view):
@@ -171,9 +171,10 @@ def _show_all(state: ClusterMetadata) -> None:
 def diff(first: str, second: str, views: tuple[str, ...], max_batch_bytes: int, output_format: str) -> int:
     """Compare the states of two KRaft clusters, or of one cluster in two directories.
 
-    A and B are paths as in `kafkafmt metadata`. Each line describes a row that was added, removed
-    or changed from A to B. If A and B belong to different clusters, ids of topics and directories,
-    and epochs of partitions, are not compared. The exit code is 1 if there is a difference.
+    A and B are paths as in `kafkafmt metadata`. Each line of the output describes a row that was
+    added, removed or changed from A to B. If A and B belong to different clusters, the command does
+    not compare topic ids, directory ids and partition epochs. If there is a difference, the exit
+    code is 1.
     """
     states = [_read(path, (None, None), max_batch_bytes) for path in (first, second)]
     found = metadata_diff(*states, views=views or None)

@@ -10,7 +10,7 @@ def parse_offsets(text: str) -> OffsetRange:
     """Parse an offset range of the form `FROM:TO`, or raise ValueError.
 
     FROM and TO have one of these forms: an offset, `-N` (N before the log end), or `@TIME`.
-    `parse_time` describes the forms of a time. Both may be omitted.
+    `parse_time` describes the forms of TIME. FROM and TO may be omitted.
     """
     start, rest = _bound(text)
     if rest and not rest.startswith(":"):

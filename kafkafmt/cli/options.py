@@ -47,7 +47,9 @@ def options(*decorators: Decorator) -> Decorator:
 
 
 MOST_PARTITIONS = 1 << 20
-"""Largest number of partitions in a list. Kafka's clusters have fewer partitions of a topic."""
+"""Largest number of partition numbers in one option. No topic in a real cluster has as many
+partitions.
+"""
 
 
 class Numbers(ParamType[list[int]]):
@@ -67,7 +69,7 @@ class Numbers(ParamType[list[int]]):
                 self.fail(wrong, param, ctx)
             first, last = int(found[1]), int(found[2] or found[1])
             if first > last:
-                self.fail(f"{wrong}; the range {word.strip()} ends before it starts", param, ctx)
+                self.fail(f"{wrong}: the range {word.strip()} ends before it starts", param, ctx)
             if len(numbers) + last - first >= MOST_PARTITIONS:
                 self.fail(f"{value!r} contains more than {MOST_PARTITIONS:,} partition numbers", param, ctx)
             numbers += range(first, last + 1)
@@ -109,12 +111,12 @@ class Names(ParamType[tuple[str, ...]]):
 
 
 class Codec(ParamType[tuple[str, int | None]]):
-    """A parameter type for a codec and, optionally, its level: `NAME[:LEVEL]`."""
+    """A parameter type for a codec, and optionally its compression level: `NAME[:LEVEL]`."""
 
     name = "NAME[:LEVEL]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
-        """Return the name of the codec, and the level or None."""
+        """Return the name of the codec, and the compression level (None if it was not given)."""
         if isinstance(value, tuple):
             return value
         codec, colon, level = str(value).partition(":")
@@ -129,7 +131,10 @@ class Codec(ParamType[tuple[str, int | None]]):
 
 
 class Time(ParamType[int]):
-    """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO time. It may start with @."""
+    """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO time.
+
+    The text may start with @, as in `kafkafmt cat -o`.
+    """
 
     name = "TIME"
 
@@ -161,7 +166,7 @@ class Offsets(ParamType[OffsetRange]):
 class Moment(ParamType[int]):
     """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO date or time.
 
-    The time may start with @, as in `kafkafmt cat -o`.
+    The text may start with @, as in `kafkafmt cat -o`.
     """
 
     name = "TIME"
@@ -296,9 +301,9 @@ range_options: Decorator = options(
         type=Offsets(),
         default=OffsetRange(),
         show_default=False,
-        help="Range of offsets to read. TO is exclusive, and both FROM and TO may be omitted. FROM and TO can be offsets, "
-        "-N (N before the log end), or times: @MS (milliseconds since 1970-01-01 UTC), @ISO-TIME (in UTC by default), or a "
-        "time before now, such as @-7d, @-36h or @-15m. "
+        help="Range of offsets to read. TO is exclusive. FROM and TO may be omitted. Each is an offset, -N (N before the log "
+        "end), or a time. A time is @MS (milliseconds since 1970-01-01 UTC), @ISO-TIME (in UTC by default), or a duration "
+        "before now, such as @-7d, @-36h or @-15m. "
         "A time selects the first offset whose record has this timestamp or a later one.",
     ),
     click.option(

@@ -52,7 +52,7 @@ def say(line: str) -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    """Write bytes to stdout. If stdout is a terminal, they appear at once."""
+    """Write bytes to stdout. If stdout is a terminal, flush it."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:  # a test has replaced stdout
         sys.stdout.write(data.decode(errors="surrogateescape"))

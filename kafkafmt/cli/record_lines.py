@@ -1,8 +1,7 @@
 r"""Format records as lines: JSON, text, CSV, TSV, and formats like those of kcat.
 
-`LineFormat` describes a format, and `line_template` returns the template with which the core writes
-the records of one partition. `json_row` and `text_line` format single Record objects for other
-commands.
+`LineFormat` describes a format. `line_template` returns a template for the records of one
+partition, which the core then formats. `json_row` and `text_line` format single Record objects.
 """
 
 from __future__ import annotations
@@ -67,15 +66,15 @@ class LineFormat(NamedTuple):
 
 
 def line_format(text: str, terminal: bool) -> LineFormat:
-    """Return the format that the option --format describes.
+    """Convert the value of the option --format to a `LineFormat`.
 
     Parameters
     ----------
     text : str
         One of FORMATS, or a format that contains ``%``.
     terminal : bool
-        Escape characters that a terminal interprets. Columns of text are separated by two spaces
-        instead of a tab.
+        Whether the lines are written to a terminal. Control characters are then escaped, and the
+        format "text" separates columns by two spaces instead of a tab.
 
     Raises
     ------
@@ -96,7 +95,7 @@ def line_format(text: str, terminal: bool) -> LineFormat:
 def parse_format(text: str) -> Template:
     r"""Parse a format like those of kcat, such as ``%t %p %o %k %s\n``.
 
-    Raise ValueError if the format contains no field, or an unknown one.
+    Raise ValueError if the format contains no field, or an unknown field.
     """
     template: Template = []
     at = 0
@@ -180,7 +179,7 @@ def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
 def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
     """Return a function that formats a record as a line of text, with `text` for keys and values.
 
-    The fields of the line are separated by two spaces.
+    Two spaces separate the fields of a line.
     """
 
     def field(value: bytes | None) -> str:

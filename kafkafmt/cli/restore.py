@@ -51,7 +51,7 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, sho
     "--metadata-dir",
     metavar="DIR",
     type=LocalPath(),
-    help="Log directory with __cluster_metadata-0, if it is not the --into directory.",
+    help="Log directory that contains __cluster_metadata-0. By default, the --into directory.",
 )
 @choice_options
 @jobs_option
@@ -73,12 +73,13 @@ def restore(
     """Put partitions into the log directory of a stopped broker. Records keep their offsets.
 
     First create the topics on the broker, and then stop the broker. The restored partitions get the
-    topic ids from the broker's metadata log. Leader epochs above those of the cluster are replaced.
+    topic ids from the broker's metadata log. A leader epoch that is above the partition's epoch in
+    the cluster is replaced.
     Kafka's internal topics (__…) are omitted, unless -t with a pattern that starts with __ selects
     them.
 
-    If the command fails before it has copied everything, nothing is changed. A partition is replaced
-    by renaming, so a broker never serves an incomplete copy.
+    If the command fails before it has copied everything, nothing is changed. Each complete
+    copy is renamed to the partition's directory, so a broker never serves an incomplete copy.
     """
     try:
         with progress_bar("restoring") as progress:

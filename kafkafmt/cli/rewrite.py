@@ -35,17 +35,17 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, show, show_tabl
     "--before",
     type=Time(),
     help="Drop records with a timestamp before TIME. TIME is a number of milliseconds since 1970-01-01 UTC, or an ISO "
-    "time. Records without a timestamp stay.",
+    "time. Records without a timestamp are kept.",
 )
 @click.option("--compact", is_flag=True, help="Keep only the latest record of each key, as Kafka's log cleaner does.")
 @click.option("--drop-tombstones", is_flag=True, help="With --compact, also drop records that have a null value.")
-@click.option("--codec", type=Codec(), help="Recompress batches, for example with zstd:3.")
+@click.option("--codec", type=Codec(), help="Recompress batches with this codec, such as zstd:3.")
 @click.option(
     "--on-error",
     type=click.Choice(ON_ERROR),
     default="fail",
     show_default=True,
-    help="On damaged data: fail writes nothing, skip omits damaged spans and exits with 1.",
+    help='How to handle damaged data. "fail" writes nothing. "skip" omits damaged spans. In both cases, the exit code is 1.',
 )
 @choice_options
 @jobs_option

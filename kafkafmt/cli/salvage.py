@@ -72,9 +72,9 @@ def salvage(
     (__cluster_metadata), it is always copied too.
 
     With --replicas merge, the directories of several brokers are merged. The replica with the latest
-    leader epoch is treated as the leader. Damaged ranges of the leader are copied from other replicas.
-    Each replica is used only up to the offset at which it diverges from the leader. The report
-    describes the merged copy.
+    leader epoch is treated as the leader. Ranges of offsets that are damaged in the leader's log are
+    copied from other replicas. Each replica is used only up to the offset at which it diverges from
+    the leader. The report describes the merged copy.
     """
     target = os.path.abspath(output)
     try:
@@ -137,14 +137,14 @@ RANGES_SHOWN = 10
 
 
 def _show_sources(report: SalvageReport) -> None:
-    """Print the replica that each range of offsets was copied from, and the ranges that were not copied."""
+    """Print from which replica each range of offsets was copied, and which ranges were not copied."""
     for p in report.partitions:
         name = f"{p.topic}-{p.partition}"
         ranges = p.sources or ()
         for s in ranges[:RANGES_SHOWN]:
             show(f"source   {name}: offsets {s.first_offset} to {s.last_offset} from {s.path}")
         if len(ranges) > RANGES_SHOWN:
-            show(f"source   {name}: {len(ranges) - RANGES_SHOWN} more ranges; --format json lists all of them")
+            show(f"source   {name}: {len(ranges) - RANGES_SHOWN} more ranges; --format json lists all ranges")
         for s in p.diverged:
             why = "these batches contradict the replica with the latest leader epoch"
             show(f"diverged {name}: offsets {s.first_offset} to {s.last_offset} of {s.path} are not used; {why}")
@@ -158,7 +158,7 @@ CAUSES = {
 
 
 def _show_open(transactions: list[OpenTransaction]) -> None:
-    """Print the open transactions of the copy and those that were aborted, and explain how to end the open ones."""
+    """Print the open and aborted transactions of the copy. Explain how to end the open ones."""
     for t in transactions:
         who = f"producer {t.producer_id}, epoch {t.producer_epoch}"
         which = f"{t.topic}-{t.partition}: transaction of {who}, which starts at offset {t.first_offset}"

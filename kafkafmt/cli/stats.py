@@ -23,7 +23,7 @@ UNKNOWN = "?"
 SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
 """Columns that are omitted if the terminal is too narrow. The first column is omitted first."""
 LABEL = 12
-"""Width of the indented labels, such as `keys` and `headers`, with the spaces after them, in characters."""
+"""Width of the column of labels, such as `keys` and `headers`, in characters."""
 LONGEST_KEY = 40
 """Largest number of characters of a key or a header key that the output shows."""
 
@@ -34,7 +34,7 @@ LONGEST_KEY = 40
 @click.option(
     "--deep",
     is_flag=True,
-    help="Read all records, to add statistics of record sizes, keys, null values, headers and decompressed sizes.",
+    help="Also read the records, and show their sizes, keys, null values, headers and decompressed sizes.",
 )
 @click.option(
     "--top",
@@ -42,7 +42,7 @@ LONGEST_KEY = 40
     type=click.IntRange(min=0),
     default=TOP,
     show_default=True,
-    help="Number of keys, header keys and producers to list.",
+    help="Largest number of keys, header keys and producers to list.",
 )
 @click.option(
     "--plot",
@@ -67,8 +67,8 @@ def stats(
 ) -> int:
     """Show what topics contain: records, sizes, codecs, keys, headers, producers and rates.
 
-    Without --deep, only batch headers are read. Then numbers that require the records are unknown
-    (?, or null in JSON), and damage inside large batches (more than 8 KiB) is not detected.
+    Without --deep, only batch headers are read. Numbers that require reading the records are then
+    unknown (? in the table, null in JSON). Damage inside batches of more than 8 KiB is not detected.
 
     Only records from the log start offset onwards are counted. "bytes" is the size of the .log
     files. If a partition cannot be read, an error message names it, and the exit code is 3. If there

@@ -119,7 +119,7 @@ def test_only_the_partition_of_the_key_is_read(tmp_path: Path) -> None:
     for key, number in zip(keys[:9], numbers, strict=False):
         done = inside("cat", tmp_path, "--key", key.decode(), "--only-partition-of-key", "-f", "%p %k")
         assert (done.returncode, done.stdout) == (0, f"{number} {key.decode()}")
-        message = f"kafkafmt: t: 3 partitions found; the key belongs to partition {number}, and only this is read\n"
+        message = f"kafkafmt: t: 3 partitions found; only partition {number} is read, because the key belongs to it\n"
         assert done.stderr == message
         other = inside("cat", tmp_path, "--key", key.decode(), "--only-partition-of-key", "-p", str((number + 1) % 3))
         assert (other.returncode, other.stdout) == (0, "")

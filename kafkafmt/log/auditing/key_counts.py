@@ -75,7 +75,7 @@ class KeyCounter:
         self._sketches.add(exact)
 
     def result(self, top: int) -> Keys | None:
-        """Return the number of distinct keys and the `top` most frequent keys. None if keys were not counted."""
+        """Return the number of distinct keys and the `top` most frequent keys, or None if keys were not counted."""
         if self._exact is not None:
             # Keys with the same count are sorted, so that the result does not depend on the order of the records.
             most = sorted(self._exact.items(), key=lambda item: (-item[1], item[0]))[:top]

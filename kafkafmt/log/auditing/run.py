@@ -182,7 +182,8 @@ class Run:
     def find(self, source: Source, replicas: str | None, every_replica: bool = False) -> Discovery:
         """Return the partitions that the paths contain.
 
-        If `every_replica` is True, all directories that contain the same partition are returned.
+        If `every_replica` is True, return every directory of a partition that several paths
+        contain.
 
         If `source` is an open log, its partitions are not searched again.
         """

@@ -70,7 +70,7 @@ class SalvagedPartition:
         order. `source` is then the report on the copy. The ranges that are valid in no replica are
         its `damaged` spans, with length 0. Without ``replicas="merge"``, `sources` is None.
     diverged : tuple of SourceRange
-        With ``replicas="merge"``, the ranges of offsets at the ends of replicas that were not used,
+        With ``replicas="merge"``, the ranges of offsets at the end of a replica that were not used,
         because they contradict the replica with the latest leader epoch.
     """
 
@@ -98,9 +98,11 @@ class SalvagedPartition:
     def to_dict(self) -> dict[str, Any]:
         """Return the partition as it appears in the JSON output.
 
-        The object is the report on the source, with the additional key `open_transactions`. If a
-        marker was restored, it also has the key `restored_markers`. If replicas were merged, it is
-        the report on the copy, with the additional keys `sources` and `diverged`.
+        The dict contains the keys of `PartitionReport.to_dict` and these keys:
+
+        - `open_transactions`
+        - `restored_markers`, if a marker was restored
+        - `sources` and `diverged`, if replicas were merged; the other keys then describe the copy
         """
         row = self.source.to_dict() | {"open_transactions": [t.to_dict() for t in self.open_transactions]}
         if self.sources is not None:

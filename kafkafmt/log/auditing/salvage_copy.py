@@ -325,7 +325,7 @@ class PartitionCopy:
                 (self.made.path / file_name(base, suffix)).unlink(missing_ok=True)
 
     def _path(self, name: str) -> str:
-        """Return the path of a file of the copy. A string takes less time than a `Path`."""
+        """Return the path of a file of the copy, as a str because creating a `Path` takes longer."""
         return f"{self.made.path}/{name}"
 
     def _new(self, name: str, data: bytes, mode: int) -> None:

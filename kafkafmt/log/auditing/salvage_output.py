@@ -144,7 +144,7 @@ def _copy(source: Location, target: Path) -> None:
 class Output:
     """Builds an output directory in a hidden subdirectory, and publishes it when it is complete.
 
-    `salvage`, `rewrite` and `make` use it.
+    `salvage`, `rewrite` and `make` write their output with this class.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Output:
     mode : int, default 0o777
         Permissions of `target` if it is created, before the umask is applied.
     doing : str, default "salvaging"
-        What the calling function does, for error messages.
+        Activity of the calling function, for error messages.
 
     Notes
     -----

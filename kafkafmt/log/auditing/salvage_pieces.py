@@ -112,10 +112,11 @@ def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece,
 
 
 def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the first offset, the last offset, and the number of records of each batch in a table.
+    """Return three arrays: first offset, last offset and number of records of each batch in `table`.
 
-    Wrapper messages are decompressed, because their headers contain only the last offset. If the
-    offset of a wrapper message is wrong, its first offset is its last offset + 1.
+    Wrapper messages are decompressed, because their headers contain only the last offset. If a
+    wrapper message is empty, or if its offset is not that of its last inner message, the returned
+    first offset is the last offset + 1.
     """
     firsts, lasts, counts = table["base_offset"].copy(), last_offsets(table), table["count"].astype(np.int64)
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
@@ -125,7 +126,7 @@ def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple
             assert columns.offset is not None
             inner += columns.offset[: columns.rows].tolist()
         counts[i] = len(inner)
-        # If the offset of the wrapper message is wrong, indexes and brokers still use it.
+        # Brokers and indexes use the offset of a wrapper message even if it is wrong.
         firsts[i] = inner[0] if inner and inner[-1] == lasts[i] else lasts[i] + 1
     return firsts, lasts, counts
 

@@ -48,7 +48,7 @@ class Bounds:
         self._roots = [Path(os.path.realpath(path)) for path in given]
 
     def add(self, path: Path) -> None:
-        """Allow links that lead to places below a directory that salvage itself writes."""
+        """Allow symbolic links into `path`, a directory that salvage itself writes."""
         self._roots.append(Path(os.path.realpath(path)))
 
     def reason_to_leave_out(self, path: Location, *also: Path) -> str | None:

@@ -100,9 +100,9 @@ def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
 
 
 def joined(folder: Location, name: str) -> str | UrlPath:
-    """Return the path of a file in a directory: a string, or a URL.
+    """Return the path of a file in a directory, as a str or a `UrlPath`.
 
-    Creating a `Path` takes longer than opening a small file.
+    A local path is a str, because creating a `Path` takes longer than opening a small file.
     """
     if isinstance(folder, UrlPath):
         return folder / name
@@ -263,7 +263,7 @@ class FileView:
             start += sent
 
     def fileno(self) -> int:
-        """Return the file descriptor, or -1 if the file is not local or is closed."""
+        """Return the file descriptor. Return -1 if the file is closed, or if it is not a local file."""
         return self._fd
 
     def close(self) -> None:

@@ -205,10 +205,11 @@ def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) 
 
 
 def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int, int]]) -> Epochs:
-    """Return the entries of a leader epoch checkpoint, and later epochs from the batches.
+    """Return the leader epochs of a log, from its leader epoch checkpoint and its batches.
 
-    If the checkpoint is empty, or if its entries contradict each other or the batches, return only
-    the epochs from the batches.
+    The result contains the entries of the checkpoint, and the later epochs of the batches. If the
+    checkpoint is empty or contradictory, or if it contradicts the batches, the result contains only
+    the epochs of the batches.
 
     Parameters
     ----------
@@ -228,9 +229,9 @@ def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[i
 def common_end(
     leader: Sequence[tuple[int, int]], leader_end: int, follower: Sequence[tuple[int, int]], follower_end: int
 ) -> int | None:
-    """Return the offset to which a follower truncates its log, so that it is a prefix of the leader's log.
+    """Return the offset to which a follower must truncate its log to make it a prefix of the leader's.
 
-    The result is None if one of the logs has no leader epochs.
+    Return None if the leader's or the follower's log has no leader epochs.
 
     Parameters
     ----------
@@ -259,14 +260,15 @@ def common_end(
         end = min(end, own[1])
         if own[0] == theirs:
             return end
-        epoch = own[0]  # the leader may not have had this epoch either
+        epoch = own[0]  # the leader may not have had this epoch, so the next pass looks it up
 
 
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:
-    """Return the leader epochs of a log of which several copies exist.
+    """Merge the leader epochs of several copies of a log.
 
-    An epoch starts at the lowest offset that a copy states, because retention raises the first
-    offset of the first epoch. If copies contradict each other, the earlier copy takes precedence.
+    The first offset of an epoch is the lowest of its first offsets in all copies, because retention
+    raises the first offset of the first epoch. If copies contradict each other, the copy that is
+    earlier in `histories` takes precedence.
     """
     found: dict[int, int] = {}
     for history in histories:

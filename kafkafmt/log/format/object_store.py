@@ -17,11 +17,11 @@ from ...types import Buffer, byte_view
 from .store_base import Status, Store, StoredFile, Upload, errors_of, nanoseconds
 
 PART_BYTES = 5 << 20
-"""Size of a part of an upload, in bytes. It is the smallest part that S3 accepts. S3 accepts 10,000
-parts, so an object can have up to 52 GB.
+"""Size of a part of an upload, in bytes. It is the smallest part that S3 accepts. An upload to S3
+has at most 10,000 parts, so an object can have up to 52 GB.
 """
 PARTS_AT_ONCE = 4
-"""Largest number of parts of an object that are sent at the same time."""
+"""Largest number of parts of an upload that are sent at the same time."""
 
 
 class ObjectStore(Store):
@@ -32,7 +32,7 @@ class ObjectStore(Store):
 
     @classmethod
     def at(cls, url: str) -> ObjectStore:
-        """Return the store of a bucket or container."""
+        """Return an object store for the URL of a bucket or container."""
         return cls(obstore.store.from_url(url))
 
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
@@ -80,7 +80,7 @@ class ObjectStore(Store):
             return status, b""
 
     def check_writable(self, path: UrlPath) -> None:
-        """Do nothing, because all object stores support conditional requests."""
+        """Accept every path: all object stores support writing and conditional requests."""
 
     def load(self, path: UrlPath) -> StoredFile:
         """Read a small object, and return its content with its version."""
@@ -103,17 +103,17 @@ class ObjectStore(Store):
             raise
 
     def open_writer(self, path: UrlPath) -> ObjectUpload:
-        """Return a new object, open for writing."""
+        """Return a new object that is open for writing."""
         return ObjectUpload(self._store, path)
 
     def delete(self, paths: Sequence[UrlPath]) -> None:
-        """Delete objects, many with each request if the store supports it. Missing objects are ignored."""
+        """Delete objects, with bulk requests if the store supports them. Missing objects are ignored."""
         if not paths:
             return
         try:
             with errors_of(paths[0].parent):
                 obstore.delete(self._store, [path.key for path in paths])
-        except FileNotFoundError:  # some stores refuse to delete a missing object
+        except FileNotFoundError:  # some stores report a missing object as an error
             for path in paths:
                 with contextlib.suppress(FileNotFoundError), errors_of(path):
                     obstore.delete(self._store, path.key)
@@ -129,7 +129,7 @@ class ObjectStore(Store):
 
 
 class ObjectUpload(Upload):
-    """An object that is being written. A large object is sent in parts, some of them at the same time.
+    """An object that is being written. A large object is sent in parts, several at the same time.
 
     Up to `PARTS_AT_ONCE` parts are held in memory.
     """
@@ -143,7 +143,7 @@ class ObjectUpload(Upload):
             self._file = obstore.open_writer(store, path.key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 
     def write(self, data: Buffer) -> int:
-        """Write bytes, and return their number."""
+        """Write bytes, and return the number of bytes."""
         view = byte_view(data)
         with errors_of(self._path):
             self._file.write(view)
@@ -151,18 +151,18 @@ class ObjectUpload(Upload):
         return len(view)
 
     def tell(self) -> int:
-        """Return the number of bytes that were written."""
+        """Return the number of bytes that were written so far."""
         return self._size
 
     def close(self) -> None:
-        """Complete the object. A second call has no effect."""
+        """Complete the object, and make it visible. A second call has no effect."""
         if not self.closed:
             self.closed = True
             with errors_of(self._path):
                 self._file.close()
 
     def abort(self) -> None:
-        """Discard the object. Has no effect if the object is closed."""
+        """Discard the object. If `close` was called before, do nothing."""
         if not self.closed:
             self.closed = True
             error = InterruptedError("the upload was discarded")
@@ -173,7 +173,7 @@ class ObjectUpload(Upload):
 def _version(found: Any) -> dict[str, str]:
     """Return the version of an object in the form that conditional requests need.
 
-    S3 and Azure use the e_tag, and Google Cloud Storage uses the number of the version.
+    S3 and Azure use the ETag, and Google Cloud Storage uses the version number.
     """
     return {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
 

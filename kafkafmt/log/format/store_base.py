@@ -21,7 +21,7 @@ class SchemeError(UrlError):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Status of a file: its size, version and modification time.
+    """The size, version and modification time of a file.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """Content and version of a small file that was read with one request.
+    """The content and version of a small file that was read with one request.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Upload(ABC):
 
     @abstractmethod
     def write(self, data: Buffer) -> int:
-        """Write bytes, and return their number."""
+        """Write bytes, and return the number of bytes."""
 
     @abstractmethod
     def tell(self) -> int:
@@ -71,14 +71,14 @@ class Upload(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Complete the file. A second call has no effect."""
+        """Complete the file, and make it visible. A second call has no effect."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Discard the file. Has no effect if the file is closed."""
+        """Discard the file. If `close` was called before, do nothing."""
 
     def flush(self) -> None:
-        """Do nothing, because complete parts are sent while the file is written."""
+        """Do nothing: `write` already sends each part when it is complete."""
         return
 
 
@@ -92,7 +92,7 @@ class Store(ABC):
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
         """Return the names of the subdirectories of a directory, and its files with their sizes in bytes.
 
-        Libraries request a list in pages. A directory without files counts as missing.
+        Long lists are read completely, page by page. A directory without files counts as missing.
         """
 
     @abstractmethod
@@ -101,14 +101,14 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, path: UrlPath, start: int, end: int, version: str) -> Buffer:
-        """Return the bytes [start, end) of a file. It must contain the range, which is not empty.
+        """Return the bytes [start, end) of a file. The range must be inside the file and not empty.
 
-        If the file no longer has the given version, raise OSError with ESTALE. Not all libraries
-        can detect this.
+        If the file no longer has the given version, raise OSError with errno ESTALE. Stores without
+        conditional requests do not check the version.
         """
 
     def check_writable(self, path: UrlPath) -> None:
-        """Raise SchemeError unless the store can write files, and create them by conditional requests."""
+        """Raise SchemeError unless the store supports writing, and conditional requests that create files."""
         raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
 
     def load(self, path: UrlPath) -> StoredFile:
@@ -125,23 +125,23 @@ class Store(ABC):
         path : UrlPath
         content : bytes
         create : bool, default False
-            Whether the file must not exist. If several callers create the same file, only one
+            Whether to fail if the file exists. If several callers create the same file, only one
             succeeds.
         replaces : mapping of str to str, optional
-            The version that the file must have. If several callers replace the same version, only
+            The version of the file to replace. If several callers replace the same version, only
             one succeeds.
 
         Raises
         ------
         FileExistsError
             `create` is True and the file exists, or the file does not have the version `replaces`.
-            The error also occurs if a request succeeded, but its response was lost and the library
-            repeated the request.
+            This error can also occur after a successful request: if its response is lost, the
+            library repeats the request.
         """
         raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
 
     def open_writer(self, path: UrlPath) -> Upload:
-        """Return a new file, open for writing. The file is visible when it is closed."""
+        """Return a new file that is open for writing. Readers see the file only after it is closed."""
         raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
 
     def delete(self, paths: Sequence[UrlPath]) -> None:

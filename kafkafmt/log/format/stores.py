@@ -1,9 +1,9 @@
 """Choose the library for a URL, and access files through fsspec.
 
-obstore serves the object stores (S3, Google Cloud Storage, Azure), in object_store.py. fsspec serves
-every other scheme for which it has an implementation, such as hdfs, sftp, zip and memory. It is
-imported here only. Credentials, endpoints and retries are those of the libraries, which read the
-environment.
+obstore serves the object stores (S3, Google Cloud Storage, Azure), in object_store.py. fsspec
+serves every other scheme for which it has an implementation, such as hdfs, sftp, zip and memory.
+Only this module imports fsspec. Both libraries read credentials, endpoints and retry settings from
+the environment.
 """
 
 from __future__ import annotations
@@ -34,16 +34,19 @@ _OTHERS: dict[str, Callable[[UrlPath], Store]] = {}
 
 
 def register(scheme: str, make: Callable[[UrlPath], Store]) -> None:
-    """Register the function `make`, which gets a URL with the scheme and returns its store."""
+    """Serve the URLs of a scheme with the stores that `make` returns.
+
+    `make` is called with a URL of the scheme.
+    """
     _OTHERS[scheme] = make
 
 
 def store_of(path: UrlPath) -> Store:
-    """Return the store that serves a URL. A process creates each store only once.
+    """Return the store that serves a URL. Each process creates one store for each root URL.
 
     Raise SchemeError if no package can read the scheme, or if the package is not installed.
     """
-    key = os.getpid(), path.root + path.chain  # a forked process cannot use the stores of its parent
+    key = os.getpid(), path.root + path.chain  # a forked process cannot use its parent's stores
     with _LOCK:
         if key not in _MADE:
             make = _OTHERS.get(path.scheme) or (_object_store if path.scheme in OBJECT_STORES else _file_system)

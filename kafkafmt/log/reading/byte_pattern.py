@@ -1,14 +1,14 @@
-"""Search the spans of a column for a regular expression, if possible without a call for each span.
+"""Search the keys or values of many records for a regular expression.
 
-A regular expression matches bytes, in each span separately. Its text is encoded as UTF-8. There are
-three fast paths:
+A span is the position and length of a key or value in a buffer. A regular expression matches bytes
+inside one span, and its text is encoded as UTF-8. Three fast paths avoid a call for each span:
 
 - A pattern without special characters is searched by the core.
-- If every match contains a certain literal, or one of several literals, the core first finds the
-  spans with these literals.
-- If the length of a match is limited, and if a match does not depend on the bytes around it, one
-  search covers all spans of the buffer. Only spans that contain the start of a match are then
-  searched separately.
+- If every match must contain one of a few literals, the core first finds the spans that contain
+  one.
+- If the length of a match is limited, and if a match does not depend on the bytes around it, the
+  whole buffer is searched at once. Only spans that contain the start of a match are then searched
+  separately.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..._backend import core
 from ...types import Buffer, IntArray, LengthArray, byte_view
 
 FEW = 8
-"""If fewer than one in FEW spans contain the required literal, these spans are searched one by one."""
+"""If fewer than 1 in FEW spans contain a required literal, each of them is searched separately."""
 MOST_LITERALS = 16
-"""Largest number of literals to search for. With more, searching the regular expression is faster."""
+"""Largest number of literals to search for. With more literals, the regular expression is faster."""
 _QUANTIFIER = re.compile(r"[*+?]|\{(?=[\d,])\d*,?\d*\}")
 _LIMITED = re.compile(r"\?|\{\d*,?\d{1,2}\}")
 _CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
@@ -42,9 +42,9 @@ class _Facts:
     Attributes
     ----------
     literals : tuple of bytes
-        Byte strings. Every match contains one of them. Empty if none are known.
+        Byte strings. Every match contains at least one of them. Empty if no such strings are known.
     exact : bool
-        True if exactly these byte strings match.
+        True if the expression matches exactly the strings in `literals`, and nothing else.
     local : bool
         True if the length of a match is limited, and if a match does not depend on the bytes before
         and after it.
@@ -56,13 +56,13 @@ class _Facts:
 
 
 class BytePattern:
-    """A regular expression that is searched in bytes.
+    """A regular expression for searching in keys and values, which are bytes.
 
     Parameters
     ----------
     pattern : str, bytes or re.Pattern of bytes
         The regular expression, in the syntax of Python's module ``re``. A str is encoded as UTF-8.
-        A character that is not ASCII cannot be used in a character class.
+        A character class, such as ``[a-z]``, must contain only ASCII characters.
 
     Raises
     ------
@@ -127,10 +127,10 @@ class BytePattern:
         return np.array([i for i, (s, e) in enumerate(zip(starts, ends, strict=True)) if search(view[s:e])], np.int64)
 
     def _together(self, view: memoryview, starts: list[int], ends: list[int]) -> IntArray:
-        """Search all spans with as few calls as possible. The spans are in ascending order."""
+        """Return the indexes of the matching spans, with few searches. `starts` and `ends` must be ascending."""
         search, found, i, last = self.pattern.search, [], 0, ends[-1]
         while i < len(starts) and (match := search(view, starts[i], last)):
-            # No span before this one contains the start of a match.
+            # No span before index `i` contains the start of a match.
             i = bisect_right(ends, match.start(), i)
             if i < len(starts) and match.start() >= starts[i]:
                 if match.end() <= ends[i] or search(view, match.start(), ends[i]):
@@ -150,14 +150,14 @@ def find_spans(
 def _compiled(source: bytes, given: str | bytes) -> re.Pattern[bytes]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python warns of syntax that may change in a later release
+            warnings.simplefilter("ignore")  # ignore warnings about syntax that may change in a later Python
             return re.compile(source)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{given!r} is not a valid regular expression: {error}") from None
 
 
 def _encoded(pattern: str) -> bytes:
-    """Encode a pattern, so that a quantifier after a character applies to all of its bytes."""
+    """Encode a pattern as UTF-8. Group the bytes of a character if a quantifier follows the character."""
     parts, at = [], 0
     while at < len(pattern):
         found = _CLASS.match(pattern, at)
@@ -173,7 +173,7 @@ def _encoded(pattern: str) -> bytes:
             if pattern[at : at + 1] in ("*", "+", "?", "{"):
                 token = f"(?:{token})"
         parts.append(token)
-    return "".join(parts).encode("utf-8", "surrogateescape")  # an argument of the command may not be UTF-8
+    return "".join(parts).encode("utf-8", "surrogateescape")  # a command-line argument can contain malformed UTF-8
 
 
 def _facts_of(source: bytes, flags: int) -> _Facts:

@@ -102,7 +102,7 @@ class DamagedSpans(Rows[Damage]):
         return len(self.columns.position)
 
     def _build(self, start: int, stop: int) -> list[Damage]:
-        if stop - start == 1:  # half of the time that the lists below take
+        if stop - start == 1:  # takes half the time of the code for several spans
             return [self._at(start)]
         c, a, b = self.columns.at(slice(start, stop)), self._start + start, self._start + stop
         last: list[int | None] = c.last.tolist()
@@ -150,8 +150,8 @@ class OffsetBounds:
     chosen : array of int64, or slice
         Indexes of the runs that are delivered in file order.
     moved : tuple of two arrays of int64, or None
-        First and last offsets of the runs that are delivered out of file order. None if there are
-        no such runs.
+        First and last offsets of the runs that are delivered out of file order. None if all runs
+        are delivered in file order.
     lower : int
         Lowest offset of the segment.
     next_base : int or None

@@ -90,8 +90,8 @@ def discover(
         If two directories contain the same partition, keep the copy with the higher end offset. By
         default, such a partition is an error.
     listings : Listings, optional
-        Listings of earlier calls. Local partition directories that have not changed are not listed
-        again.
+        Directory listings of earlier calls. A local partition directory is listed again only if it
+        has changed.
     every_replica : bool, default False
         If several directories contain the same partition, return all of them. `replicas` is then
         ignored.
@@ -390,7 +390,7 @@ def _partition(
 
 
 def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> PartitionDir:
-    """Set what the checkpoints of the log directory contain about a partition."""
+    """Set the attributes of a partition that come from the checkpoints of its log directory."""
     key = partition.key
     offsets = {file: found[key] for file, found in values.items() if key in found} if partition.state == "live" else {}
     partition.checkpoints = offsets

@@ -65,7 +65,7 @@ def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray
 
     Return None if these are all rows, in the given order.
     """
-    if len(first) <= FEW_ROWS:  # NumPy needs more time for a few rows
+    if len(first) <= FEW_ROWS:  # for a few rows, NumPy is slower than this loop
         offsets, ends = first.tolist(), last.tolist()
         if all(a < end and (a >= start or b >= start) for a, b in zip(offsets, ends, strict=True)) and all(
             a <= b for a, b in itertools.pairwise(offsets)

@@ -1,8 +1,8 @@
 """Find the records that meet several conditions, by testing the decoded columns of a chunk.
 
-A condition is tested on the spans of one column, before any record is formatted or converted to
-objects. `matching` returns a chunk with only the matching rows. Everything that accepts a chunk can
-therefore process the found records.
+A condition is tested on one column, before any record is formatted or converted to objects.
+`matching` yields chunks with only the matching rows. Any code that processes chunks can therefore
+process the records that were found.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class HeaderEquals:
     value : bytes or None
         Value of the header; None is a null value. Ignored if `any_value` is True.
     any_value : bool, default False
-        Accept every value, also null.
+        Accept every value, including null.
     """
 
     key: str
@@ -40,9 +40,9 @@ class HeaderEquals:
     any_value: bool = False
 
     def find(self, source: Buffer, columns: RecordColumns) -> IntArray:
-        """Return the rows of the records that match."""
+        """Return the row numbers of the records that have the header."""
         names, name_sizes, values, value_sizes = _header_spans(columns)
-        if _REPLACEMENT in self.key:  # U+FFFD can stand for malformed bytes
+        if _REPLACEMENT in self.key:  # U+FFFD replaces malformed bytes of a decoded header key
             view, spans = byte_view(source), zip(names.tolist(), name_sizes.tolist(), strict=True)
             matching = [decode_header_key(bytes(view[p : p + n])) == self.key for p, n in spans]
             found = np.flatnonzero(np.array(matching, bool))
@@ -59,18 +59,18 @@ class HeaderEquals:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions that a record must meet. By default, every record is found.
+    """The conditions that a record must meet. Without conditions, every record matches.
 
     Attributes
     ----------
     key : bytes, optional
         The record's key.
     key_regex, value_regex : BytePattern, optional
-        Regular expressions that must match somewhere in the key, or in the value.
+        Regular expressions for the key and for the value, which must contain a match.
     headers : tuple of HeaderEquals
         Headers that the record must have.
     value_json : tuple of JsonEquals
-        Members of the value, which must be JSON.
+        Conditions for members of the value, which must be JSON.
     """
 
     key: bytes | None = None
@@ -94,7 +94,7 @@ class Conditions:
         return tuple(name for name in COLUMNS if tested.get(name))
 
     def rows(self, chunk: Chunk) -> IntArray:
-        """Return the rows of a chunk that meet all conditions, in ascending order."""
+        """Return the row numbers of the records in a chunk that meet all conditions, in ascending order."""
         source, columns = chunk
         rows = _Rows(columns.rows)
         if self.key is not None:
@@ -114,14 +114,14 @@ ANY_RECORD = Conditions()
 
 
 class _Rows:
-    """The rows of a chunk that meet the conditions tested so far."""
+    """The row numbers of the records in a chunk that meet the conditions tested so far."""
 
     def __init__(self, count: int) -> None:
         self.found: IntArray = np.arange(count)
         self._all = True
 
     def spans(self, columns: RecordColumns, name: str) -> tuple[IntArray, LengthArray]:
-        """Return the keys or values of the rows."""
+        """Return the positions and lengths of the keys or values (column `name`) of the current rows."""
         positions: IntArray = getattr(columns, f"{name}_position")
         lengths: LengthArray = getattr(columns, f"{name}_length")
         if self._all:
@@ -129,7 +129,7 @@ class _Rows:
         return positions[self.found], lengths[self.found]
 
     def keep(self, indexes: IntArray) -> None:
-        """Keep only the current rows at the given indexes."""
+        """Reduce the current rows to those at the given indexes."""
         self.found, self._all = self.found[indexes], False
 
 
@@ -145,7 +145,7 @@ def _header_spans(columns: RecordColumns) -> tuple[IntArray, LengthArray, IntArr
 
 
 def _rows_of_headers(columns: RecordColumns) -> IntArray:
-    """Return the row to which each decoded header belongs."""
+    """Return the row number of the record that contains each header."""
     assert columns.header_start is not None
     assert columns.header_count is not None
     counts = np.maximum(columns.header_count[: columns.rows], 0)
@@ -159,8 +159,7 @@ def _rows_of_headers(columns: RecordColumns) -> IntArray:
 def matching(chunks: Iterable[Chunk], conditions: Conditions, limit: int | None = None) -> Iterator[Chunk]:
     """Yield chunks with only the records that meet the conditions, at most `limit` records in total.
 
-    Every chunk contains at least one record. Like other chunks, it is valid until the next one is
-    requested.
+    Every chunk contains at least one record. A chunk is valid until the next chunk is requested.
     """
     left = limit
     if left is not None and left <= 0:

@@ -118,7 +118,7 @@ class Follower:
             yield from core.make_records(source, columns)
 
     def chunks(self, on_damage: OnDamage | None = None, capacity: int = 16384) -> Iterator[Chunk]:
-        """Yield the same records as `records`, as columns. For the parameters, see `PartitionLog.chunks`."""
+        """Yield the records of `records` as chunks of columns. For the parameters, see `PartitionLog.chunks`."""
         if self.next < self._low:
             self._tell(f"{self.name}: retention removed offsets {self.next} to {self._low - 1} before they were read")
             self.next = self._low

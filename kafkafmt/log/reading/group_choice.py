@@ -58,9 +58,10 @@ def read_groups(
     on_damage : callable or None
         Called with the log and the damage. If it is None, damage raises DamagedLogError.
     on_message : callable
-        Called with messages for people, for example about records of an unknown format.
+        Called with each message for the user, such as a message about a record of unknown format.
     at : int, optional
-        A time, in milliseconds since 1970-01-01 UTC. By default, the latest state is returned.
+        Return the state at this time, in milliseconds since 1970-01-01 UTC. By default, the latest
+        state.
 
     Raises
     ------

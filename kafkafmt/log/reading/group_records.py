@@ -1,8 +1,8 @@
 """Read the records of `__consumer_offsets` that a group coordinator would load.
 
-Offset commits of committed transactions take effect in the order of their records. The order of the
-transaction markers does not matter. Records of aborted and open transactions are omitted. Records
-after the first open transaction are read too.
+Offset commits in committed transactions take effect in the order of the records, not in the order
+of the transaction markers. Records of aborted and open transactions are omitted. Reading does not
+stop at the first open transaction.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .transactions import Transactions
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
 COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""The first two bytes of the key of an offset commit, which contain the key version. Both versions have
-the same fields.
+"""The first two bytes of the key of an offset commit, which contain its key version: 1 or 0. Keys
+of both versions have the same fields.
 """
 
 
 def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
     """Return an iterator of (key, latest value) pairs, without deleted keys.
 
-    The keys are in the offset order of their latest records.
+    The pairs are sorted by the offset of their records.
     """
     found: dict[bytes, bytes | None] = {}
     for key, value, _ in _changes(log, on_damage):
@@ -48,7 +48,7 @@ def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterato
     - all other records, such as tombstones, whose record timestamp is after `at`
     - records of transactions whose marker has a timestamp after `at`
 
-    If compaction may have removed a value that was valid at `at`, a message reports it.
+    If compaction may have removed a value that was valid at the time `at`, a message says so.
     """
     past = PartitionLog(log.directory, log.limits, tell=log.tell)
     past.transactions = _transactions_at(past, at)
@@ -72,7 +72,7 @@ def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterato
 def _changes(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes | None, int]]:
     """Yield the key, the value and the timestamp of each committed record in `__consumer_offsets`.
 
-    The keys of offset commits are converted to the current key version.
+    Keys of offset commits with key version 0 are converted to version 1.
     """
     interval = Selection(isolation=READ_COMMITTED).resolve(log)
     for record in log.records(interval, past_open=True, on_damage=on_damage):
@@ -95,7 +95,7 @@ def _time(key: bytes, value: bytes | None, timestamp: int) -> int:
 
 
 def _transactions_at(log: PartitionLog, at: int) -> Transactions:
-    """Return the outcomes of all transactions. Transactions that were open at the time `at` count as aborted."""
+    """Return the outcomes of all transactions. Treat transactions that were open at the time `at` as aborted."""
     found = log.transactions
     spans = defaultdict(list, {producer: list(spans) for producer, spans in found.aborted.items()})
     ended: dict[int, int] = {}
