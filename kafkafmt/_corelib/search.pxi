@@ -12,6 +12,9 @@ cdef extern from "_corelib/crc_span.h":
     void kf_span_init() nogil
     uint32_t kf_span_rest(int kind, uint32_t whole, uint32_t prefix, uint64_t n) noexcept nogil
 
+cdef extern from "_corelib/skip.h":
+    const uint8_t* kf_skip(const uint8_t* p, const uint8_t* end) noexcept nogil
+
 kf_span_init()
 
 cdef enum:
@@ -118,7 +121,10 @@ def find_batch(buffer, start=0, end=None, check_crc=True):
     cdef uint32_t crc = 0
     cdef int failed = 0
     with nogil:
-        while stop - p >= SMALLEST_MESSAGE:
+        while True:
+            p = kf_skip(p, stop)
+            if stop - p < SMALLEST_MESSAGE:
+                break
             if p[MAGIC_AT] <= MAGIC_V2 and header_plausible(p, stop - p):
                 if not check:
                     found = p - source.data
@@ -153,7 +159,10 @@ def find_batches(buffer, found, beyond, start=0, end=None, lowest_offset=0):
     cdef uint32_t crc = 0
     cdef int failed = 0
     with nogil:
-        while p < stop and data_end - p >= SMALLEST_MESSAGE:
+        while True:
+            p = kf_skip(p, data_end)
+            if p >= stop or data_end - p < SMALLEST_MESSAGE:
+                break
             if p[MAGIC_AT] <= MAGIC_V2 and header_plausible(p, data_end - p):
                 if int32_at(p + LENGTH_AT) <= data_end - p - ENTRY_OVERHEAD:
                     batch_end = p + ENTRY_OVERHEAD + int32_at(p + LENGTH_AT)
@@ -176,7 +185,7 @@ def find_batches(buffer, found, beyond, start=0, end=None, lowest_offset=0):
         free_prefixes(&prefixes)
     if failed:
         raise MemoryError
-    if p < stop and data_end - p < SMALLEST_MESSAGE:
+    if p > stop or data_end - p < SMALLEST_MESSAGE:
         p = stop
     return n, n_beyond, p - source.data
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import shutil
 import struct
 from collections import Counter
@@ -20,8 +21,12 @@ import kafkafmt
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.auditing.dump_indexes import index_items
+from kafkafmt.log.format.files import FileView
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.lookups import find_max_timestamp
+from kafkafmt.log.reading.read_limits import ReadLimits
+from kafkafmt.log.reading.segment_walker import Walker
 
 from .growth import grows_linearly, lines_of
 
@@ -351,3 +356,47 @@ def test_lookups_in_many_segments_read_few_bytes(write: Callable[..., Path]) -> 
 
     sizes = [work(n) for n in (20, 40, 80)]
     assert max(sizes) <= 2 * min(sizes), sizes
+
+
+FILLS: dict[str, Callable[[int], bytes]] = {
+    "zeros": lambda size: bytes(size),
+    "0xFF": lambda size: b"\xff" * size,
+    "random bytes": lambda size: random.Random(size).randbytes(size),
+    "batches, then zeros": lambda size: b"".join(simple_batch([b"v"], i) for i in range(50)).ljust(size, b"\0"),
+    "zeros, then a batch": lambda size: bytes(size) + simple_batch([b"v"], 7),
+}
+READ_BY_LOOKUP = 8 << 20
+"""Number of bytes that a lookup reads at most, before it plans the segment."""
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("fill", FILLS)
+def test_planning_reads_a_filled_segment_at_most_three_times(
+    write: Callable[..., Path], fill: str, mapped: bool
+) -> None:
+    """A search for batches reads each byte. So does the CRC of the first bytes, if they can be a header."""
+
+    def work(n: int) -> int:
+        data = FILLS[fill](n << 20)
+        folder = write([(0, data)])
+        log = PartitionLog(discover([folder]).partitions[0], ReadLimits(mapped=mapped))
+        with counted() as done:
+            find_max_timestamp(log)
+        assert done.read <= 3 * len(data) + READ_BY_LOOKUP
+        return done.total
+
+    grows_linearly(4, work)
+
+
+@pytest.mark.parametrize("before", [0, 50])
+def test_zeros_at_the_end_of_a_segment_are_not_searched(write: Callable[..., Path], before: int) -> None:
+    """A preallocated file ends with zeros, which can be larger than all batches."""
+    batches = b"".join(simple_batch([b"v"], i) for i in range(before))
+    folder = write([(0, batches + bytes(20 << 20))])
+    (segment,) = log_of(folder).segments
+    with FileView(segment.path) as view:
+        walker = Walker(view, 0)
+        bad = walker.walk().bad(0)
+        assert (bad.position, bad.end) == (len(batches), view.size)
+        assert walker.search.bytes_scanned == 0
+        assert view.bytes_read <= view.size + (5 << 20)

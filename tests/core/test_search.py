@@ -154,6 +154,38 @@ def test_both_cores_find_the_same_batches(seed: int) -> None:
         assert skip(native, data, at, 0) == skip(_pure, data, at, 0)
 
 
+@pytest.mark.parametrize("fill", [b"\x00", b"\xff", b"\x03", b"\x02"])
+@pytest.mark.parametrize("made", [simple_batch([b"v"], 0), message(1, b"k", b"v", offset=0), fake_header(200, 0)])
+def test_both_cores_find_a_header_at_each_alignment_in_equal_bytes(fill: bytes, made: bytes) -> None:
+    """A core can skip several positions at once, but never a position at which a header begins."""
+    native = pytest.importorskip("kafkafmt._core")
+    for before in range(40):
+        for after in (0, 1, 7, 8, 30):
+            data = fill * before + made + fill * after
+            assert find(native, data) == find(_pure, data)
+            assert find(native, data, 0, before) == find(_pure, data, 0, before)
+            assert native.find_batch(data) == _pure.find_batch(data)
+            assert native.find_batch(data, check_crc=False) == _pure.find_batch(data, check_crc=False)
+            if not made.startswith(fake_header(200, 0)):
+                assert find(native, data)[0] == [before]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_cores_find_the_same_batches_between_runs_of_equal_bytes(seed: int) -> None:
+    native = pytest.importorskip("kafkafmt._core")
+    rng = random.Random(seed)
+    parts = []
+    for i in range(30):
+        parts.append(rng.choice([b"\x00", b"\x00", b"\xff", b"\x01", b"\x04"]) * rng.randrange(60))
+        made = simple_batch([bytes(rng.randrange(40))], i)
+        parts.append(made if rng.random() < 0.5 else made[: rng.randrange(len(made))])
+    data = b"".join(parts)
+    start = rng.randrange(len(data))
+    end = rng.randrange(start, len(data) + 1)
+    assert find(native, data, start, end) == find(_pure, data, start, end)
+    assert find(native, data) == find(_pure, data)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_both_cores_find_the_same_heaviest_chain(seed: int) -> None:
     native = pytest.importorskip("kafkafmt._core")

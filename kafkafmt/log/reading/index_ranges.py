@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -178,12 +179,26 @@ def divide(
     return ranges if all(0 < r.size <= MAX_RANGE_BYTES for r in ranges) else None
 
 
-def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stretch:
+class ReadCounts(Protocol):
+    """Counts of bytes and of read calls, as in `PartitionLog`."""
+
+    bytes_read: int
+    reads: int
+
+
+def _count(view: FileView, counts: ReadCounts | None) -> None:
+    """Add what was read from a file to `counts`."""
+    if counts is not None:
+        counts.bytes_read += view.bytes_read
+        counts.reads += view.reads
+
+
+def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
     """Return the shortest part of a segment that contains the offsets [start, end).
 
     If there is no usable index, the result is the whole segment, as listed. If there is, the batch
     headers at both ends of the result are read. They must confirm that no other batch contains
-    offsets in [start, end).
+    offsets in [start, end). What is read is added to `counts`.
     """
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
@@ -193,6 +208,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stret
         with FileView(segment.sibling(".index")) as view:
             before = _border(view, base, _last_entry(view, lambda at, _: at <= start - base))
             after = _border(view, base, _last_entry(view, lambda at, _: at < end - 1 - base) + 2)
+            _count(view, counts)
         with FileView(segment.path) as log:
             first = None if before is None else first_offset_at(log, before)
             if before is None or first is None or first > start:
@@ -200,6 +216,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END) -> Stret
             following = None if after is None or after.position <= before.position else first_offset_at(log, after)
             if after is None or following is None or following < end:
                 after = whole.end
+            _count(log, counts)
     except OSError:
         return whole
     return Stretch(before, after)
@@ -261,8 +278,7 @@ def _entries(
                 first = max(first - 1, 0)
                 last = _last_entry(view, lambda at, position: (at < high) & (position <= highest)) + 3
             offsets, positions = _read(view, base, first, last)
-            log.bytes_read += view.bytes_read
-            log.reads += view.reads
+            _count(view, log)
     except OSError:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     if first == 0 and len(offsets) and offsets[0] == base and positions[0] == 0:

@@ -16,6 +16,7 @@ batch (it may have been a marker), a missing segment, and a transaction index th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +31,7 @@ from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import read_markers
 from ..format.snapshots import ProducerEntry, read_snapshot
 from .header_walk import SMALL_BATCH, HeaderWalk, TransactionalBatch, UnclearHeadersError, read_batch
-from .index_ranges import stretch_of
+from .index_ranges import ReadCounts, stretch_of
 from .partition_dir import PartitionDir, SegmentFile
 from .transactions import Transactions
 
@@ -104,8 +105,24 @@ class _Outcomes:
         return all(entry in self._abort_markers for entry in self._indexed if low <= entry[1] < high)
 
 
+@contextmanager
+def _counted_view(segment: SegmentFile, counts: ReadCounts | None) -> Iterator[FileView]:
+    """Open the file of a segment, and add what is read from it to `counts`."""
+    with FileView(segment.path) as view:
+        try:
+            yield view
+        finally:
+            if counts is not None:
+                counts.bytes_read += view.bytes_read
+                counts.reads += view.reads
+
+
 def _batches(
-    directory: PartitionDir, segments: Iterable[SegmentFile], position: int, outcomes: _Outcomes
+    directory: PartitionDir,
+    segments: Iterable[SegmentFile],
+    position: int,
+    outcomes: _Outcomes,
+    counts: ReadCounts | None,
 ) -> Iterator[tuple[HeaderWalk, list[_Found]]]:
     """Yield the transactional batches of consecutive segments, block by block.
 
@@ -118,7 +135,7 @@ def _batches(
         if last is not None and base != last + 1 and not directory.cleaned:
             raise UnclearHeadersError
         outcomes.add_index(segment)
-        with FileView(segment.path) as view:
+        with _counted_view(segment, counts) as view:
             end = view.size if segment.next_base is None else segment.size
             before = base - 1 if last is None else last
             limit = MAX_OFFSET if segment.next_base is None else segment.next_base - 1
@@ -133,7 +150,12 @@ def _batches(
 
 
 def outcomes_near(
-    directory: PartitionDir, first: SegmentFile, position: int, end: int, max_batch_bytes: int
+    directory: PartitionDir,
+    first: SegmentFile,
+    position: int,
+    end: int,
+    max_batch_bytes: int,
+    counts: ReadCounts | None = None,
 ) -> Transactions | None:
     """Return the aborted transactions in a range of batches.
 
@@ -149,6 +171,8 @@ def outcomes_near(
         The offset at which the range ends (exclusive). It must not be above the last stable offset.
     max_batch_bytes : int
         Largest accepted size of one batch, in bytes after decompression.
+    counts : PartitionLog, optional
+        The bytes and read calls of segments are added to its counts.
 
     Returns
     -------
@@ -163,7 +187,7 @@ def outcomes_near(
     low: int | None = None
     high = base
     try:
-        for walk, batches in _batches(directory, segments, position, outcomes):
+        for walk, batches in _batches(directory, segments, position, outcomes, counts):
             low = walk.first if low is None else low
             for found in batches:
                 if found.batch.attributes & CONTROL_BIT or found.batch.base_offset < end:
@@ -180,7 +204,9 @@ def outcomes_near(
     return result
 
 
-def open_at_end(directory: PartitionDir, max_batch_bytes: int, next_offset: Callable[[], int]) -> Transactions | None:
+def open_at_end(
+    directory: PartitionDir, max_batch_bytes: int, next_offset: Callable[[], int], counts: ReadCounts | None = None
+) -> Transactions | None:
     """Return the open transactions and the last stable offset of a partition.
 
     Parameters
@@ -192,6 +218,8 @@ def open_at_end(directory: PartitionDir, max_batch_bytes: int, next_offset: Call
     next_offset : callable
         Returns the offset after the last valid batch. It is called only if the log ends inside a
         batch.
+    counts : PartitionLog, optional
+        The bytes and read calls of segments are added to its counts.
 
     Returns
     -------
@@ -206,7 +234,7 @@ def open_at_end(directory: PartitionDir, max_batch_bytes: int, next_offset: Call
         return None
     offset, entries = state
     begin = min([offset, *(e.txn_first_offset for e in entries if e.txn_first_offset >= 0)])
-    return _open_after(directory, begin, max_batch_bytes, next_offset)
+    return _open_after(directory, begin, max_batch_bytes, next_offset, counts)
 
 
 def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]] | None:
@@ -231,7 +259,11 @@ def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]]
 
 
 def _open_after(
-    directory: PartitionDir, begin: int, max_batch_bytes: int, next_offset: Callable[[], int]
+    directory: PartitionDir,
+    begin: int,
+    max_batch_bytes: int,
+    next_offset: Callable[[], int],
+    counts: ReadCounts | None,
 ) -> Transactions | None:
     """Return the transactions that are open at the end of the log and began at `begin` or later."""
     bases = [s.base_offset or 0 for s in directory.segments]
@@ -239,17 +271,17 @@ def _open_after(
     if at < 0:
         return None
     segments = directory.segments[at:]
-    position = stretch_of(segments[0], begin, NO_END).start.position if begin > bases[at] else 0
+    position = stretch_of(segments[0], begin, NO_END, counts).start.position if begin > bases[at] else 0
     outcomes = _Outcomes(RecordReader(("offset", "key"), max_batch_bytes=max_batch_bytes))
     end = bases[-1]
     try:
-        for walk, batches in _batches(directory, segments, position, outcomes):
+        for walk, batches in _batches(directory, segments, position, outcomes, counts):
             for found in batches:
                 if found.batch.base_offset >= begin:
                     outcomes.add(found)
             end = max(end, walk.last + 1)
         for found in outcomes.open.values():
-            with FileView(found.segment.path) as view:
+            with _counted_view(found.segment, counts) as view:
                 read_batch(view, found.batch.position, found.batch.size)
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None

@@ -100,7 +100,7 @@ class PartitionLog(PlannedLog):
         """
         if self.knows_transactions or self.planned == len(self.segments):
             return self.transactions
-        found = open_at_end(self.directory, self.max_batch_bytes, lambda: self.next_offset)
+        found = open_at_end(self.directory, self.max_batch_bytes, lambda: self.next_offset, self)
         return found or self.transactions
 
     @property
@@ -123,8 +123,8 @@ class PartitionLog(PlannedLog):
         if first is None or start >= end:
             return stable
         if (start, end) not in self._outcomes:
-            position = stretch_of(first, start).start.position
-            found = outcomes_near(self.directory, first, position, end, self.max_batch_bytes)
+            position = stretch_of(first, start, NO_END, self).start.position
+            found = outcomes_near(self.directory, first, position, end, self.max_batch_bytes, self)
             if found is None:
                 return self.transactions
             found.open, found.last_stable_offset = stable.open, stable.last_stable_offset

@@ -97,6 +97,8 @@ class Search(BatchFinder):
         if self._from <= position < self._to and (known := self._resume_in_window(position, expected)):
             return known
         bad = Head(position, self.head(position))
+        if not any(bad.data) and position >= self.zero_tail():
+            return self.view.size, False  # no batch begins in zeros, so they need no search
         own = OwnCrc(self, bad)
         if bad.may_be_right(expected) and self._header_or_end(bad.end, expected):
             for at in itertools.islice(self.find(position + 1, bad.end), OWN_CRC_FINDS):

@@ -134,7 +134,7 @@ class Piece:
             log.restrict(self.segment, self.stretch)
         try:
             if self.interval.committed:
-                log.transactions = self.transactions or self._find_transactions(limits, confirmed_only)
+                log.transactions = self.transactions or self._find_transactions(log, limits, confirmed_only)
             if on_doubt is not None and self.transactions is None and self.interval.committed:
                 for doubt in log.transactions.doubts:
                     on_doubt(doubt)
@@ -144,8 +144,8 @@ class Piece:
         if on_end is not None:
             on_end(log)
 
-    def _find_transactions(self, limits: ReadLimits, confirmed_only: bool) -> Transactions:
-        """Return the transactions of these batches.
+    def _find_transactions(self, log: PartitionLog, limits: ReadLimits, confirmed_only: bool) -> Transactions:
+        """Return the transactions of these batches. What is read is added to the counts of `log`.
 
         The markers of these transactions can be in later segments, so the partition directory is
         listed again.
@@ -155,13 +155,17 @@ class Piece:
         end = min(self.last_offset + 1, self.interval.high)
         found: Transactions | None = None
         if segment is not None:
-            found = outcomes_near(directory, segment, self._position, end, limits.max_batch_bytes)
+            found = outcomes_near(directory, segment, self._position, end, limits.max_batch_bytes, log)
         if found is not None:
             found.last_stable_offset = self.interval.high
             return found
         if confirmed_only:
             raise UnconfirmedError(self.segment.name)
-        return PartitionLog(directory, limits).transactions.within(self.first_offset, end - 1)
+        whole = PartitionLog(directory, limits)
+        transactions = whole.transactions
+        log.bytes_read += whole.bytes_read
+        log.reads += whole.reads
+        return transactions.within(self.first_offset, end - 1)
 
     @property
     def _position(self) -> int:

@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from building import COMMIT, TRANSACTIONAL, batch, control_batch, record
+from fuzz.work import counted
 from golden_cases import CASES, LEGACY, Case
 from transactional_logs import damage, write_transactions
 
@@ -108,3 +109,16 @@ def test_open_transaction_before_the_snapshot_ends_the_range(tmp_path: Path) -> 
     assert log.open_transactions.open == {5: 0}
     assert committed(log, 0, NO_END) == []
     assert not log.knows_transactions
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_headers_read_for_transactions_are_counted(tmp_path: Path, seed: int) -> None:
+    log = PartitionLog(partition(write_transactions(tmp_path, Random(seed))))
+    with counted() as work:
+        stable = log.open_transactions.last_stable_offset
+    assert 0 < work.read == log.bytes_read
+    with counted() as work:
+        before = log.bytes_read
+        log.transactions_in(stable // 2, stable)
+    assert not log.knows_transactions
+    assert 0 < work.read == log.bytes_read - before
