@@ -167,7 +167,10 @@ def run() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = EXIT_INTERRUPTED
     except DuplicatePartitionError as error:
-        tell(f"{error.problem}; specify only one of the two directories, or use --replicas longest")
+        tell(
+            f"{error.problem}; specify only one of the two directories, use --replicas longest, or merge both with "
+            "kafkafmt salvage --replicas merge"
+        )
         code = EXIT_USAGE
     except UrlError as error:
         tell(str(error))

@@ -157,7 +157,7 @@ def test_replicas_raise_unless_the_longest_is_chosen(tmp_path: Path) -> None:
     both = [tmp_path / "one", tmp_path / "two"]
     with pytest.raises(
         OptionError,
-        match=r"epochs-0 is in both .*; pass only one of the two directories, or set the option replicas=longest",
+        match=r"epochs-0 is in both .*; pass only one of the two directories, set the option replicas=longest, or merge",
     ):
         read(both)
     same_rows(rows(read(both, replicas="longest")), epochs.expected())

@@ -149,6 +149,8 @@ class MergedDirectory:
         self._spans = SpanCopier()
         self._leader = replicas[0]
         self._max_batch_bytes = self._leader.log.max_batch_bytes
+        paths = [segment.path for replica in replicas for segment in replica.log.segments]
+        self._segment_mode = files.narrowed(ALL_FILE_BITS | 0o111, *paths)
 
     def write(self) -> None:
         """Write the directory.
@@ -231,7 +233,7 @@ class MergedDirectory:
             return
         used = [self._path(*pair) for pair in dict.fromkeys(map(tuple, rows[["replica", "segment"]].tolist()))]
         known = used or [s.path for s in self._leader.log.segments[-1:]]
-        target = files.create(path, files.narrowed(ALL_FILE_BITS | 0o111, *known) | OWNER)
+        target = files.create(path, self._segment_mode | OWNER)
         try:
             for group in _by_file(rows):
                 self._copy(target, group)
@@ -240,13 +242,16 @@ class MergedDirectory:
         times = [t for place in known if (t := files.times_of(place)) is not None]
         if times:
             os.utime(path, ns=max(times, key=lambda t: t[1]))
-        os.chmod(path, files.narrowed(ALL_FILE_BITS | 0o111, *known) | 0o400)
+        os.chmod(path, self._segment_mode | 0o400)
 
     def _path(self, replica: int, segment: int) -> Location:
         return self.replicas[replica].log.segments[segment].path
 
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
-        """Return the local segment file of a replica that has this base offset and contains exactly these batches."""
+        """Return the local segment file of a replica that has this base offset and contains exactly these batches.
+
+        Return None if this file has permissions that a segment of any replica lacks.
+        """
         if not len(rows) or rows["cut"].any():
             return None
         replica, index = int(rows["replica"][0]), int(rows["segment"][0])
@@ -260,6 +265,7 @@ class MergedDirectory:
             and int(rows["position"][0]) == 0
             and bool((rows["position"][1:] == ends[:-1]).all())
             and int(ends[-1]) == files.file_size(path)
+            and files.narrowed(ALL_FILE_BITS | 0o111, path) == self._segment_mode
         )
         return path if exact else None
 
@@ -328,18 +334,23 @@ class MergedDirectory:
 
     def _new(self, name: str, data: bytes) -> None:
         """Write a file with only those permissions that the files with the same name have in every replica."""
-        same = [r.log.directory.path / name for r in self.replicas if name not in r.log.directory.ignored]
-        mode = files.narrowed(ALL_FILE_BITS, *(path for path in same if files.exists(path)))
+        mode = self._common_mode(name)
         files.write_new(self.folder / name, data, mode | OWNER, synced=False)
         os.chmod(self.folder / name, mode | 0o400)
+
+    def _common_mode(self, name: str) -> int:
+        """Return the permissions that the files with this name have in common in all replicas."""
+        same = [r.log.directory.path / name for r in self.replicas if name not in r.log.directory.ignored]
+        return files.narrowed(ALL_FILE_BITS, *(path for path in same if files.exists(path)))
 
     def _link(self, path: Location) -> None:
         """Link a file of a replica, unless the merged directory already contains a file with the same name."""
         target = self.folder / path.name
         if target.is_symlink() or target.exists():
             return
-        if isinstance(path, UrlPath):
-            copy_file(path, target, OWNER)
+        mode = self._common_mode(path.name)
+        if isinstance(path, UrlPath) or files.narrowed(ALL_FILE_BITS, path) != mode:
+            copy_file(path, target, mode | OWNER)
         else:
             target.symlink_to(os.path.abspath(path))
 

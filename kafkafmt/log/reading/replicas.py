@@ -28,7 +28,10 @@ class DuplicatePartitionError(ValueError):
 
     def __init__(self, topic: str, partition: int, paths: tuple[Location, ...]) -> None:
         self.topic, self.partition, self.paths = topic, partition, paths
-        super().__init__(f'{self.problem}; open only one of the two directories, or pass replicas="longest"')
+        super().__init__(
+            f'{self.problem}; open only one of the two directories, pass replicas="longest", or merge both with '
+            'kafkafmt.salvage(..., replicas="merge")'
+        )
 
     @property
     def problem(self) -> str:

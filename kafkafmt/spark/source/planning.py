@@ -214,7 +214,8 @@ def discovered(options: Options, tell: Callable[[str], None], listings: Listings
         found = discover(options.paths, options.replicas, listings)
     except DuplicatePartitionError as error:
         raise OptionError(
-            f"{error.problem}; pass only one of the two directories, or set the option replicas=longest"
+            f"{error.problem}; pass only one of the two directories, set the option replicas=longest, or merge both "
+            "with kafkafmt salvage --replicas merge"
         ) from None
     except ValueError as error:
         raise OptionError(str(error)) from None

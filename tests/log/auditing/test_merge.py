@@ -442,3 +442,26 @@ def test_command_prints_the_sources_and_the_diverged_ranges(tmp_path: Path) -> N
     ]
     refused = kafkafmt("verify", a, b, "--replicas", "merge")
     assert refused.returncode == 2
+
+
+@pytest.mark.parametrize("narrow", ["leader", "follower"])
+def test_merged_files_have_only_permissions_that_all_replicas_have(narrow: str, tmp_path: Path) -> None:
+    leader = write_log(tmp_path / "leader", [[batch(0, 3), batch(3, 3)], [batch(6, 3)]], [(0, 0)])
+    follower = write_log(tmp_path / "follower", [[batch(0, 3), batch(3, 3)]], [(0, 0)])
+    for root in (leader, follower):
+        for path in (root / "t-0").iterdir():
+            path.chmod(0o600 if root.name == narrow else 0o644)
+    merged = tmp_path / "merged"
+    merge([leader, follower], merged)
+    assert values(merged) == values(leader)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (merged / "t-0").iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_command_advises_to_merge_directories_with_the_same_partition(tmp_path: Path) -> None:
+    roots = [write_log(tmp_path / name, [[batch(0, 3)]]) for name in ("a", "b")]
+    done = kafkafmt("ls", *roots)
+    assert done.returncode == 2
+    assert "t-0 is in both" in done.stderr
+    assert "merge both with kafkafmt salvage --replicas merge" in done.stderr
+    assert kafkafmt("salvage", *roots, "--replicas", "merge", "--output", tmp_path / "merged").returncode == 0

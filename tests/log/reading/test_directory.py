@@ -120,7 +120,7 @@ def test_replicas_raise_unless_the_longest_is_chosen(tmp_path: Path) -> None:
     short, long = make(tmp_path / "a" / "t-0", 3), make(tmp_path / "b" / "t-0", 9)
     with pytest.raises(
         DuplicatePartitionError,
-        match=r"t-0 is in both .*; open only one of the two directories, or pass replicas=\"longest\"",
+        match=r"t-0 is in both .*; open only one of the two directories, pass replicas=\"longest\", or merge both",
     ):
         discover([tmp_path / "a", tmp_path / "b"])
     for order in ([short.parent, long.parent], [long.parent, short.parent]):
@@ -135,7 +135,10 @@ def test_duplicate_partition_error_carries_facts_and_names_no_option(tmp_path: P
     for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
         assert (error.topic, error.partition, error.paths) == ("t", 0, (one, two))
         assert error.problem == f"t-0 is in both {one} and {two}"
-        assert str(error) == f'{error.problem}; open only one of the two directories, or pass replicas="longest"'
+        assert str(error) == (
+            f'{error.problem}; open only one of the two directories, pass replicas="longest", or merge both with '
+            'kafkafmt.salvage(..., replicas="merge")'
+        )
 
 
 def test_partition_is_readable_if_it_is_live_or_a_path(tmp_path: Path) -> None:
