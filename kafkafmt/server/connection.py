@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import groupby
 from typing import Any
 
 from .. import protocol
@@ -16,25 +15,16 @@ from ..protocol.apis import API_VERSIONS
 from ..protocol.frames import SIZE_BYTES
 from ..text import plain
 from .catalog import Catalog
-from .checked_batches import Span
 from .fetch import FileResponse
-from .file_records import FileRecords, is_placeholder
+from .file_records import FileRecords
 from .handlers import CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
-from .served_partition import ServedPartition
+from .response_writer import ClosedError, ResponseWriter
 from .settings import ServerLimits
 
-CHUNK = 1 << 20
-"""Largest number of bytes of a segment that are sent at once. A client must read them before a timeout."""
-SMALL_SPAN = 16 << 10
-"""Up to this size, reading and writing takes less time than sendfile."""
 FREE_FRAME = 16 << 10
 """Requests up to this size do not count towards the memory of large requests."""
 PARTIAL_TIMEOUT = 30.0
 """Seconds in which a request must arrive completely."""
-
-
-class ClosedError(Exception):
-    """Raised to close a connection. The message is the reason, and is empty if the client has closed it."""
 
 
 class FrameMemory:
@@ -93,6 +83,7 @@ class ClientConnection:
         self.principal: str | None = None
         self.attributes: dict[str, Any] = {}
         self._reader, self._writer = reader, writer
+        self._responses = ResponseWriter(writer, catalog)
         self._catalog = catalog
         self._handlers = handlers
         self._memory = memory
@@ -186,60 +177,6 @@ class ClientConnection:
             raise ClosedError(
                 f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}"
             ) from error
-        await self._write(buffers, records)
+        await self._responses.write(buffers, records)
         if CLOSE_AFTER_RESPONSE in self.attributes:
             raise ClosedError(self.attributes[CLOSE_AFTER_RESPONSE])
-
-    async def _write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
-        """Write a response, and send segments in place of its placeholders."""
-        spans = iter(records)
-        for placeholder, group in groupby(buffers, is_placeholder):
-            if not placeholder:
-                self._writer.write(b"".join(group))
-                continue
-            for _ in group:
-                await self._send_span(*next(spans))
-        await self._drained()
-
-    async def _send_span(self, partition: ServedPartition, span: Span) -> None:
-        """Send bytes of a segment, if the segment has not changed since its batches were checked."""
-        files = self._catalog.resources.files
-        file = files.acquire(span.path, span.inode)
-        try:
-            if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
-                await self._catalog.run(partition.forget, span)
-                raise ClosedError(f"{span.path} was changed while it was sent")
-            await self._send(file, span.position, span.size)
-        finally:
-            files.release(file)
-
-    async def _send(self, file: Any, position: int, size: int) -> None:
-        """Send bytes of a file. The kernel sends them without copying them to this process, if it can."""
-        loop = asyncio.get_running_loop()
-        direct = file.fileno() >= 0 and not self._tls and size > SMALL_SPAN
-        while size > 0:
-            count = min(size, CHUNK)
-            if direct:
-                sending = loop.sendfile(self._writer.transport, file, position, count, fallback=False)
-                sent = await self._timed(sending)
-            else:
-                if file.fileno() >= 0 and count <= SMALL_SPAN:
-                    data = file.read(position, count)
-                else:
-                    data = await self._catalog.run(file.read, position, count)
-                self._writer.write(data)
-                await self._drained()
-                sent = len(data)
-            if sent <= 0:
-                raise ClosedError(f"{file.view.path} was truncated while it was sent")
-            position, size = position + sent, size - sent
-
-    async def _drained(self) -> None:
-        await self._timed(self._writer.drain())
-
-    async def _timed(self, waiting: Any) -> Any:
-        try:
-            async with asyncio.timeout(self._limits.write_timeout):
-                return await waiting
-        except TimeoutError:
-            raise ClosedError(f"the client read nothing for {self._limits.write_timeout:g} seconds") from None
