@@ -43,9 +43,6 @@ class FrameMemory:
     @asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator[None]:
         """Wait until `size` bytes are available, and reserve them."""
-        if size <= FREE_FRAME:
-            yield
-            return
         async with self._changed:
             await self._changed.wait_for(lambda: self._free >= size)
             self._free -= size
@@ -55,6 +52,51 @@ class FrameMemory:
             async with self._changed:
                 self._free += size
                 self._changed.notify_all()
+
+
+class ReadDeadline:
+    """Ends a read from a client that takes too long: the read raises TimeoutError.
+
+    One timer serves many reads. Almost all reads end before their deadline, and ``asyncio.timeout``
+    would create and cancel two timers for each request.
+
+    Parameters
+    ----------
+    reader : asyncio.StreamReader
+        The bytes from the client.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._loop = asyncio.get_running_loop()
+        self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, seconds: float) -> None:
+        """Set the deadline of the reads from now on."""
+        self._deadline = deadline = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > deadline:
+            self.close()
+            self._timer = self._loop.call_at(deadline, self._expire)
+
+    def clear(self) -> None:
+        """Remove the deadline."""
+        self._deadline = None
+
+    def close(self) -> None:
+        """Cancel the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self._deadline is None:
+            return
+        if self._loop.time() >= self._deadline:
+            self._reader.set_exception(TimeoutError())
+        else:
+            self._timer = self._loop.call_at(self._deadline, self._expire)
 
 
 class ClientConnection:
@@ -83,6 +125,7 @@ class ClientConnection:
         self.principal: str | None = None
         self.attributes: dict[str, Any] = {}
         self._reader, self._writer = reader, writer
+        self._deadline = ReadDeadline(reader)
         self._responses = ResponseWriter(writer, catalog)
         self._catalog = catalog
         self._handlers = handlers
@@ -122,12 +165,13 @@ class ClientConnection:
             if why:
                 host, port = self._peer
                 self._catalog.settings.on_message(f"{host}:{port}: connection closed: {why}")
+            self._deadline.close()
             self._writer.transport.abort()
 
     async def _answer_next(self) -> None:
+        self._deadline.set(self._limits.idle_timeout)
         try:
-            async with asyncio.timeout(self._limits.idle_timeout):
-                size_field = await self._reader.readexactly(SIZE_BYTES)
+            size_field = await self._reader.readexactly(SIZE_BYTES)
         except asyncio.IncompleteReadError as error:
             raise ClosedError("the client closed it inside a request" if error.partial else "") from None
         except TimeoutError:
@@ -136,15 +180,24 @@ class ClientConnection:
         if not 0 < size <= self._limits.max_frame_bytes:
             limit = self._limits.max_frame_bytes
             raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}")
+        if size <= FREE_FRAME:
+            await self._answer(size_field + await self._rest(size))
+            return
+        self._deadline.clear()
         async with self._memory.reserved(size):
-            try:
-                async with asyncio.timeout(PARTIAL_TIMEOUT):
-                    body = await self._reader.readexactly(size)
-            except asyncio.IncompleteReadError:
-                raise ClosedError("the client closed it inside a request") from None
-            except TimeoutError:
-                raise ClosedError(f"a request of {size} bytes was incomplete for {PARTIAL_TIMEOUT:g} seconds") from None
-            await self._answer(size_field + body)
+            await self._answer(size_field + await self._rest(size))
+
+    async def _rest(self, size: int) -> bytes:
+        """Return the request after its size field."""
+        self._deadline.set(PARTIAL_TIMEOUT)
+        try:
+            return await self._reader.readexactly(size)
+        except asyncio.IncompleteReadError:
+            raise ClosedError("the client closed it inside a request") from None
+        except TimeoutError:
+            raise ClosedError(f"a request of {size} bytes was incomplete for {PARTIAL_TIMEOUT:g} seconds") from None
+        finally:
+            self._deadline.clear()
 
     async def _answer(self, frame: bytes) -> None:
         try:
