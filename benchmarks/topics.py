@@ -59,6 +59,7 @@ TOPICS = {
         Topic("zstd", "zstd"),
         Topic("headers", "none", headers=3),
         Topic("json1k", "zstd", value=1024, batch=64 * 1024),
+        Topic("none1k", "none", value=1024),
         Topic("none-64m", "none", segment=64),
     )
 }

@@ -6,7 +6,7 @@ of batches that were checked together. The arrays of all partitions share one li
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from threading import Lock
@@ -57,9 +57,18 @@ class CheckedBatches:
     start, end : int
         Every batch that can be delivered and has offsets in [start, end) is one of these batches.
         Offsets in this range that no batch has cannot be delivered.
+    path, inode : Path or UrlPath, and int
+        The segment, and its inode when the batches were checked; 0 if it is not local.
+    legacy : bool
+        Whether a batch may have record format 0 or 1.
+    transactional : bool
+        Whether a batch belongs to a transaction or is a control batch.
+    lasts : array of int64
+        The last offset of each batch.
     """
 
     __slots__ = (
+        "_adjacent",
         "_ends",
         "_firsts",
         "_positions",
@@ -71,6 +80,7 @@ class CheckedBatches:
         "legacy",
         "path",
         "start",
+        "transactional",
     )
 
     def __init__(self, path: Location, inode: int, start: int, end: int, position: int, table: BatchTable) -> None:
@@ -84,11 +94,14 @@ class CheckedBatches:
         self._ends: IntArray = np.cumsum(self._sizes)
         self._firsts: IntArray = table["base_offset"].copy()
         self.lasts: IntArray = last_offsets(table)
-        transactional = (table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT
+        self._adjacent = bool((self._positions[1:] == self._positions[:-1] + self._sizes[:-1]).all())
+        """Whether no other bytes are between the batches."""
+        bits = table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)
+        self.transactional: bool = bool(bits.any())
         self._producers: IntArray | None = None
         """The producer id of each batch of a transaction, and -1 for other batches."""
-        if len(transactional) and transactional.any():
-            self._producers = np.where(transactional, table["producer_id"], NO_PRODUCER_ID)
+        if self.transactional:
+            self._producers = np.where(bits == TRANSACTIONAL_BIT, table["producer_id"], NO_PRODUCER_ID)
 
     @property
     def nbytes(self) -> int:
@@ -119,21 +132,32 @@ class CheckedBatches:
             The selected bytes, their number, the offset at which to continue, and whether a limit
             was reached.
         """
-        first = int(np.searchsorted(self.lasts, offset))
-        before = int(self._ends[first - 1]) if first else 0
-        possible = int(np.searchsorted(self._firsts, end))
-        stop = int(np.searchsorted(self._ends, before + room, "right"))
+        lasts, ends = memoryview(self.lasts), memoryview(self._ends)  # much faster than np.searchsorted
+        first = bisect_left(lasts, offset)
+        before = ends[first - 1] if first else 0
+        possible = len(lasts) if end >= self.end else bisect_left(memoryview(self._firsts), end)
+        stop = bisect_right(ends, before + room)
         if stop <= first < possible and at_least_one:
             stop = first + 1
         stop = min(stop, possible)
         if stop <= first:
             if first < possible:
                 return [], 0, offset, True
-            return [], 0, self.end if possible == len(self.lasts) else end, possible < len(self.lasts)
-        full = stop < len(self.lasts)
-        following = int(self.lasts[stop - 1]) + 1 if full else self.end
+            return [], 0, self.end if possible == len(lasts) else end, possible < len(lasts)
+        full = stop < len(lasts)
+        following = lasts[stop - 1] + 1 if full else self.end
+        if self._adjacent and not omitted:
+            size = ends[stop - 1] - before
+            return [Span(self.path, self.inode, int(self._positions[first]), size, self.legacy)], size, following, full
         kept = self._kept(first, stop, omitted)
         return self._spans(kept), int(self._sizes[kept].sum()), following, full
+
+    def bytes_after(self, offset: int) -> int:
+        """Return the total size of the batches that begin at `offset` or a later offset."""
+        if not len(self._ends):
+            return 0
+        first = bisect_left(memoryview(self._firsts), offset)
+        return int(self._ends[-1]) - (int(self._ends[first - 1]) if first else 0)
 
     def _kept(self, first: int, stop: int, omitted: Omitted) -> slice | IntArray:
         """Return which of the batches `first` to `stop` (exclusive) do not belong to `omitted` transactions."""

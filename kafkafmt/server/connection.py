@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import groupby
 from typing import Any
 
 from .. import protocol
@@ -16,25 +15,16 @@ from ..protocol.apis import API_VERSIONS
 from ..protocol.frames import SIZE_BYTES
 from ..text import plain
 from .catalog import Catalog
-from .checked_batches import Span
 from .fetch import FileResponse
-from .file_records import FileRecords, is_placeholder
+from .file_records import FileRecords
 from .handlers import CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
-from .served_partition import ServedPartition
+from .response_writer import ClosedError, ResponseWriter
 from .settings import ServerLimits
 
-CHUNK = 1 << 20
-"""Largest number of bytes of a segment that are sent at once. A client must read them before a timeout."""
-SMALL_SPAN = 16 << 10
-"""Up to this size, reading and writing takes less time than sendfile."""
 FREE_FRAME = 16 << 10
 """Requests up to this size do not count towards the memory of large requests."""
 PARTIAL_TIMEOUT = 30.0
 """Seconds in which a request must arrive completely."""
-
-
-class ClosedError(Exception):
-    """Raised to close a connection. The message is the reason, and is empty if the client has closed it."""
 
 
 class FrameMemory:
@@ -53,9 +43,6 @@ class FrameMemory:
     @asynccontextmanager
     async def reserved(self, size: int) -> AsyncIterator[None]:
         """Wait until `size` bytes are available, and reserve them."""
-        if size <= FREE_FRAME:
-            yield
-            return
         async with self._changed:
             await self._changed.wait_for(lambda: self._free >= size)
             self._free -= size
@@ -65,6 +52,51 @@ class FrameMemory:
             async with self._changed:
                 self._free += size
                 self._changed.notify_all()
+
+
+class ReadDeadline:
+    """Ends a read from a client that takes too long: the read raises TimeoutError.
+
+    One timer serves many reads. Almost all reads end before their deadline, and ``asyncio.timeout``
+    would create and cancel two timers for each request.
+
+    Parameters
+    ----------
+    reader : asyncio.StreamReader
+        The bytes from the client.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._loop = asyncio.get_running_loop()
+        self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, seconds: float) -> None:
+        """Set the deadline of the reads from now on."""
+        self._deadline = deadline = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > deadline:
+            self.close()
+            self._timer = self._loop.call_at(deadline, self._expire)
+
+    def clear(self) -> None:
+        """Remove the deadline."""
+        self._deadline = None
+
+    def close(self) -> None:
+        """Cancel the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self._deadline is None:
+            return
+        if self._loop.time() >= self._deadline:
+            self._reader.set_exception(TimeoutError())
+        else:
+            self._timer = self._loop.call_at(self._deadline, self._expire)
 
 
 class ClientConnection:
@@ -93,6 +125,8 @@ class ClientConnection:
         self.principal: str | None = None
         self.attributes: dict[str, Any] = {}
         self._reader, self._writer = reader, writer
+        self._deadline = ReadDeadline(reader)
+        self._responses = ResponseWriter(writer, catalog)
         self._catalog = catalog
         self._handlers = handlers
         self._memory = memory
@@ -131,12 +165,13 @@ class ClientConnection:
             if why:
                 host, port = self._peer
                 self._catalog.settings.on_message(f"{host}:{port}: connection closed: {why}")
+            self._deadline.close()
             self._writer.transport.abort()
 
     async def _answer_next(self) -> None:
+        self._deadline.set(self._limits.idle_timeout)
         try:
-            async with asyncio.timeout(self._limits.idle_timeout):
-                size_field = await self._reader.readexactly(SIZE_BYTES)
+            size_field = await self._reader.readexactly(SIZE_BYTES)
         except asyncio.IncompleteReadError as error:
             raise ClosedError("the client closed it inside a request" if error.partial else "") from None
         except TimeoutError:
@@ -145,15 +180,24 @@ class ClientConnection:
         if not 0 < size <= self._limits.max_frame_bytes:
             limit = self._limits.max_frame_bytes
             raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}")
+        if size <= FREE_FRAME:
+            await self._answer(size_field + await self._rest(size))
+            return
+        self._deadline.clear()
         async with self._memory.reserved(size):
-            try:
-                async with asyncio.timeout(PARTIAL_TIMEOUT):
-                    body = await self._reader.readexactly(size)
-            except asyncio.IncompleteReadError:
-                raise ClosedError("the client closed it inside a request") from None
-            except TimeoutError:
-                raise ClosedError(f"a request of {size} bytes was incomplete for {PARTIAL_TIMEOUT:g} seconds") from None
-            await self._answer(size_field + body)
+            await self._answer(size_field + await self._rest(size))
+
+    async def _rest(self, size: int) -> bytes:
+        """Return the request after its size field."""
+        self._deadline.set(PARTIAL_TIMEOUT)
+        try:
+            return await self._reader.readexactly(size)
+        except asyncio.IncompleteReadError:
+            raise ClosedError("the client closed it inside a request") from None
+        except TimeoutError:
+            raise ClosedError(f"a request of {size} bytes was incomplete for {PARTIAL_TIMEOUT:g} seconds") from None
+        finally:
+            self._deadline.clear()
 
     async def _answer(self, frame: bytes) -> None:
         try:
@@ -186,60 +230,6 @@ class ClientConnection:
             raise ClosedError(
                 f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}"
             ) from error
-        await self._write(buffers, records)
+        await self._responses.write(buffers, records)
         if CLOSE_AFTER_RESPONSE in self.attributes:
             raise ClosedError(self.attributes[CLOSE_AFTER_RESPONSE])
-
-    async def _write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
-        """Write a response, and send segments in place of its placeholders."""
-        spans = iter(records)
-        for placeholder, group in groupby(buffers, is_placeholder):
-            if not placeholder:
-                self._writer.write(b"".join(group))
-                continue
-            for _ in group:
-                await self._send_span(*next(spans))
-        await self._drained()
-
-    async def _send_span(self, partition: ServedPartition, span: Span) -> None:
-        """Send bytes of a segment, if the segment has not changed since its batches were checked."""
-        files = self._catalog.resources.files
-        file = files.acquire(span.path, span.inode)
-        try:
-            if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
-                await self._catalog.run(partition.forget, span)
-                raise ClosedError(f"{span.path} was changed while it was sent")
-            await self._send(file, span.position, span.size)
-        finally:
-            files.release(file)
-
-    async def _send(self, file: Any, position: int, size: int) -> None:
-        """Send bytes of a file. The kernel sends them without copying them to this process, if it can."""
-        loop = asyncio.get_running_loop()
-        direct = file.fileno() >= 0 and not self._tls and size > SMALL_SPAN
-        while size > 0:
-            count = min(size, CHUNK)
-            if direct:
-                sending = loop.sendfile(self._writer.transport, file, position, count, fallback=False)
-                sent = await self._timed(sending)
-            else:
-                if file.fileno() >= 0 and count <= SMALL_SPAN:
-                    data = file.read(position, count)
-                else:
-                    data = await self._catalog.run(file.read, position, count)
-                self._writer.write(data)
-                await self._drained()
-                sent = len(data)
-            if sent <= 0:
-                raise ClosedError(f"{file.view.path} was truncated while it was sent")
-            position, size = position + sent, size - sent
-
-    async def _drained(self) -> None:
-        await self._timed(self._writer.drain())
-
-    async def _timed(self, waiting: Any) -> Any:
-        try:
-            async with asyncio.timeout(self._limits.write_timeout):
-                return await waiting
-        except TimeoutError:
-            raise ClosedError(f"the client read nothing for {self._limits.write_timeout:g} seconds") from None

@@ -68,6 +68,10 @@ class Answer:
     data: bytes = b""
     """Record data that is not sent from a file."""
     size: int = 0
+    next_offset: int = UNKNOWN_OFFSET
+    """The offset from which the client will continue."""
+    changes: int = 0
+    """`ServedPartition.changes` before the partition was read."""
 
     @property
     def offsets(self) -> tuple[int, int, int]:
@@ -88,6 +92,8 @@ class FetchApi:
         self._catalog = catalog
         self._limits = catalog.settings.limits
         self.sessions: FetchSessions = FetchSessions(self._limits.max_sessions)
+        self._reading: set[asyncio.Task[None]] = set()
+        """Tasks that check batches before a client asks for them."""
 
     def handlers(self) -> Handlers:
         """Return the handler of Fetch."""
@@ -108,22 +114,32 @@ class FetchApi:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
         while True:
-            changes = [(s, s.changes) for wanted in found if (s := self._served(wanted)) is not None]
             answers = collect(True)
             if answers is None:
                 answers = await self._catalog.run(collect, False)
             assert answers is not None
             enough = sum(answer.size for answer in answers) >= request.min_bytes
-            if enough or not answers or any(answer.error for answer in answers) or loop.time() >= deadline:
-                return self._response(found, answers, version)
-            if not await self._changed(changes, deadline, context):
+            done = enough or not answers or any(answer.error for answer in answers) or loop.time() >= deadline
+            if done or not await self._changed(answers, deadline, context):
+                self._read_ahead(answers)
                 return self._response(found, answers, version)
 
-    async def _changed(
-        self, changes: list[tuple[ServedPartition, int]], deadline: float, context: RequestContext
-    ) -> bool:
+    def _read_ahead(self, answers: list[Answer]) -> None:
+        """Begin to check the batches that clients will probably ask for next."""
+        for answer in answers:
+            served = answer.served
+            if not answer.spans or served is None:
+                continue
+            offset = served.to_read_ahead(answer.wanted.request.fetch_offset, answer.next_offset)
+            if offset is not None:
+                task = asyncio.create_task(self._catalog.run(served.read_ahead, offset))
+                self._reading.add(task)
+                task.add_done_callback(self._reading.discard)
+
+    async def _changed(self, answers: list[Answer], deadline: float, context: RequestContext) -> bool:
         """Wait until a partition changes, and return True. At the deadline, or if the client has gone, return False."""
         loop = asyncio.get_running_loop()
+        changes = [(answer.served, answer.changes) for answer in answers if answer.served is not None]
         pause = POLL
         while (left := deadline - loop.time()) > 0 and not context.connection.gone:
             await asyncio.sleep(min(pause, left))
@@ -167,6 +183,7 @@ class FetchApi:
             by_id = not isinstance(wanted.topic, str)
             answer.error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return answer
+        answer.changes = served.changes
         committed = isolation == READ_COMMITTED_LEVEL
         offset = wanted.request.fetch_offset
         try:
@@ -191,7 +208,9 @@ class FetchApi:
             if fetched.damaged:
                 answer.error = ErrorCode.CORRUPT_MESSAGE
                 return answer
-            if committed and fetched.spans:
+            if committed and fetched.spans and not fetched.transactional:
+                answer.aborted = []  # clients look only for the transactions of the batches that they receive
+            elif committed and fetched.spans:
                 aborted = served.aborted(offset, fetched.next_offset, known_only)
                 if aborted is None:
                     return None
@@ -200,7 +219,7 @@ class FetchApi:
                     fetched = served.fetch(offset, fetched.next_offset, room, first, known_only, aborted.unmarked)
                     if fetched is None:
                         return None
-            answer.spans, answer.size = fetched.spans, fetched.size
+            answer.spans, answer.size, answer.next_offset = fetched.spans, fetched.size, fetched.next_offset
             magic = MAGIC_V2 if version >= MAGIC_V2_VERSION else MAGIC_V1 if version >= MAGIC_V1_VERSION else MAGIC_V0
             converting = magic < MAGIC_V2 or any(span.legacy for span in fetched.spans)
             if converting and fetched.size > CONVERTED_BYTES:

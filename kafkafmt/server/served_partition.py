@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Generator
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..constants import NO_END, READ_COMMITTED
 from ..errors import KafkaFormatError
-from ..log import Damage, PartitionLog
+from ..log import Damage, PartitionDir, PartitionLog
 from ..log.format.leader_epochs import Epochs
 from ..log.reading.lookups import Place, find_max_timestamp, find_timestamp
 from ..log.reading.models import DamagedLogError
@@ -19,12 +20,20 @@ from ..types import BATCH_DTYPE, last_offsets
 from .checked_batches import CheckedBatches, Omitted, Span
 from .growing_partition import CHECK_INTERVAL, GrowingPartition
 from .open_files import inode_of
-from .resources import Reader
+from .resources import Reader, Resources
+from .settings import ServerSettings
 from .transaction_state import Aborted, TransactionState
 
 _NOTHING = np.empty(0, BATCH_DTYPE)
 MOST_REPORTED = 1000
 """Largest number of damaged spans per partition that are reported."""
+READ_AHEAD = 2 << 20
+"""The next batches are checked if at most this number of bytes is checked after the end of a response.
+
+A client usually asks for at most 1 MiB of a partition.
+"""
+MOST_CLIENTS = 8
+"""Largest number of clients that read one partition at the same time and for which batches are checked ahead."""
 
 
 class Fetched(NamedTuple):
@@ -40,16 +49,31 @@ class Fetched(NamedTuple):
         The offset from which to continue.
     damaged : bool
         Whether damage prevents reading, and the server answers damage with an error.
+    transactional : bool
+        Whether one of the batches may belong to a transaction or may be a control batch.
     """
 
     spans: list[Span]
     size: int
     next_offset: int
     damaged: bool = False
+    transactional: bool = False
 
 
 class ServedPartition(GrowingPartition):
-    """One partition that is served. The methods are blocking, and may be called in several threads."""
+    """One partition that is served. The methods are blocking, and may be called in several threads.
+
+    With `known_only`, a method neither blocks nor accesses files, so the event loop can call it.
+    For the parameters, see `GrowingPartition`.
+    """
+
+    def __init__(
+        self, directory: PartitionDir, settings: ServerSettings, resources: Resources, missing: bool = False
+    ) -> None:
+        super().__init__(directory, settings, resources, missing)
+        self._continuations: deque[int] = deque(maxlen=MOST_CLIENTS)
+        """The offsets at which clients will probably continue to read."""
+        self._reading_ahead = False
 
     def high_watermark(self) -> int:
         """Return the offset after the last record that clients can read."""
@@ -69,20 +93,15 @@ class ServedPartition(GrowingPartition):
     def known_offsets(self) -> tuple[int, int | None] | None:
         """Return the high watermark, and the last stable offset if it is known, without accessing files.
 
-        Return None if the high watermark is not known, if the files must be checked for changes, or
-        if another thread uses the partition.
+        Return None if the high watermark is not known, or if the files must be checked for changes.
         """
-        if self._tail is None or time.monotonic() - self._checked >= CHECK_INTERVAL:
+        tail, transactions = self._tail, self._transactions  # another thread may replace them
+        if tail is None or time.monotonic() - self._checked >= CHECK_INTERVAL:
             return None
-        if not self._lock.acquire(blocking=False):
+        if self._settings.at is not None or self._settings.isolation == READ_COMMITTED:
             return None
-        try:
-            if self._settings.at is not None or self._settings.isolation == READ_COMMITTED:
-                return None
-            end = max(self._tail.end, self.log_start_offset)
-            return end, None if self._transactions is None else min(self._transactions.last_stable_offset(end), end)
-        finally:
-            self._lock.release()
+        end = max(tail.end, self.log_start_offset)
+        return end, None if transactions is None else min(transactions.last_stable_offset(end), end)
 
     def leader_epoch(self) -> int:
         """Return the latest leader epoch, or -1 if the checkpoint of leader epochs is missing or damaged."""
@@ -151,7 +170,7 @@ class ServedPartition(GrowingPartition):
         at_least_one : bool
             Whether to select the first batch even if it is larger.
         known_only : bool, default False
-            Return None if a file would have to be read, or if another thread uses the partition.
+            Return None if a file would have to be read.
         omitted : sequence of (int, int, int)
             Producer ids, first and last offsets of transactions whose batches are not selected.
 
@@ -161,18 +180,16 @@ class ServedPartition(GrowingPartition):
             If no valid batch is left before `end`, the list of spans is empty and `next_offset` is
             `end`.
         """
-        if not self._lock.acquire(blocking=not known_only):
-            return None
-        try:
-            return self._fetch(offset, end, max_bytes, at_least_one, known_only, omitted)
-        finally:
-            self._lock.release()
+        if known_only:  # the lock is not needed, because `_lists` is never changed while it is read
+            return self._fetch(offset, end, max_bytes, at_least_one, True, omitted)
+        with self._lock:
+            return self._fetch(offset, end, max_bytes, at_least_one, False, omitted)
 
     def _fetch(
         self, offset: int, end: int, max_bytes: int, at_least_one: bool, known_only: bool, omitted: Omitted
     ) -> Fetched | None:
         spans: list[Span] = []
-        size, at = 0, offset
+        size, at, transactional = 0, offset, False
         while at < end:
             batches = self._lists.find(at)
             if batches is None:
@@ -184,7 +201,7 @@ class ServedPartition(GrowingPartition):
                     batches = self._read(at, end)
                 except DamagedLogError as error:
                     self._report(error.damage)
-                    return Fetched(spans, size, at, damaged=not spans)
+                    return Fetched(spans, size, at, not spans, transactional)
             self._resources.batches.used(batches)
             found, got, following, full = batches.select(at, end, max_bytes - size, at_least_one and not spans, omitted)
             for span in found:
@@ -193,10 +210,51 @@ class ServedPartition(GrowingPartition):
                     spans[-1] = last._replace(size=last.size + span.size, legacy=last.legacy or span.legacy)
                 else:
                     spans.append(span)
+            transactional = transactional or (batches.transactional and bool(found))
             size, at = size + got, following
             if full or size >= max_bytes:
                 break
-        return Fetched(spans, size, at)
+        return Fetched(spans, size, at, False, transactional)
+
+    def to_read_ahead(self, offset: int, next_offset: int) -> int | None:
+        """Return the offset from which batches should be checked before the next request, or None.
+
+        Parameters
+        ----------
+        offset, next_offset : int
+            The range of offsets in a response. Batches are checked ahead only if a client has read
+            the range before it, and will probably read the range after it.
+        """
+        continued = offset in self._continuations
+        if continued:
+            self._continuations.remove(offset)
+        self._continuations.append(next_offset)
+        tail, batches = self._tail, self._lists.find(next_offset)
+        if not continued or self._reading_ahead or tail is None or self._settings.isolation == READ_COMMITTED:
+            return None
+        if batches is not None:
+            if batches.bytes_after(next_offset) > READ_AHEAD:
+                return None
+            next_offset = batches.end
+        if next_offset >= tail.end or self._lists.find(next_offset) is not None:
+            return None
+        self._reading_ahead = True
+        return next_offset
+
+    def read_ahead(self, offset: int) -> None:
+        """Check the batches at `offset`, which `to_read_ahead` has returned.
+
+        Errors are ignored here. They occur again if a client asks for these batches.
+        """
+        try:
+            with self._lock:
+                end = self._log_end()
+                if offset < end and self._lists.find(offset) is None:
+                    self._read(offset, end)
+        except (KafkaFormatError, OSError):
+            return
+        finally:
+            self._reading_ahead = False
 
     def forget(self, span: Span) -> None:
         """Forget the positions of batches, because their file has changed."""

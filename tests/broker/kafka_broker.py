@@ -103,6 +103,12 @@ class Broker:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Id of the broker's process. The broker must be running."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> Broker:
         """Start the broker, and wait until it accepts requests."""
         if self.running:

@@ -1,0 +1,177 @@
+"""Write responses to one client, and send bytes of segments without copying them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from itertools import groupby
+from typing import Any
+
+from .catalog import Catalog
+from .checked_batches import Span
+from .file_records import FileRecords, is_placeholder
+from .open_files import OpenSegment
+from .served_partition import ServedPartition
+
+CHUNK = 1 << 20
+"""Largest number of bytes of a segment that are sent at once. A client must read them before a timeout."""
+SMALL_SPAN = 16 << 10
+"""Up to this size, reading and writing takes less time than sendfile."""
+MOST_IN_TURN = 8 << 20
+"""After this number of bytes, other connections get their turn, even if the client reads fast enough."""
+TCP_CORK: int | None = getattr(socket, "TCP_CORK", None)
+
+
+class ClosedError(Exception):
+    """Raised to close a connection. The message is the reason, and is empty if the client has closed it."""
+
+
+class ResponseWriter:
+    """Writes the responses of one connection.
+
+    Without TLS, the responses are written to the socket directly. Nothing else may write to the
+    transport then. asyncio's own ``loop.sendfile`` waits after each call until the client has read
+    most of the data, even if the kernel has accepted all of it, which doubles the time of a fetch.
+
+    Parameters
+    ----------
+    writer : asyncio.StreamWriter
+        The connection.
+    catalog : Catalog
+        The partitions, which own the open segments.
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter, catalog: Catalog) -> None:
+        self._writer = writer
+        self._catalog = catalog
+        self._timeout = catalog.settings.limits.write_timeout
+        self._socket: Any = None
+        """The socket, or None if the connection is encrypted."""
+        if writer.get_extra_info("ssl_object") is None:
+            self._socket = writer.get_extra_info("socket")
+        self._in_turn = 0
+
+    async def write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
+        """Write a response, and send segments in place of its placeholders.
+
+        Raises
+        ------
+        ClosedError
+            The client does not read, or a segment was changed while it was sent.
+        ConnectionError
+            The client has closed the connection.
+        """
+        self._in_turn = 0
+        if not len(records):
+            await self._send_bytes(b"".join(buffers))
+            return
+        spans = iter(records)
+        self._cork(True)
+        try:
+            for placeholder, group in groupby(buffers, is_placeholder):
+                if not placeholder:
+                    await self._send_bytes(b"".join(group))
+                    continue
+                for _ in group:
+                    await self._send_span(*next(spans))
+        finally:
+            self._cork(False)
+
+    def _cork(self, on: bool) -> None:
+        """Delay incomplete packets, so that a client is not woken for the few bytes before and after the records."""
+        if self._socket is not None and TCP_CORK is not None and self._socket.fileno() >= 0:
+            self._socket.setsockopt(socket.IPPROTO_TCP, TCP_CORK, int(on))
+
+    async def _send_span(self, partition: ServedPartition, span: Span) -> None:
+        """Send bytes of a segment, if the segment has not changed since its batches were checked."""
+        files = self._catalog.resources.files
+        file = files.acquire(span.path, span.inode)
+        try:
+            if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
+                await self._catalog.run(partition.forget, span)
+                raise ClosedError(f"{span.path} was changed while it was sent")
+            await self._send_file(file, span.position, span.size)
+        finally:
+            files.release(file)
+
+    async def _send_file(self, file: OpenSegment, position: int, size: int) -> None:
+        """Send bytes of a file. The kernel sends them without copying them to this process, if it can."""
+        local = file.fileno() >= 0
+        direct = local and self._socket is not None and size > SMALL_SPAN
+        while size > 0:
+            count = min(size, CHUNK)
+            if direct:
+                sent = await self._sendfile(file.fileno(), position, count)
+            else:
+                small = local and count <= SMALL_SPAN
+                data = file.read(position, count) if small else await self._catalog.run(file.read, position, count)
+                await self._send_bytes(data)
+                sent = len(data)
+            if sent <= 0:
+                raise ClosedError(f"{file.view.path} was truncated while it was sent")
+            position, size = position + sent, size - sent
+            self._in_turn += sent
+            if self._in_turn >= MOST_IN_TURN:
+                self._in_turn = 0
+                await asyncio.sleep(0)
+
+    async def _sendfile(self, source: int, position: int, count: int) -> int:
+        """Send bytes of an open file, and return how many the kernel has accepted. 0 means that the file has ended."""
+        while True:
+            try:
+                return os.sendfile(self._open_socket(), source, position, count)
+            except BlockingIOError:
+                await self._writable()
+
+    async def _send_bytes(self, data: bytes) -> None:
+        if self._socket is None:
+            self._writer.write(data)
+            await self._in_time(self._writer.drain())
+            return
+        rest = memoryview(data)
+        while len(rest):
+            try:
+                rest = rest[os.write(self._open_socket(), rest) :]
+            except BlockingIOError:
+                await self._writable()
+
+    def _open_socket(self) -> int:
+        """Return the descriptor of the socket. Raise an error if the transport has closed the socket."""
+        descriptor = int(self._socket.fileno())
+        if descriptor < 0:
+            raise ConnectionResetError("the connection is closed")
+        return descriptor
+
+    async def _writable(self) -> None:
+        """Wait until the client has read some bytes.
+
+        The event loop accepts callbacks for a transport's descriptor only from the transport.
+        Therefore, a duplicate of the descriptor is watched.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            watched = os.dup(self._open_socket())
+        except ConnectionError:
+            raise
+        except OSError as error:
+            raise ClosedError(f"a response cannot be written: {error}") from None
+        ready = loop.create_future()
+        loop.add_writer(watched, _set_once, ready)
+        try:
+            await self._in_time(ready)
+        finally:
+            loop.remove_writer(watched)
+            os.close(watched)
+
+    async def _in_time(self, waiting: Any) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await waiting
+        except TimeoutError:
+            raise ClosedError(f"the client read nothing for {self._timeout:g} seconds") from None
+
+
+def _set_once(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
