@@ -379,17 +379,17 @@ def test_outdated_lines_are_removed_while_the_server_runs(tmp_path: Path, monkey
         (b'{"kafkafmt_groups": 2}\n', "not a groups file"),
         (b"[" * 100_000 + b"\n", "not a groups file"),
         (b'{"kafkafmt_groups": 1}\n{"grou', ""),
-        (b'{"kafkafmt_groups": 1}\n{"grou\n', "line 2 is not a commit or a group"),
-        (b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t"}\n', "line 2 is not a commit or a group"),
-        (b'{"kafkafmt_groups": 1}\n[]\n', "line 2 is not a commit or a group"),
-        (b'{"kafkafmt_groups": 1}\n{"group": 5}\n', "line 2: group cannot be 5"),
+        (b'{"kafkafmt_groups": 1}\n{"grou\n', "line 2 does not describe a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t"}\n', "line 2 does not describe a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n[]\n', "line 2 does not describe a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n{"group": 5}\n', "line 2: group has the invalid value 5"),
         (
             b'{"kafkafmt_groups": 1}\n{"group": "g"}\n{"group": "g", "topic": "t", "partition": true}\n',
-            "line 3: partition cannot be True",
+            "line 3: partition has the invalid value True",
         ),
         (
             b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t", "partition": 99999999999999999999}\n',
-            "line 2: partition cannot be 99999999999999999999",
+            "line 2: partition has the invalid value 99999999999999999999",
         ),
     ],
 )

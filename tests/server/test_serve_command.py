@@ -71,7 +71,11 @@ def test_ready_line_names_the_address() -> None:
 
 WRONG = {
     "0.0.0.0:0": (["--listen", "0.0.0.0:0"], 2, "0.0.0.0 is not a loopback address"),
-    "no port": (["--listen", "localhost"], 2, "'localhost' is not an address such as 127.0.0.1:9092"),
+    "no port": (
+        ["--listen", "localhost"],
+        2,
+        "'localhost' is not a valid address: write HOST:PORT, such as 127.0.0.1:9092",
+    ),
     "topic": (["--listen", ":0", "-t", "codec-nine"], 2, "no topic matches 'codec-nine'"),
     "at": (["--listen", ":0", "--at", "5:6"], 2, "'5:6' is not a valid bound"),
     "users": (["--listen", ":0", "--users", "/dev/null"], 3, "/dev/null contains no user"),
