@@ -1,4 +1,4 @@
-"""Implement `kafkafmt serve`, from which Kafka clients read log directories."""
+"""Implement the command `kafkafmt serve`, which serves log directories to Kafka clients."""
 
 from __future__ import annotations
 
@@ -32,31 +32,33 @@ LARGEST_PORT = 65535
 
 
 class Address(ParamType[tuple[str, int]]):
-    """A parameter type for an address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`."""
+    """Option type for a network address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`."""
 
     name = "HOST:PORT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Return host and port."""
+        """Return the host and the port."""
         if isinstance(value, tuple):
             return value
         host, colon, port = str(value).rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:
-            self.fail(f"{value!r}: write an IPv6 address in brackets, as in [::1]:9092", param, ctx)
+            self.fail(
+                f"{value!r} is not a valid address: write an IPv6 address in brackets, as in [::1]:9092", param, ctx
+            )
         if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > LARGEST_PORT:
-            self.fail(f"{value!r} is not an address such as 127.0.0.1:9092", param, ctx)
+            self.fail(f"{value!r} is not a valid address: write HOST:PORT, such as 127.0.0.1:9092", param, ctx)
         return host or DEFAULT_HOST, int(port)
 
 
 class Bound(ParamType[OffsetBound]):
-    """A parameter type for an offset or a time."""
+    """Option type for an offset such as `100`, or a time such as `@2024-01-31`."""
 
     name = "OFFSET|@TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetBound:
-        """Return the bound."""
+        """Return the offset or the time."""
         if isinstance(value, OffsetBound):
             return value
         try:
@@ -75,29 +77,40 @@ class Bound(ParamType[OffsetBound]):
     type=Address(),
     default=f"{DEFAULT_HOST}:{DEFAULT_PORT}",
     show_default=True,
-    help="Address to listen on. Port 0 chooses a free port. An address that other hosts can reach requires TLS or "
-    "--insecure.",
+    help="Address that the server listens on. Port 0 selects a free port. An address that other hosts can reach "
+    "requires TLS or --insecure.",
 )
-@click.option("--advertise", type=Address(), help="Address that clients use, if it differs from --listen.")
+@click.option("--advertise", type=Address(), help="Address that clients connect to, if it differs from --listen.")
 @selection_options
 @isolation_option
 @click.option(
     "--at",
     type=Bound(),
-    help="Serve each partition as it was before this offset, or before the first record with this time.",
+    help="Serve only the records before this offset, or before the first record at or after this time.",
 )
 @click.option(
     "--on-error",
     type=click.Choice(["skip", "fail"]),
     default="skip",
     show_default=True,
-    help="skip leaves damaged spans out. fail answers CORRUPT_MESSAGE at the first damaged span.",
+    help="Omit damaged spans (skip), or respond with CORRUPT_MESSAGE to a client that reaches one (fail).",
 )
-@click.option("--tls-cert", type=LocalPath(), help="File with the certificate chain (PEM). Clients must then use TLS.")
-@click.option("--tls-key", type=LocalPath(), help="File with the private key (PEM).")
-@click.option("--insecure", is_flag=True, help="Allow clients on other hosts without TLS.")
-@click.option("--users", type=LocalPath(), help="File with the users who can authenticate with SASL.")
-@click.option("--groups", "groups_file", type=LocalPath(), help="File in which committed offsets are kept.")
+@click.option(
+    "--tls-cert", type=LocalPath(), help="PEM file with the server certificate chain. It requires clients to use TLS."
+)
+@click.option("--tls-key", type=LocalPath(), help="PEM file with the private key of the certificate.")
+@click.option("--insecure", is_flag=True, help="Allow clients on other hosts to connect without TLS.")
+@click.option(
+    "--users",
+    type=LocalPath(),
+    help="File with names and passwords of users. It requires clients to authenticate with SASL.",
+)
+@click.option(
+    "--groups",
+    "groups_file",
+    type=LocalPath(),
+    help="File that keeps the committed offsets of consumer groups across restarts.",
+)
 @reading_options
 def serve(
     paths: tuple[str, ...],
@@ -120,11 +133,11 @@ def serve(
 ) -> int:
     """Serve log directories to Kafka clients, without a broker.
 
-    Every Kafka client and tool can read the topics: kcat, kafka-console-consumer, Spark,
-    MirrorMaker 2 and others. Nothing is written to PATH: requests that would write are refused.
-    Logs that grow are followed.
+    Kafka clients and tools such as kcat, kafka-console-consumer, Spark and MirrorMaker 2 can read
+    the topics. The server never writes to PATH, and refuses requests that would write to a topic.
+    It also serves records that are appended to the logs while it runs.
 
-    The command ends with exit code 0 on SIGINT (Ctrl-C) or SIGTERM.
+    SIGINT (Ctrl-C) or SIGTERM stops the server with exit code 0.
     """
     settings = ServerSettings(
         paths=paths,
@@ -170,7 +183,7 @@ def serve(
 
 
 async def _serve(server: Server, output_format: str) -> None:
-    """Serve until a signal arrives."""
+    """Serve until SIGINT or SIGTERM arrives."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

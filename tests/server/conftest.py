@@ -1,4 +1,4 @@
-"""Start servers for tests, and count their threads and files."""
+"""Provide a fixture that starts servers for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import kafkafmt
 
 @pytest.fixture
 def started() -> Iterator[Callable[..., kafkafmt.Server]]:
-    """Return a function that starts a server in a thread, which is closed after the test."""
+    """Return a function that starts a server in a thread. The server is closed after the test."""
     with ExitStack() as stack:
 
         def start(log: Any, **options: Any) -> kafkafmt.Server:

@@ -1,4 +1,4 @@
-"""Read golden logs through the server with Kafka clients for Python."""
+"""Read the golden logs from a server with Kafka clients for Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def expected(log: kafkafmt.Log, isolation: str) -> list[Row]:
 
 
 def ends(log: kafkafmt.Log, isolation: str) -> dict[tuple[str, int], int]:
-    """Return the offset at which a consumer of each partition that has records is done."""
+    """Return the offset after the last record that a consumer can read, for each partition with records."""
     return {
         (p.topic, p.partition): p.next_offset if isolation == "read_uncommitted" else p.last_stable_offset
         for p in log.partitions

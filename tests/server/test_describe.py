@@ -43,7 +43,7 @@ def call(catalog: Catalog) -> Caller:
     return Caller(DescribeApis(catalog, catalog.settings, lambda: CONFIGS).handlers())
 
 
-def test_handlers_answer_all_versions_except_regular_expressions(call: Caller) -> None:
+def test_handlers_support_all_versions_except_regular_expressions(call: Caller) -> None:
     for key, (low, high, _) in call.handlers.items():
         assert range(low, high + 1) == (range(2) if key == 66 else versions(key))
 
@@ -125,7 +125,9 @@ def test_describe_configs_of_the_broker_shows_that_it_is_read_only(call: Caller)
         (32, "group", ErrorCode.NONE),
     ],
 )
-def test_describe_configs_of_other_resources(call: Caller, kind: int, name: str, code: ErrorCode) -> None:
+def test_describe_configs_of_other_resources_returns_an_error(
+    call: Caller, kind: int, name: str, code: ErrorCode
+) -> None:
     async def main() -> None:
         [result] = (await call(describe_configs(kind, name))).results
         assert (result.error_code, result.configs) == (code, [])
@@ -166,7 +168,7 @@ def test_configs_of_topics_come_from_the_metadata_log(tmp_path: Path) -> None:
     assert read_topic_configs(ServerSettings(paths=(tmp_path,))) is None
 
 
-def test_configs_that_cannot_be_read_lead_to_a_message() -> None:
+def test_unreadable_configs_are_reported() -> None:
     messages: list[str] = []
     catalog = internal_catalog(messages)
 
@@ -341,7 +343,7 @@ def test_describe_producers_returns_open_transactions() -> None:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_producers_do_not_depend_on_snapshots(tmp_path: Path, number: int) -> None:
+def test_producers_are_the_same_without_valid_snapshots(tmp_path: Path, number: int) -> None:
     name = f"tx-{number}"
     shutil.copytree(TRANSACTIONS / name, tmp_path / name, ignore=shutil.ignore_patterns("*.snapshot"))
     expected = read_producers(kafkafmt.open(TRANSACTIONS)["tx", number].log, DEFAULT_MAX_BATCH_BYTES)
@@ -351,7 +353,7 @@ def test_producers_do_not_depend_on_snapshots(tmp_path: Path, number: int) -> No
     assert read_producers(kafkafmt.open(tmp_path)["tx", number].log, DEFAULT_MAX_BATCH_BYTES) == expected
 
 
-# Features that the server does not have
+# Features that the server does not support
 
 
 @pytest.mark.parametrize("version", versions(29))
@@ -377,6 +379,6 @@ def test_quotas_reassignments_and_credentials_are_empty(call: Caller) -> None:
     run(main())
 
 
-def test_groups_are_found_in_partition_directories_too() -> None:
+def test_read_groups_accepts_partition_directories() -> None:
     state = read_groups(ServerSettings((INTERNAL / "__consumer_offsets-0", INTERNAL / "__consumer_offsets-1")))
     assert state.committed("classic-static") == {("source", i): 20 for i in range(3)}

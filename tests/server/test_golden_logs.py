@@ -1,4 +1,4 @@
-"""Read the golden logs through the server, and compare every record with a direct reading."""
+"""Read the golden logs from a server, and compare every record with the record that kafkafmt reads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import kafkafmt
 Start = Callable[..., kafkafmt.Server]
 COMMITTED = 1
 BROKER_GIVES_UP = ("compacted", "delete-records")
-"""Cases in which a broker answers nothing or a deleted record, because the record with a segment's
-largest timestamp is gone.
+"""Cases in which a broker deleted the record with the largest timestamp of a segment.
+
+The broker's ListOffsets response then contains no offset or the offset of a deleted record.
 """
 
 

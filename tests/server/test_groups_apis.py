@@ -1,4 +1,4 @@
-"""Test the group APIs through their wire format, in all versions."""
+"""Test the APIs of consumer groups with encoded requests, in all versions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def join_request(group: str = "g", session_ms: int = 10_000, **fields: Any) -> A
 
 
 async def join(call: Caller, version: int | None = None, **fields: Any) -> Any:
-    """Join a group, and send the second request if the coordinator requires a member id."""
+    """Join a group. Repeat the request if the response is MEMBER_ID_REQUIRED."""
     response = await call(join_request(**fields), version)
     if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         response = await call(join_request(**fields | {"member_id": response.member_id}), version)
@@ -79,7 +79,7 @@ async def heartbeat(call: Caller, joined: Any, version: int | None = None, group
     return ErrorCode((await call(request, version)).error_code)
 
 
-def test_handlers_answer_all_versions_of_the_group_apis(apis: GroupApis) -> None:
+def test_handlers_support_all_versions_of_the_group_apis(apis: GroupApis) -> None:
     for key, (low, high, _) in apis.handlers().items():
         assert range(low, high + 1) == versions(key)
 
@@ -248,7 +248,7 @@ def test_delete_groups_deletes_only_groups_without_members(version: int) -> None
     catalog.close()
 
 
-def test_members_of_one_group_rebalance_through_their_connections(apis: GroupApis) -> None:
+def test_members_with_separate_connections_share_a_group(apis: GroupApis) -> None:
     async def main() -> None:
         a, b = Caller(apis.handlers(), client_id="a"), Caller(apis.handlers(), client_id="b")
         first = await join(a)
@@ -268,7 +268,7 @@ def test_members_of_one_group_rebalance_through_their_connections(apis: GroupApi
     run(main())
 
 
-def test_timer_of_the_event_loop_removes_a_silent_member(apis: GroupApis) -> None:
+def test_timer_removes_a_member_without_heartbeats(apis: GroupApis) -> None:
     async def main() -> None:
         call = Caller(apis.handlers())
         joined = await join(call, session_ms=50)
@@ -281,7 +281,7 @@ def test_timer_of_the_event_loop_removes_a_silent_member(apis: GroupApis) -> Non
     run(main())
 
 
-def test_closed_connection_of_a_waiting_member_does_no_harm(apis: GroupApis) -> None:
+def test_rebalance_completes_if_a_waiting_member_disconnects(apis: GroupApis) -> None:
     async def main() -> None:
         call = Caller(apis.handlers())
         first = await join(call)
@@ -314,7 +314,7 @@ def test_session_timeout_outside_the_limits_is_refused(session_ms: int) -> None:
     catalog.close()
 
 
-def test_groups_without_members_make_space_for_new_ones(apis: GroupApis) -> None:
+def test_unused_groups_are_removed_at_the_limit_of_groups(apis: GroupApis) -> None:
     apis.coordinator.limits = replace(LIMITS, groups=3)
 
     async def main() -> None:
@@ -334,7 +334,7 @@ def test_groups_without_members_make_space_for_new_ones(apis: GroupApis) -> None
     run(main())
 
 
-def test_hostile_client_cannot_exceed_the_memory_limit(apis: GroupApis) -> None:
+def test_join_requests_cannot_exceed_the_memory_limit(apis: GroupApis) -> None:
     limit = apis.coordinator.limits.bytes
 
     async def main() -> None:
@@ -413,7 +413,7 @@ def test_requests_are_refused_while_groups_are_loaded(monkeypatch: pytest.Monkey
     catalog.close()
 
 
-def test_unreadable_directory_of_groups_leads_to_a_message_and_no_groups() -> None:
+def test_unreadable_consumer_offsets_are_reported() -> None:
     messages: list[str] = []
     catalog = internal_catalog(messages)
 

@@ -1,4 +1,4 @@
-"""Test groups whose members are processes with real clients, which are killed and restarted."""
+"""Test groups whose members are separate processes. The tests kill and restart these processes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ import kafkafmt
 Start = Callable[..., kafkafmt.Server]
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka")
 PARTITIONS = [0, 1, 2]
-"""The partitions of the topic "source". Each contains 30 records."""
+"""The partition numbers of the topic "source". Each partition contains 30 records."""
 WAIT = 30.0
 
 
 class MemberProcess:
-    """A process of `group_member`.
+    """A process that runs `group_member` with one client library.
 
     Attributes
     ----------
     partitions : list of int
-        The partitions that the member has at present.
+        The partitions that are assigned to the member.
     committed : dict of int to int
         The last committed offset of each partition.
     """
@@ -71,7 +71,7 @@ Member = Callable[..., MemberProcess]
 
 @pytest.fixture
 def member() -> Iterator[Member]:
-    """Return a function that starts a member. All members are killed after the test."""
+    """Return a function that starts a member process. All processes are killed after the test."""
     processes: list[MemberProcess] = []
 
     def start(client: str, address: str, *options: str) -> MemberProcess:
@@ -91,11 +91,11 @@ def wait_for(condition: Callable[[], Any]) -> None:
 
 
 def share_all(*members: MemberProcess) -> bool:
-    """Return whether the members have all partitions, and no partition twice."""
+    """Return whether each partition is assigned to exactly one of the members."""
     return sorted(p for m in members for p in m.partitions) == PARTITIONS
 
 
-def test_clients_of_all_libraries_share_a_group_and_survive_kill(started: Start, member: Member) -> None:
+def test_group_of_different_clients_rebalances_after_sigkill(started: Start, member: Member) -> None:
     server = started(INTERNAL)
     members = [member(client, server.address) for client in CLIENTS]
     wait_for(lambda: share_all(*members) and all(len(m.partitions) == 1 for m in members))
@@ -116,7 +116,7 @@ def test_members_of_the_consumer_protocol_share_the_partitions(started: Start, m
 
 @pytest.mark.full
 @pytest.mark.parametrize("client", CLIENTS)
-def test_members_of_one_library_share_a_group_and_survive_kill(started: Start, member: Member, client: str) -> None:
+def test_group_of_one_client_library_rebalances_after_sigkill(started: Start, member: Member, client: str) -> None:
     server = started(INTERNAL)
     members = [member(client, server.address) for _ in range(4)]
     wait_for(lambda: share_all(*members) and sum(m.assignments > 0 for m in members) >= 3)
@@ -170,7 +170,7 @@ def test_member_continues_after_a_restart_of_the_server(tmp_path: Path, member: 
     assert process.committed == {}
 
 
-def test_static_member_that_is_restarted_causes_no_rebalance(started: Start, member: Member) -> None:
+def test_restarted_static_member_causes_no_rebalance(started: Start, member: Member) -> None:
     server = started(INTERNAL)
     first = member("confluent-kafka", server.address, "one")
     second = member("confluent-kafka", server.address, "two")

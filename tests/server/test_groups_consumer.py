@@ -1,4 +1,4 @@
-"""Test the consumer protocol (KIP-848): its assignors, its state, and its two APIs."""
+"""Test groups with the consumer protocol (KIP-848): the assignors, the group state and the two APIs."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def test_uniform_is_balanced_and_moves_few_partitions() -> None:
     assert {len(p) for p in third.values()} == {5}
 
 
-# The state
+# Group state
 
 
 class World:
-    """A group with a topic "t", and a clock."""
+    """A consumer group that subscribes to the topic "t", and a clock that only the test advances."""
 
     def __init__(self, partitions: int = 4) -> None:
         self.time = 0.0
@@ -99,7 +99,7 @@ def test_first_member_gets_all_partitions() -> None:
     assert (again.epoch, again.assignment) == (1, None)
 
 
-def test_partition_moves_only_after_its_owner_gave_it_up() -> None:
+def test_partition_moves_only_after_its_owner_revoked_it() -> None:
     world = World()
     everything = world.join("a").assignment
     second = world.join("b")
@@ -117,7 +117,7 @@ def test_partition_moves_only_after_its_owner_gave_it_up() -> None:
     assert world.group.state == "Stable"
 
 
-def test_member_that_keeps_its_partitions_is_removed_after_the_rebalance_timeout() -> None:
+def test_member_that_revokes_nothing_is_removed_after_the_timeout() -> None:
     world = World()
     everything = world.join("a").assignment
     world.join("b")
@@ -133,7 +133,7 @@ def test_member_that_keeps_its_partitions_is_removed_after_the_rebalance_timeout
     assert numbers(world.beat("b", 2)) == [0, 1, 2, 3]
 
 
-def test_silent_member_is_removed_after_its_session() -> None:
+def test_member_without_heartbeats_is_removed() -> None:
     world = World()
     world.join("a")
     assert world.group.next_deadline() == SESSION_TIMEOUT
@@ -143,7 +143,7 @@ def test_silent_member_is_removed_after_its_session() -> None:
     assert world.group.next_deadline() is None
 
 
-def test_static_member_that_returns_gets_its_partitions_without_a_rebalance() -> None:
+def test_returning_static_member_keeps_its_partitions() -> None:
     world = World()
     everything = world.join("a", instance_id="one").assignment
     world.join("b", instance_id="two")
@@ -160,7 +160,7 @@ def test_static_member_that_returns_gets_its_partitions_without_a_rebalance() ->
     assert world.beat("a", 2).epoch == 2
 
 
-def test_static_member_that_does_not_return_is_removed_after_its_session() -> None:
+def test_absent_static_member_is_removed_after_its_session() -> None:
     world = World()
     everything = world.join("a").assignment
     world.join("b", instance_id="two")
@@ -175,7 +175,7 @@ def test_static_member_that_does_not_return_is_removed_after_its_session() -> No
 
 
 @pytest.mark.parametrize("epoch", [-1, -2])
-def test_member_that_leaves_gives_its_partitions_to_the_others(epoch: int) -> None:
+def test_partitions_of_a_leaving_member_are_reassigned(epoch: int) -> None:
     world = World()
     everything = world.join("a").assignment
     world.join("b")
@@ -185,7 +185,7 @@ def test_member_that_leaves_gives_its_partitions_to_the_others(epoch: int) -> No
     assert numbers(world.beat("b", 2)) == [0, 1, 2, 3]
 
 
-def test_lost_response_is_repeated() -> None:
+def test_heartbeat_with_the_previous_epoch_gets_the_response_again() -> None:
     world = World()
     everything = world.join("a").assignment
     world.join("b")
@@ -196,7 +196,7 @@ def test_lost_response_is_repeated() -> None:
     assert world.beat("a", 7).error == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_fenced_member_joins_again_with_its_id() -> None:
+def test_fenced_member_can_rejoin_with_the_same_id() -> None:
     world = World()
     world.join("a")
     again = world.join("a")
@@ -213,7 +213,7 @@ def test_new_partitions_are_assigned() -> None:
     assert (result.epoch, numbers(result)) == (2, [0, 1, 2, 3, 4, 5])
 
 
-def test_members_choose_the_assignor_by_majority() -> None:
+def test_group_uses_the_assignor_of_most_members() -> None:
     world = World()
     for name, assignor in (("a", "range"), ("b", "uniform"), ("c", "range")):
         assert world.join(name, assignor=assignor).error == ErrorCode.NONE
@@ -221,7 +221,7 @@ def test_members_choose_the_assignor_by_majority() -> None:
     assert world.join("d", assignor="magic").error == ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
-def test_limits_and_instance_ids_are_checked() -> None:
+def test_full_group_and_used_instance_id_are_refused() -> None:
     world = World()
     for name in "abcde":
         assert world.join(name, instance_id=name).error == ErrorCode.NONE
@@ -231,7 +231,7 @@ def test_limits_and_instance_ids_are_checked() -> None:
     assert world.join("f", instance_id="a").error == ErrorCode.NONE
 
 
-def test_commit_needs_the_epoch_of_the_member() -> None:
+def test_commit_requires_the_current_member_epoch() -> None:
     world = World()
     assert world.group.commit_error("", None, -1) == ErrorCode.NONE
     world.join("a")
@@ -242,7 +242,7 @@ def test_commit_needs_the_epoch_of_the_member() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_heartbeats_never_give_a_partition_to_two_members(seed: int) -> None:
+def test_random_heartbeats_never_assign_a_partition_twice(seed: int) -> None:
     chance, world = Random(seed), World(7)
     owned: dict[str, frozenset[tuple[str, int]]] = {}
     epochs: dict[str, int] = {}
@@ -272,7 +272,7 @@ def test_random_heartbeats_never_give_a_partition_to_two_members(seed: int) -> N
         assert set(held) == set(world.group._owners)
     epochs = {name: epoch for name, epoch in epochs.items() if name in world.group.members}
     owned = {name: partitions for name, partitions in owned.items() if name in epochs}
-    for name in world.group.members.keys() - epochs.keys():  # static members that left for a while
+    for name in world.group.members.keys() - epochs.keys():  # static members that left temporarily
         result = world.join(name, instance_id=name)
         assert result.assignment is not None
         epochs[name], owned[name] = result.epoch, result.assignment
@@ -287,7 +287,7 @@ def test_random_heartbeats_never_give_a_partition_to_two_members(seed: int) -> N
         assert sorted(p for partitions in owned.values() for p in partitions) == [("t", n) for n in range(7)]
 
 
-# The APIs
+# APIs
 
 
 @pytest.fixture
@@ -354,7 +354,7 @@ def test_invalid_heartbeats_are_refused(apis: GroupApis, request_: Any) -> None:
     run(main())
 
 
-def test_heartbeats_of_unknown_groups_and_patterns_are_refused(apis: GroupApis) -> None:
+def test_heartbeat_with_unknown_group_or_regex_is_refused(apis: GroupApis) -> None:
     async def main() -> None:
         call = Caller(apis.handlers())
         assert (await call(heartbeat("m", 3))).error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -368,7 +368,7 @@ def test_heartbeats_of_unknown_groups_and_patterns_are_refused(apis: GroupApis) 
     run(main())
 
 
-def test_group_without_members_can_change_its_protocol(apis: GroupApis) -> None:
+def test_group_without_members_can_change_its_group_protocol(apis: GroupApis) -> None:
     async def main() -> None:
         call = Caller(apis.handlers())
         protocols = [protocol.JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")]

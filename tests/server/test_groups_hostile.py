@@ -1,4 +1,4 @@
-"""Send random messages to the handlers of groups, descriptions and SASL. No message may raise an error."""
+"""Send random requests to the group, describe and SASL handlers. No request may raise an exception."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMITS = GroupLimits(groups=20, bytes=200_000, min_session_timeout=0.0)
 
 
 def tame(message: Any, version: int, chance: Random) -> Any:
-    """Replace most strings by names that exist, and most numbers by small ones."""
+    """Replace most strings with existing names and most integers with small ones, so that requests are plausible."""
     for field in message.SCHEMA.fields:
         if version not in field.versions:
             continue
@@ -60,7 +60,7 @@ def handlers(tmp_path: Path) -> Iterator[Handlers]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_messages_raise_no_error_and_stay_within_the_limits(
+def test_random_requests_raise_no_exception_and_respect_limits(
     handlers: Handlers, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkafmt.server.sasl.FAILURE_DELAY", 0.0)
@@ -81,7 +81,7 @@ def test_random_messages_raise_no_error_and_stay_within_the_limits(
                 waiting.add(task)
             for finished in [*done, *(t for t in waiting if t.done())]:
                 waiting.discard(finished)
-                finished.result()  # raises the error of the handler
+                finished.result()  # raises the exception of the handler, if any
         for task in waiting:
             task.cancel()
             with suppress(asyncio.CancelledError):

@@ -25,14 +25,14 @@ Start = Callable[..., kafkafmt.Server]
 
 
 def tool(server: kafkafmt.Server, main: str, *args: object) -> list[list[str]]:
-    """Run a tool, and return the words of each line of its output."""
+    """Run a Kafka tool, and return the words of each line of its output."""
     path = java_tools.classpath(f"org.apache.kafka:kafka-tools:{VERSION}", f"org.apache.kafka:kafka_2.13:{VERSION}")
     output = java_tools.run(main, "--bootstrap-server", server.address, *args, path=path, flags=FAST_START)
     return [line.split() for line in output.splitlines() if line.strip()]
 
 
 def lags(server: kafkafmt.Server, group: str) -> dict[tuple[str, str], tuple[str, str, str]]:
-    """Return the committed offset, the end offset and the lag of each partition, as the tool prints them."""
+    """Return the committed offset, end offset and lag of each partition from `ConsumerGroupCommand`."""
     header, *rows = tool(server, GROUPS, "--describe", "--group", group)
     assert header[1:6] == ["TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
     return {(row[1], row[2]): (row[3], row[4], row[5]) for row in rows}

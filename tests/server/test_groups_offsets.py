@@ -1,4 +1,4 @@
-"""Test commits through the wire format in all versions, and the groups file."""
+"""Test the APIs of committed offsets in all versions, and the groups file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kafkafmt.server.internal_topics import read_groups
 
 UNKNOWN_ID = UUID(int=99)
 SEEDED = "classic-static"
-"""The group in the golden directory. It has committed offset 20 of all three partitions of "source"."""
+"""A group in the golden directory. Its committed offset is 20 in all three partitions of "source"."""
 
 
 def versions(key: int) -> range:
@@ -33,7 +33,7 @@ def versions(key: int) -> range:
 
 
 class Server:
-    """The group APIs over the golden directory, and a client of them."""
+    """The group APIs of a server for the golden directory, and methods that call them."""
 
     def __init__(self, groups_file: Path | None = None, limits: GroupLimits | None = None) -> None:
         self.messages: list[str] = []
@@ -53,7 +53,7 @@ class Server:
         metadata: str = "m",
         **fields: Any,
     ) -> dict[tuple[str, int], ErrorCode]:
-        """Commit offsets. Return the error code of each partition."""
+        """Commit offsets, and return the error code of each partition."""
         request = protocol.OffsetCommitRequest(group_id=group, **fields)
         for topic, partition in offsets:
             p = protocol.OffsetCommitRequest.OffsetCommitRequestPartition(
@@ -72,7 +72,7 @@ class Server:
     async def fetch(
         self, wanted: dict[str, list[int]] | None, group: str = "g", version: int = 9
     ) -> dict[tuple[str, int], tuple[int, str, ErrorCode]]:
-        """Fetch offsets. Return the offset, the metadata and the error code of each partition."""
+        """Fetch the committed offset, the metadata and the error code of each partition."""
         if version >= 8:
             kind = protocol.OffsetFetchRequest.OffsetFetchRequestTopics
             by_id = version >= 10
@@ -159,7 +159,7 @@ def test_fetch_returns_the_offsets_of_the_directory(server: Server, version: int
     run(main())
 
 
-def test_fetch_of_several_groups_returns_each(server: Server) -> None:
+def test_fetch_returns_the_offsets_of_several_groups(server: Server) -> None:
     async def main() -> None:
         kind = protocol.OffsetFetchRequest.OffsetFetchRequestGroup
         response = await server.call(
@@ -171,7 +171,7 @@ def test_fetch_of_several_groups_returns_each(server: Server) -> None:
     run(main())
 
 
-def test_commit_with_a_generation_needs_a_group(server: Server) -> None:
+def test_commit_with_a_generation_requires_an_existing_group(server: Server) -> None:
     async def main() -> None:
         fields: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "m"}
         codes = await server.commit({("source", 0): 7}, **fields)
@@ -270,7 +270,7 @@ def test_offset_delete_refuses_topics_to_which_members_subscribe(server: Server)
     run(main())
 
 
-def test_offset_delete_refuses_other_groups_with_members(server: Server) -> None:
+def test_offset_delete_refuses_active_groups_of_other_protocol_types(server: Server) -> None:
     async def main() -> None:
         await join(server, "connect", b"")
         assert (await server.call(delete_request("g", [("source", 1)]))).error_code == ErrorCode.NON_EMPTY_GROUP
@@ -379,17 +379,17 @@ def test_outdated_lines_are_removed_while_the_server_runs(tmp_path: Path, monkey
         (b'{"kafkafmt_groups": 2}\n', "not a groups file"),
         (b"[" * 100_000 + b"\n", "not a groups file"),
         (b'{"kafkafmt_groups": 1}\n{"grou', ""),
-        (b'{"kafkafmt_groups": 1}\n{"grou\n', "line 2 is not a commit or a group"),
-        (b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t"}\n', "line 2 is not a commit or a group"),
-        (b'{"kafkafmt_groups": 1}\n[]\n', "line 2 is not a commit or a group"),
-        (b'{"kafkafmt_groups": 1}\n{"group": 5}\n', "line 2: group cannot be 5"),
+        (b'{"kafkafmt_groups": 1}\n{"grou\n', "line 2 does not describe a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t"}\n', "line 2 does not describe a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n[]\n', "line 2 does not describe a commit or a group"),
+        (b'{"kafkafmt_groups": 1}\n{"group": 5}\n', "line 2: group has the invalid value 5"),
         (
             b'{"kafkafmt_groups": 1}\n{"group": "g"}\n{"group": "g", "topic": "t", "partition": true}\n',
-            "line 3: partition cannot be True",
+            "line 3: partition has the invalid value True",
         ),
         (
             b'{"kafkafmt_groups": 1}\n{"group": "g", "topic": "t", "partition": 99999999999999999999}\n',
-            "line 2: partition cannot be 99999999999999999999",
+            "line 2: partition has the invalid value 99999999999999999999",
         ),
     ],
 )
@@ -406,7 +406,7 @@ def test_damaged_groups_file_is_refused_and_left_unchanged(tmp_path: Path, conte
     catalog.close()
 
 
-def test_groups_file_is_used_by_one_server_only(tmp_path: Path) -> None:
+def test_groups_file_of_another_server_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "groups.json"
     with serving(path), pytest.raises(GroupsFileError, match="used by another server"):
         GroupsFile(path)
@@ -444,7 +444,7 @@ def test_entry_to_dict_has_only_the_fields_of_its_kind() -> None:
     assert Entry("g", protocol_type="", generation=2).to_dict() == {"group": "g", "protocol_type": "", "generation": 2}
 
 
-def test_limit_of_groups_applies_to_commits(server: Server) -> None:
+def test_commit_is_refused_at_the_limit_of_groups(server: Server) -> None:
     server.apis.coordinator.limits = replace(server.apis.coordinator.limits, groups=2)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Run random requests against the state machine of a group, and check its rules after each step."""
+"""Send random requests to a `ClassicGroup`, and check its invariants after each request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROTOCOLS = (("range", b"a"), ("sticky", b"b"), ("range", b"changed"))
 
 
 class Answers:
-    """Counts the responses of one request. More than one response is an error."""
+    """Count the responses to one request, and fail if there is more than one."""
 
     def __init__(self) -> None:
         self.results: list[JoinResult | SyncResult] = []
@@ -27,7 +27,7 @@ class Answers:
 
 
 class World:
-    """A group, a clock, and clients that send requests with valid and invalid ids and generations."""
+    """A group, a clock, and random requests with valid and invalid member ids and generations."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -36,7 +36,7 @@ class World:
         limits = GroupLimits(members=6, initial_rebalance_delay=delay)
         self.group = ClassicGroup("g", lambda: self.time, limits)
         self.known: list[tuple[str, str | None, int]] = [("", None, -1)]
-        """Member id, instance id and generation of earlier responses."""
+        """Member id, instance id and generation from earlier JoinGroup responses."""
         self.asked: list[tuple[Answers, str | None]] = []
 
     def step(self) -> None:
@@ -101,7 +101,7 @@ class World:
     def check(self) -> None:
         group = self.group
         members = list(group.members)
-        assert len(members) + len(group.pending) <= 6 + 2  # static members that are known already do not count
+        assert len(members) + len(group.pending) <= 6 + 2  # existing static members may rejoin a full group
         assert (group.leader is None) == (not members) or group.state == State.PREPARING_REBALANCE
         if group.state == State.EMPTY:
             assert not members
@@ -117,7 +117,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_requests_keep_the_rules_of_the_group(seed: int) -> None:
+def test_group_keeps_its_invariants_under_random_requests(seed: int) -> None:
     world = World(seed)
     generation = 0
     for _ in range(STEPS):

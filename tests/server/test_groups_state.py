@@ -1,4 +1,4 @@
-"""Test the state machine of classic groups, with a clock that only moves when a test moves it."""
+"""Test the state machine of classic groups with a clock that only the test advances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Clock:
 
 
 class Client:
-    """A member as a client library implements it: it keeps its id and generation, and collects the results."""
+    """A group member that, like a client library, keeps its member id and its generation."""
 
     def __init__(self, group: Group, instance_id: str | None = None, **fields: Any) -> None:
         self.group = group
@@ -35,7 +35,10 @@ class Client:
         self.synced: list[SyncResult] = []
 
     def join(self, **fields: Any) -> JoinResult | None:
-        """Join, a second time with the new member id if it is required. Return the result, or None while waiting."""
+        """Join the group, and repeat the request if the result is MEMBER_ID_REQUIRED.
+
+        Return the result, or None if the member has to wait.
+        """
         before = len(self.joined)
         self.group.state_machine.join(
             self.request._replace(member_id=self.member_id, **fields), lambda result: self.joined.append(result)
@@ -79,7 +82,7 @@ class Client:
 
 
 class Group:
-    """A group, its clock, and the steps that most tests take."""
+    """A classic group, its clock, and helper methods for the tests."""
 
     def __init__(self, limits: GroupLimits = LIMITS) -> None:
         self.clock = Clock()
@@ -90,7 +93,7 @@ class Group:
         return str(self.state_machine.state)
 
     def wait(self, seconds: float) -> None:
-        """Move the clock, and let everything expire at its own deadline."""
+        """Advance the clock, and call `expire` at each deadline on the way."""
         end = self.clock.time + seconds
         while (deadline := self.state_machine.next_deadline()) is not None and deadline <= end:
             self.clock.time = max(deadline, self.clock.time)
@@ -98,7 +101,7 @@ class Group:
         self.clock.time = end
 
     def stable(self, count: int, **fields: Any) -> list[Client]:
-        """Return `count` members of a stable group. The first one is the leader."""
+        """Add `count` members, complete the rebalance, and return the members. The first one is the leader."""
         clients = [Client(self, **fields) for _ in range(count)]
         for client in clients:
             client.join()
@@ -140,7 +143,7 @@ def test_single_member_becomes_leader_and_gets_its_own_assignment(group: Group) 
     assert group.state == State.STABLE
 
 
-def test_old_client_joins_without_a_second_request(group: Group) -> None:
+def test_old_client_joins_with_one_request(group: Group) -> None:
     client = Client(group, requires_known_id=False)
     assert client.join() is not None
     assert len(client.joined) == 1
@@ -163,7 +166,7 @@ def test_second_member_waits_until_the_first_rejoins(group: Group) -> None:
     assert [c.synced[-1].assignment for c in (first, second)] == [b"a", b"b"]
 
 
-def test_member_that_does_not_rejoin_is_removed_after_the_rebalance_timeout(group: Group) -> None:
+def test_member_that_does_not_rejoin_is_removed_after_the_timeout(group: Group) -> None:
     first, _second = group.stable(2, session_timeout=100.0)
     third = Client(group, session_timeout=100.0)
     third.join()
@@ -176,7 +179,7 @@ def test_member_that_does_not_rejoin_is_removed_after_the_rebalance_timeout(grou
     assert first.last.generation == 3
 
 
-def test_dead_member_leads_to_a_rebalance_after_its_session(group: Group) -> None:
+def test_expired_session_starts_a_rebalance(group: Group) -> None:
     first, second = group.stable(2)
     group.wait(6)
     assert first.heartbeat() == ErrorCode.NONE
@@ -188,7 +191,7 @@ def test_dead_member_leads_to_a_rebalance_after_its_session(group: Group) -> Non
     assert second.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_dead_leader_is_replaced(group: Group) -> None:
+def test_leader_with_an_expired_session_is_replaced(group: Group) -> None:
     _first, second = group.stable(2)
     group.wait(6)
     assert second.heartbeat() == ErrorCode.NONE
@@ -198,7 +201,7 @@ def test_dead_leader_is_replaced(group: Group) -> None:
     assert result.leader == second.last.member_id
 
 
-def test_last_member_that_dies_leaves_an_empty_group(group: Group) -> None:
+def test_group_is_empty_after_the_session_of_its_last_member(group: Group) -> None:
     group.stable(1)
     group.wait(11)
     assert group.state == State.EMPTY
@@ -206,7 +209,7 @@ def test_last_member_that_dies_leaves_an_empty_group(group: Group) -> None:
     assert group.state_machine.generation == 2
 
 
-def test_leaving_member_leads_to_a_rebalance(group: Group) -> None:
+def test_leaving_member_starts_a_rebalance(group: Group) -> None:
     first, second = group.stable(2)
     assert group.state_machine.leave(second.last.member_id, None) == ErrorCode.NONE
     assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
@@ -245,7 +248,7 @@ def test_member_without_sync_is_removed_after_the_rebalance_timeout(group: Group
     assert [m.member_id for m in group.state_machine.members] == [first.last.member_id]
 
 
-def test_rebalance_during_sync_answers_the_waiting_members(group: Group) -> None:
+def test_rebalance_during_sync_responds_to_waiting_members(group: Group) -> None:
     first, second = (Client(group) for _ in range(2))
     first.join()
     second.join()
@@ -276,7 +279,7 @@ def test_follower_with_a_new_subscription_starts_a_rebalance(group: Group) -> No
     assert group.state == State.PREPARING_REBALANCE
 
 
-def test_selected_protocol_is_the_preferred_one_of_the_common_ones(group: Group) -> None:
+def test_group_selects_the_preferred_common_protocol(group: Group) -> None:
     a = Client(group, protocols=(("x", b""), ("y", b""), ("z", b"")))
     b = Client(group, protocols=(("z", b""), ("y", b"")))
     c = Client(group, protocols=(("z", b""), ("x", b""), ("y", b"")))
@@ -343,7 +346,7 @@ def test_commit_is_accepted_from_members_of_the_current_generation(group: Group)
     assert first.commit_error(2) == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_commit_without_members_is_accepted_if_the_group_is_empty(group: Group) -> None:
+def test_commit_without_a_member_id_is_accepted_by_an_empty_group(group: Group) -> None:
     assert group.state_machine.commit_error("", None, -1) == ErrorCode.NONE
     assert group.state_machine.commit_error("", None, 3) == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -386,7 +389,7 @@ def test_static_leader_that_restarts_skips_the_assignment(group: Group) -> None:
     assert [m.member_id for m in result.members] == [result.member_id]
 
 
-def test_static_leader_of_an_old_version_does_not_learn_that_it_leads(group: Group) -> None:
+def test_restarted_static_leader_of_an_old_version_is_not_named_leader(group: Group) -> None:
     first = Client(group, "a")
     first.join()
     group.assign([first])
@@ -397,7 +400,7 @@ def test_static_leader_of_an_old_version_does_not_learn_that_it_leads(group: Gro
     assert result.members == ()
 
 
-def test_static_member_remains_through_a_rebalance_until_its_session_ends(group: Group) -> None:
+def test_static_member_remains_in_a_rebalance_until_its_session_ends(group: Group) -> None:
     first, second = Client(group, session_timeout=100.0), Client(group, "b", session_timeout=100.0)
     first.join()
     second.join()
@@ -413,7 +416,7 @@ def test_static_member_remains_through_a_rebalance_until_its_session_ends(group:
     assert len(group.state_machine.members) == 1
 
 
-def test_static_members_that_all_stopped_stay_until_their_sessions_end(group: Group) -> None:
+def test_stopped_static_members_remain_until_their_sessions_end(group: Group) -> None:
     leader = Client(group, session_timeout=50.0)
     static = Client(group, "b", session_timeout=100.0)
     leader.join()
@@ -437,7 +440,7 @@ def test_static_member_with_changed_protocols_starts_a_rebalance(group: Group) -
     assert result.protocol_name == "sticky"
 
 
-def test_second_static_member_fences_the_waiting_first_one(group: Group) -> None:
+def test_static_member_fences_an_earlier_one_with_its_instance_id(group: Group) -> None:
     group.stable(1)
     first, second = Client(group, "a"), Client(group, "a")
     assert first.join() is None
@@ -456,7 +459,7 @@ def test_static_member_may_leave_by_its_instance_id(group: Group) -> None:
     assert group.state == State.EMPTY
 
 
-def test_repeated_join_answers_the_previous_request(group: Group) -> None:
+def test_repeated_join_request_ends_the_previous_one(group: Group) -> None:
     group.stable(1)
     second = Client(group)
     assert second.join() is None
@@ -465,7 +468,7 @@ def test_repeated_join_answers_the_previous_request(group: Group) -> None:
     assert len(group.state_machine.members) == 2
 
 
-def test_full_group_refuses_new_members_but_not_known_ones() -> None:
+def test_full_group_refuses_only_new_members() -> None:
     group = Group(replace(LIMITS, members=2))
     first, second = group.stable(2)
     refused = Client(group).join()
@@ -488,7 +491,7 @@ def test_pending_members_count_towards_the_limit() -> None:
     assert not group.state_machine.pending
 
 
-def test_initial_delay_collects_members_into_one_generation() -> None:
+def test_members_that_join_in_the_initial_delay_share_a_generation() -> None:
     group = Group(replace(LIMITS, initial_rebalance_delay=3.0))
     clients = [Client(group) for _ in range(3)]
     for client in clients:
@@ -535,7 +538,7 @@ def test_deleted_group_refuses_every_request(group: Group) -> None:
     assert result.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_generation_starts_after_the_stored_one() -> None:
+def test_generation_continues_after_the_stored_generation() -> None:
     clock = Clock()
     group = ClassicGroup("g", clock, LIMITS, "consumer", 41)
     results: list[JoinResult] = []
@@ -543,7 +546,7 @@ def test_generation_starts_after_the_stored_one() -> None:
     assert results[0].generation == 42
 
 
-def test_size_counts_members_and_returns_to_that_of_an_empty_group(group: Group) -> None:
+def test_size_includes_members_until_they_leave(group: Group) -> None:
     empty = group.state_machine.size
     clients = group.stable(3, protocols=(("range", b"m" * 1000),))
     assert group.state_machine.size - empty > 3 * 2000

@@ -1,4 +1,4 @@
-"""Serve 10,000 partitions of sparse segments, and check that little is read and little memory is used."""
+"""Serve 10,000 partitions with sparse segments, and check that the server uses little memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_OPEN_FILES = 50
 
 
 def write_sparse(root: Path) -> None:
-    """Write two segments of zeros per partition. They need no space on the disk."""
+    """Write two sparse segments per partition, which occupy no disk space."""
     for topic in range(TOPICS):
         for partition in range(PARTITIONS):
             folder = root / f"topic-{topic}-{partition}"

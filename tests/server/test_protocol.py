@@ -63,7 +63,7 @@ def test_api_versions_lists_every_api(client: Client, version: int) -> None:
     assert {0, METADATA, LIST_OFFSETS, 22, 23, 60} < set(ranges)
 
 
-def test_unsupported_api_versions_request_gets_version_0(client: Client) -> None:
+def test_unsupported_api_versions_request_gets_a_version_0_response(client: Client) -> None:
     body = b"\x00\x12\x7f\xff\x00\x00\x00\x01\xff\xff\x00"
     client.socket.sendall(len(body).to_bytes(4, "big") + body)
     size = int.from_bytes(client.read(4), "big")
@@ -162,7 +162,7 @@ def test_only_the_first_partition_may_exceed_its_limit(client: Client, server: k
 
 
 @pytest.mark.parametrize("offset", [-1, 548, 2**62])
-def test_fetch_outside_of_the_log_is_an_error(client: Client, offset: int) -> None:
+def test_fetch_of_an_offset_outside_the_log_is_an_error(client: Client, offset: int) -> None:
     assert client.fetch(TOPIC, 0, offset).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -178,7 +178,7 @@ def test_wrong_leader_epoch_is_an_error(client: Client) -> None:
     assert client.fetch(TOPIC, 0, 0, current_leader_epoch=epoch + 1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_fetch_at_the_end_waits(client: Client) -> None:
+def test_fetch_at_the_log_end_waits_for_new_records(client: Client) -> None:
     end = client.offset(TOPIC, 0, -1).offset
     started = time.monotonic()
     data = client.fetch(TOPIC, 0, end, max_wait_ms=300)
@@ -187,7 +187,7 @@ def test_fetch_at_the_end_waits(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", versions(LIST_OFFSETS))
-def test_offsets_are_looked_up_in_every_version(client: Client, version: int) -> None:
+def test_list_offsets_returns_offsets_in_every_version(client: Client, version: int) -> None:
     partition = kafkafmt.open([str(root) for root in CODECS.roots])[TOPIC, 0]
     records = list(partition)
     middle = records[len(records) // 2].timestamp
@@ -202,7 +202,7 @@ def test_offsets_are_looked_up_in_every_version(client: Client, version: int) ->
     assert (answer.offset, answer.timestamp) == (found.offset, found.timestamp)
 
 
-def test_special_timestamps_are_looked_up(client: Client) -> None:
+def test_list_offsets_supports_the_special_timestamps(client: Client) -> None:
     records = list(kafkafmt.open([str(root) for root in CODECS.roots])[TOPIC, 0])
     largest = max(records, key=lambda r: (r.timestamp, -r.offset))
     answer = client.offset(TOPIC, 0, -3, 9)
@@ -212,7 +212,7 @@ def test_special_timestamps_are_looked_up(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", versions(23))
-def test_end_offset_of_epoch_in_every_version(client: Client, version: int) -> None:
+def test_end_offset_of_a_leader_epoch_is_returned_in_every_version(client: Client, version: int) -> None:
     make = protocol.OffsetForLeaderEpochRequest
     wanted = [make.OffsetForLeaderPartition(partition=0, leader_epoch=epoch) for epoch in (0, 99)]
     topic = make.OffsetForLeaderTopic(topic=TOPIC, partitions=wanted)
@@ -221,7 +221,7 @@ def test_end_offset_of_epoch_in_every_version(client: Client, version: int) -> N
     assert [p.end_offset for p in found.partitions] == [CODECS.offsets()[TOPIC, 0]["highWatermark"], -1]
 
 
-def test_aborted_transactions_are_listed(started: Start) -> None:
+def test_fetch_lists_aborted_transactions(started: Start) -> None:
     log = kafkafmt.open([str(root) for root in TRANSACTIONS.roots])
     with Client(started(log).port) as client:
         for partition in log.partitions:
@@ -235,7 +235,7 @@ def test_aborted_transactions_are_listed(started: Start) -> None:
 
 
 @pytest.mark.parametrize("by_id", [False, True])
-def test_session_omits_unchanged_partitions(started: Start, tmp_path: Path, by_id: bool) -> None:
+def test_fetch_session_omits_unchanged_partitions(started: Start, tmp_path: Path, by_id: bool) -> None:
     with LogDirectory(tmp_path) as directory:
         writers = [directory.writer("t", n) for n in range(3)]
         for writer in writers:
@@ -356,7 +356,7 @@ def error_codes(value: Any) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_writes_are_refused_in_every_version(client: Client, server: kafkafmt.Server, name: str) -> None:
+def test_requests_that_write_are_refused_in_every_version(client: Client, server: kafkafmt.Server, name: str) -> None:
     key = REQUESTS[name](0).API.key
     for version in versions(key):
         response = client.ask(REQUESTS[name](version), version)

@@ -1,4 +1,4 @@
-"""Serve random logs with transactions and damage, and compare every record with a direct reading."""
+"""Serve random logs with transactions and damage, and compare every record with the record in the log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fields(record: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_served_records_are_those_of_the_log(seed: int, tmp_path: Path) -> None:
+def test_served_records_equal_the_records_of_the_log(seed: int, tmp_path: Path) -> None:
     chance = Random(seed)
     folder = write_transactions(tmp_path, chance)
     for _ in range(chance.randrange(3)):

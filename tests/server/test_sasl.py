@@ -1,4 +1,4 @@
-"""Test SASL: the users file, SCRAM with the example of its RFC, and the two APIs in all versions."""
+"""Test SASL: the users file, SCRAM with the example of RFC 7677, and the two APIs in all versions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_scram_follows_the_example_of_rfc_7677() -> None:
 
 
 class ScramClient:
-    """The client's side of SCRAM, written from RFC 5802."""
+    """A SCRAM client that is implemented from RFC 5802, independently of the server."""
 
     def __init__(self, mechanism: str, user: str, password: str, header: str = "n,,", extension: str = "") -> None:
         self.hash = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
@@ -160,7 +160,7 @@ def test_scram_accepts_the_extensions_of_kafka_clients(users: Users) -> None:
     assert server.final(client.final(server.first(client.first()))) == client.expected
 
 
-# The users file
+# Users file
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_scram_accepts_the_extensions_of_kafka_clients(users: Users) -> None:
         ("bob:{SCRAM-SHA-256}" + SECRET, "line 1: the credential of user 'bob' is not valid"),
     ],
 )
-def test_wrong_users_file_is_refused_without_showing_secrets(tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_users_file_is_refused_without_showing_secrets(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "users"
     path.write_text(content)
     with pytest.raises(UsersFileError, match=message) as caught:
@@ -199,7 +199,7 @@ def test_users_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         Users.read(path)
 
 
-def test_credentials_are_not_in_the_representation_of_users(users: Users) -> None:
+def test_repr_of_users_contains_no_credentials(users: Users) -> None:
     assert SECRET not in repr(users)
     assert repr(SALTED.stored_key) not in repr(SALTED)
 
@@ -213,11 +213,11 @@ def test_users_may_have_one_credential_of_each_kind(tmp_path: Path) -> None:
     assert users.check_password("bob", "other")
 
 
-# The APIs
+# APIs
 
 
 async def login(call: Caller, mechanism: str, user: str, password: str, version: int) -> Any:
-    """Authenticate. Return the last response."""
+    """Authenticate as a user, and return the last response."""
     handshake = await call(protocol.SaslHandshakeRequest(mechanism=mechanism))
     assert handshake.error_code == ErrorCode.NONE
     if mechanism == "PLAIN":
@@ -325,5 +325,5 @@ def test_requests_out_of_order_are_refused(users: Users) -> None:
     run(main())
 
 
-def test_requires_authentication_excludes_only_three_apis() -> None:
+def test_only_three_apis_require_no_authentication() -> None:
     assert [key for key in range(100) if not requires_authentication(key)] == [17, 18, 36]

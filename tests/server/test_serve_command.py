@@ -1,4 +1,4 @@
-"""Run the command `kafkafmt serve` in a process."""
+"""Run the command `kafkafmt serve` in a separate process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_command_is_ready_and_ends_on_a_signal(number: signal.Signals) -> None:
+def test_command_prints_its_address_and_stops_on_a_signal(number: signal.Signals) -> None:
     with running(ROOT, "--listen", "127.0.0.1:0", "--format", "json") as process:
         ready = json.loads(first_line(process))
         assert ready == {"ready": True, "host": "127.0.0.1", "port": ready["port"]}
@@ -71,7 +71,11 @@ def test_ready_line_names_the_address() -> None:
 
 WRONG = {
     "0.0.0.0:0": (["--listen", "0.0.0.0:0"], 2, "0.0.0.0 is not a loopback address"),
-    "no port": (["--listen", "localhost"], 2, "'localhost' is not an address such as 127.0.0.1:9092"),
+    "no port": (
+        ["--listen", "localhost"],
+        2,
+        "'localhost' is not a valid address: write HOST:PORT, such as 127.0.0.1:9092",
+    ),
     "topic": (["--listen", ":0", "-t", "codec-nine"], 2, "no topic matches 'codec-nine'"),
     "at": (["--listen", ":0", "--at", "5:6"], 2, "'5:6' is not a valid bound"),
     "users": (["--listen", ":0", "--users", "/dev/null"], 3, "/dev/null contains no user"),
@@ -79,7 +83,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("options", "code", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_options_are_errors(options: list[str], code: int, message: str) -> None:
+def test_invalid_options_are_errors(options: list[str], code: int, message: str) -> None:
     done = inside("serve", ROOT, *options)
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr

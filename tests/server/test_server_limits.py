@@ -1,4 +1,4 @@
-"""Send broken requests, and many requests, and check that the server survives with little memory."""
+"""Send malformed requests and many requests, and check that the server still responds and uses little memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frame(body: Any, version: int) -> bytes:
 
 
 def answers(server: kafkafmt.Server) -> bool:
-    """Return whether the server answers a new client."""
+    """Return whether the server responds to a new client."""
     with Client(server.port) as client:
         return bool(client.ask(protocol.MetadataRequest(topics=None), 12).topics)
 
@@ -64,7 +64,7 @@ def test_malformed_request_closes_only_its_connection(server: kafkafmt.Server, d
     assert len(lines) == 1, server.messages
 
 
-def test_truncated_requests_are_survived(server: kafkafmt.Server) -> None:
+def test_server_survives_truncated_requests(server: kafkafmt.Server) -> None:
     whole = frame(fetch_request({(TOPIC, 0): 0}, 12), 12)
     for size in range(1, len(whole)):
         with Client(server.port) as client:
@@ -74,7 +74,7 @@ def test_truncated_requests_are_survived(server: kafkafmt.Server) -> None:
     assert answers(server)
 
 
-def test_mutated_requests_are_survived(server: kafkafmt.Server) -> None:
+def test_server_survives_mutated_requests(server: kafkafmt.Server) -> None:
     chance = Random(5)
     sample = [
         frame(fetch_request({(TOPIC, 0): 0}, 12), 12),
@@ -151,7 +151,7 @@ def resident() -> int:
 
 
 @pytest.mark.filterwarnings("ignore::kafkafmt.StrayPartitionWarning")
-def test_clients_that_do_not_read_use_no_memory(started: Start, large: Path) -> None:
+def test_clients_that_do_not_read_responses_use_little_memory(started: Start, large: Path) -> None:
     server = started(large, limits=ServerLimits(write_timeout=60))
     wanted: Any = fetch_request({("t", 0): 0}, 12, partition_max_bytes=50 << 20)
     with Client(server.port) as client:
@@ -162,7 +162,7 @@ def test_clients_that_do_not_read_use_no_memory(started: Start, large: Path) -> 
         raw = socket.socket()
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.connect(("127.0.0.1", server.port))
-        for _ in range(20):  # further requests are not read before the first response is written
+        for _ in range(20):  # the server reads the second request only after it has written the first response
             raw.sendall(frame(wanted, 12))
         clients.append(raw)
     try:
@@ -185,7 +185,7 @@ def test_client_that_stops_reading_is_disconnected(started: Start, large: Path) 
     assert "the client read nothing for 0.3 seconds" in server.messages[-1]
 
 
-def test_server_leaves_no_threads_and_files() -> None:
+def test_closed_server_leaves_no_threads_and_open_files() -> None:
     def open_files() -> Iterator[str]:
         for name in os.listdir("/proc/self/fd"):
             try:

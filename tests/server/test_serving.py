@@ -1,4 +1,4 @@
-"""Serve logs that grow, are truncated or damaged, and check the options of the server."""
+"""Serve logs that are growing, truncated or damaged, and check the options of the server."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_growing_log_is_followed_across_segments(started: Start, tmp_path: Path)
             assert [r.value for r in client.read_all("t", 0)] == read
 
 
-def test_open_transaction_ends_while_it_is_served(started: Start, tmp_path: Path) -> None:
+def test_transaction_can_end_while_it_is_served(started: Start, tmp_path: Path) -> None:
     transactional = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t")
@@ -166,7 +166,7 @@ def test_deleted_topic_is_noticed(started: Start, tmp_path: Path, monkeypatch: p
         assert client.fetch("b", 0, 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_damage_is_an_error_on_request(started: Start) -> None:
+def test_damage_is_an_error_with_on_error_fail(started: Start) -> None:
     log = kafkafmt.open(paths(TORN))
     server = started(log, on_error="fail")
     failed = 0
@@ -214,7 +214,7 @@ def batches_of(case: Case) -> list[Any]:
     return list(kafkafmt.iter_batches((case.partition_dir(TOPIC, 0) / "00000000000000000000.log").read_bytes()))
 
 
-def test_transactions_are_open_as_they_were(started: Start) -> None:
+def test_transactions_are_open_if_they_were_open_at_the_offset(started: Start) -> None:
     log = kafkafmt.open(paths(TRANSACTIONS))
     for partition in log.partitions:
         spans = [span for found in partition.log.transactions.aborted.values() for span in found]
@@ -282,7 +282,7 @@ def test_tls_clients_read_the_same_records(started: Start, tmp_path: Path) -> No
         assert plain.closed()
 
 
-def test_address_of_other_hosts_needs_tls() -> None:
+def test_address_that_other_hosts_can_reach_requires_tls() -> None:
     with pytest.raises(kafkafmt.ServerAddressError, match=r"0\.0\.0\.0"):
         kafkafmt.serve(paths(CODECS), "0.0.0.0")
     assert kafkafmt.serve(paths(CODECS), "0.0.0.0", insecure=True).host == "0.0.0.0"

@@ -1,4 +1,4 @@
-"""Coordinate consumer groups: membership, rebalances and committed offsets."""
+"""Coordinate consumer groups: manage their members, rebalances and committed offsets."""
 
 from .apis import GroupApis
 from .limits import GroupLimits

@@ -1,4 +1,4 @@
-"""Answer the APIs of group membership: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and others."""
+"""Answer requests that concern group membership, such as JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
 from __future__ import annotations
 
@@ -45,41 +45,43 @@ from .state import ClassicGroup, State
 T = TypeVar("T")
 
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
-"""Types of keys in FindCoordinator requests."""
+"""Values of `key_type` in a FindCoordinator request."""
 NO_OPERATIONS = -(2**31)
-"""Value of `authorized_operations` if the client does not ask for it."""
+"""Value of `authorized_operations` in a response if the request did not ask for this field."""
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
-"""READ, DELETE and DESCRIBE, as Kafka's ``AclOperation`` numbers them."""
+"""Bit field of the operations READ, DELETE and DESCRIBE, with the codes of Kafka's ``AclOperation`` as bits."""
 CLASSIC, CONSUMER = "classic", "consumer"
 LOAD_WAIT = 2.0
 
 
 class SeedGroups(Protocol):
-    """Groups in log directories, such as the result of `Log.groups`."""
+    """Consumer groups and committed offsets that log directories contain, such as the result of `Log.groups`."""
 
     offsets: list[CommittedOffset]
     groups: list[Group]
 
 
 class GroupApis:
-    """The handlers of all APIs of consumer groups.
+    """Handle the requests of all Kafka APIs that concern consumer groups.
 
     Parameters
     ----------
     catalog : Catalog
-        The topics that are served, and the address of the coordinator.
+        The topics that the server serves, and the address of the group coordinator.
     seed_groups : callable, optional
-        Returns the groups and the committed offsets in the log directories. It is called in a
-        thread. By default, there are none. The members of these groups are not connected to this
-        server, so the groups start empty.
+        Returns the groups and the committed offsets that the log directories contain. It is
+        called in a thread. By default, the server starts without groups. Groups from the log
+        directories have no members at first, because their members use another server.
     groups_file : Path, optional
-        Keeps committed offsets across restarts. By default, they are kept in memory only.
+        File that keeps committed offsets across restarts of the server. By default, committed
+        offsets are kept in memory only.
     limits : GroupLimits, optional
+        Limits on the number and the memory of groups. By default, `GroupLimits()`.
 
     Raises
     ------
     GroupsFileError
-        The groups file has another content, or another server uses it.
+        The file is not a groups file, or another server uses the file.
     OSError
         The groups file cannot be read or written.
 
@@ -111,16 +113,17 @@ class GroupApis:
         self._loading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to read the groups of the log directories. The event loop must be running.
+        """Start to read the consumer groups of the log directories. The event loop must be running.
 
-        Until they are read, requests wait for LOAD_WAIT seconds, and then get the error
-        COORDINATOR_LOAD_IN_PROGRESS, after which clients retry.
+        A request that arrives before the groups are read waits for up to LOAD_WAIT seconds. If the
+        groups are not read by then, the server responds with COORDINATOR_LOAD_IN_PROGRESS, and the
+        client retries.
         """
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def handlers(self) -> Handlers:
-        """Return the lowest version, the highest version and the handler of each API, by API key."""
+        """Return a dict from API key to the lowest version, the highest version and the handler of the API."""
         own: dict[int, tuple[int, int, Handler]] = {
             10: (0, 6, self._find_coordinator),
             11: (0, 9, self._join_group),
@@ -135,7 +138,7 @@ class GroupApis:
         return {key: (low, high, self._when_loaded(key, handler)) for key, (low, high, handler) in own.items()}
 
     def close(self) -> None:
-        """Stop the timer, and close the groups file."""
+        """Stop all timers and tasks of the groups, and close the groups file."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -160,7 +163,7 @@ class GroupApis:
         self.coordinator.add_known_groups()
 
     def _when_loaded(self, api_key: int, handler: Handler) -> Handler:
-        """Return a handler that waits until the groups are loaded."""
+        """Return a handler that waits until the consumer groups are loaded before it calls `handler`."""
         refuse = REFUSALS.get(api_key)
         if refuse is None:
             return handler
@@ -184,7 +187,7 @@ class GroupApis:
         cluster = self._catalog.cluster
         known = request.key_type in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR)
         error = ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST
-        message = None if known else f"key type {request.key_type} is not supported"
+        message = None if known else f"the coordinator key type {request.key_type} is not supported"
         node_id, host, port = (cluster.node_id, cluster.host, cluster.port) if known else (-1, "", -1)
         if context.api_version < 4:
             return FindCoordinatorResponse(
@@ -323,7 +326,7 @@ class GroupApis:
     # Groups
 
     def _group_to_join(self, group_id: str, join: JoinRequest) -> tuple[ClassicGroup | None, ErrorCode]:
-        """Return the group of a JoinGroup request, or None and the reason why it is refused."""
+        """Return the group that a client may join, or None and the error code of the refusal."""
         limits, find = self.coordinator.limits, self.coordinator.find
         error = _group_id_error(group_id)
         if not error and not limits.min_session_timeout <= join.session_timeout <= limits.max_session_timeout:
@@ -375,7 +378,7 @@ class GroupApis:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Let the event loop call `_expire` at the next deadline."""
+        """Schedule a call of `_expire` at the next deadline of any group."""
         deadline = self.coordinator.next_deadline()
         if self._timer is not None:
             self._timer.cancel()
@@ -398,7 +401,7 @@ def _group_id_error(group_id: str) -> ErrorCode:
 
 
 def _resolve(future: asyncio.Future[T], result: T) -> None:
-    """Set the result of a future, unless its connection has been closed."""
+    """Set the result of a future, unless the future was cancelled when its connection was closed."""
     if not future.done():
         future.set_result(result)
 

@@ -1,4 +1,4 @@
-"""Assign partitions to the members of a consumer group in the server (KIP-848)."""
+"""Implement the server-side assignors, which assign partitions to the members of a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,33 @@ from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
 
 PartitionKey = tuple[str, int]
-"""Topic name and partition number."""
+"""A partition, as the tuple of topic name and partition number."""
 Assignment = dict[str, set[PartitionKey]]
-"""The partitions of each member, by member id."""
+"""The partitions that are assigned to each member, by member id."""
 Topics = Mapping[str, tuple[int, ...]]
-"""The partition numbers of each topic."""
+"""The partition numbers of each topic, by topic name."""
 
 
 def assign_range(members: Mapping[str, frozenset[str]], topics: Topics, before: Assignment) -> Assignment:
-    """Give each member a range of consecutive partitions of each topic.
+    """Assign a range of consecutive partitions of each topic to each member.
 
     Parameters
     ----------
-    members : mapping
-        The subscribed topics of each member.
-    topics : mapping
-        The partitions of each topic.
-    before : dict
-        The previous assignment. It is not used.
+    members : mapping of str to frozenset of str
+        The names of the topics to which each member subscribes, by member id.
+    topics : mapping of str to tuple of int
+        The partition numbers of each topic, by topic name.
+    before : dict of str to set
+        The previous assignment. The range assignor ignores it.
+
+    Returns
+    -------
+    dict of str to set of (str, int)
+        The topic and the number of each assigned partition, by member id.
+
+    Notes
+    -----
+    Kafka's counterpart is ``RangeAssignor``.
     """
     assigned: Assignment = {member: set() for member in members}
     for topic, numbers in topics.items():
@@ -40,9 +49,25 @@ def assign_range(members: Mapping[str, frozenset[str]], topics: Topics, before: 
 
 
 def assign_uniform(members: Mapping[str, frozenset[str]], topics: Topics, before: Assignment) -> Assignment:
-    """Give all members about the same number of partitions, and move as few partitions as possible.
+    """Balance the number of partitions per member, and move as few partitions as possible.
 
-    The parameters are those of `assign_range`.
+    Parameters
+    ----------
+    members : mapping of str to frozenset of str
+        The names of the topics to which each member subscribes, by member id.
+    topics : mapping of str to tuple of int
+        The partition numbers of each topic, by topic name.
+    before : dict of str to set
+        The previous assignment, from which each member keeps as many partitions as it may.
+
+    Returns
+    -------
+    dict of str to set of (str, int)
+        The topic and the number of each assigned partition, by member id.
+
+    Notes
+    -----
+    Kafka's counterpart is ``UniformAssignor``.
     """
     assigned: Assignment = {member: set() for member in members}
     if not members:
@@ -70,5 +95,5 @@ ASSIGNORS: dict[str, Callable[[Mapping[str, frozenset[str]], Topics, Assignment]
     "uniform": assign_uniform,
     "range": assign_range,
 }
-"""The assignors by name. The first one is the default, as in Kafka's ``group.consumer.assignors``."""
+"""The server-side assignors by name. As in Kafka's ``group.consumer.assignors``, the first one is the default."""
 DEFAULT_ASSIGNOR = "uniform"

@@ -23,25 +23,25 @@ from .members import MEMBER_BYTES
 from .state import GROUP_BYTES
 
 HEARTBEAT_INTERVAL_MS = 1000
-"""Kafka's default is 5000. A rebalance takes several heartbeats, so it is faster with a shorter interval."""
+"""Heartbeat interval of consumers. It is shorter than Kafka's 5000 ms, so that rebalances are faster."""
 READ_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""READ, DELETE and DESCRIBE, as Kafka's ``AclOperation`` numbers them."""
+"""Bit field of the operations READ, DELETE and DESCRIBE, with the codes of Kafka's ``AclOperation`` as bits."""
 NO_OPERATIONS = -(2**31)
 CONSUMER_MEMBER = 1
-"""Member type of members that use the consumer protocol."""
+"""Value of `MemberType` in a ConsumerGroupDescribe response for members that use the consumer protocol."""
 
 
 class ConsumerApis:
-    """The handlers of the consumer protocol.
+    """Handle the requests of the consumer group protocol (KIP-848).
 
     Parameters
     ----------
     catalog : Catalog
-        The topics.
+        The topics that the server serves.
     coordinator : Coordinator
-        The groups.
+        The groups that the requests read and change.
     on_change : callable
-        Called with a group after its members have changed.
+        Function that is called with a group after the members of the group have changed.
     """
 
     def __init__(self, catalog: Catalog, coordinator: Coordinator, on_change: Callable[[AnyGroup], None]) -> None:
@@ -50,7 +50,7 @@ class ConsumerApis:
         self._on_change = on_change
 
     def handlers(self) -> Handlers:
-        """Return the lowest version, the highest version and the handler of each API, by API key."""
+        """Return a dict from API key to the lowest version, the highest version and the handler of the API."""
         return {68: (0, 1, self._heartbeat), 69: (0, 1, self._describe)}
 
     async def _heartbeat(
@@ -81,7 +81,8 @@ class ConsumerApis:
             )
         )
         if result.assignment is not None or topics is not None or request.member_epoch <= JOINS:
-            self._on_change(group)  # not after every heartbeat, because its cost grows with the number of members
+            # `_on_change` visits all members of the group, so a heartbeat that changes nothing does not call it.
+            self._on_change(group)
         response = ConsumerGroupHeartbeatResponse(
             error_code=result.error,
             error_message=result.error.message if result.error else None,
@@ -146,18 +147,22 @@ class ConsumerApis:
         )
 
     def _group_of(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup | None, ErrorCode, str | None]:
-        """Return the group of a heartbeat, or None with an error code and a message."""
+        """Return the group that a heartbeat concerns, or None with an error code and an error message."""
         coordinator, group_id = self._coordinator, request.group_id
         names = request.subscribed_topic_names or ()
         count = sum(len(self._partitions_of(name)) for name in set(names))
         texts = (group_id, request.member_id, request.instance_id, request.rack_id, *names)
         size = GROUP_BYTES + MEMBER_BYTES + sum(map(getsizeof, texts)) + PARTITION_BYTES * count
         if (request.member_epoch == JOINS or names) and not coordinator.has_memory(size):
-            return None, ErrorCode.POLICY_VIOLATION, "the members of all groups need too much memory"
+            return None, ErrorCode.POLICY_VIOLATION, "the consumer groups of this server have reached its memory limit"
         if request.member_epoch != JOINS:
             group = coordinator.find_consumer(group_id)
             unknown = ErrorCode.UNKNOWN_MEMBER_ID if coordinator.find(group_id) else ErrorCode.GROUP_ID_NOT_FOUND
-            return (group, ErrorCode.NONE, None) if group else (None, unknown, f"{group_id} has no such member")
+            return (
+                (group, ErrorCode.NONE, None)
+                if group
+                else (None, unknown, f"group {group_id} has no member {request.member_id}")
+            )
         found = coordinator.find_or_create(group_id)
         if found is None:
             return None, ErrorCode.POLICY_VIOLATION, "the server has too many groups"
@@ -171,12 +176,15 @@ class ConsumerApis:
         return () if found is None else tuple(found.partitions)
 
     def _keys(self, topics: Iterable[Any]) -> frozenset[PartitionKey]:
-        """Return the partitions in a request. Unknown topics are omitted."""
+        """Return the partitions that a request lists, without partitions of unknown topics."""
         named = [(self._catalog.topic_by_id(topic.topic_id), topic.partitions) for topic in topics]
         return frozenset((topic.name, number) for topic, numbers in named if topic is not None for number in numbers)
 
     def _with_ids(self, partitions: Iterable[PartitionKey]) -> list[tuple[uuid.UUID, str, list[int]]]:
-        """Return the id, the name and the partition numbers of each topic that still exists."""
+        """Group partitions by topic, and omit topics that no longer exist.
+
+        Each item is the id, the name and the partition numbers of a topic.
+        """
         by_topic: dict[str, list[int]] = {}
         for name, number in sorted(partitions):
             by_topic.setdefault(name, []).append(number)
@@ -185,20 +193,26 @@ class ConsumerApis:
 
 
 def _request_error(request: ConsumerGroupHeartbeatRequest, version: int) -> tuple[ErrorCode, str | None]:
-    """Return the reason why a request is not valid, as ``throwIfConsumerGroupHeartbeatRequestIsInvalid``."""
+    """Return the error code and the message for an invalid heartbeat request, or NONE and None.
+
+    The checks are those of Kafka's ``throwIfConsumerGroupHeartbeatRequestIsInvalid``.
+    """
     if request.subscribed_topic_regex:
-        return ErrorCode.INVALID_REGULAR_EXPRESSION, "kafkafmt serve does not support regular expressions of topics"
+        return (
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            "kafkafmt serve does not support subscription by regular expression; subscribe by name",
+        )
     reason = None
     if not request.group_id:
         reason = "the group id is empty"
     elif request.instance_id == "" or request.rack_id == "":
-        reason = "the instance id or the rack id is empty"
+        reason = "the instance id or the rack id is empty; omit the field or set it"
     elif not request.member_id and (version >= 1 or request.member_epoch != JOINS):
         reason = "the member id is empty"
     elif request.member_epoch < -2:
-        reason = f"the member epoch is {request.member_epoch}"
+        reason = f"the member epoch is {request.member_epoch}; it must be -2 or greater"
     elif request.member_epoch == JOINS and (
         request.rebalance_timeout_ms <= 0 or request.subscribed_topic_names is None or request.topic_partitions != []
     ):
-        reason = "a member that joins must send its timeout, its topics, and no partitions"
+        reason = "a member that joins must send a rebalance timeout, its topics, and an empty list of partitions"
     return (ErrorCode.NONE, None) if reason is None else (ErrorCode.INVALID_REQUEST, reason)

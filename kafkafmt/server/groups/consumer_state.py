@@ -1,12 +1,13 @@
-"""Implement the state of a consumer group of KIP-848, whose assignment the server computes.
+"""Implement the state of a KIP-848 consumer group, for which the server computes the assignment.
 
-`ConsumerGroup` contains no input or output. Each heartbeat of a member can change the group:
+`ConsumerGroup` performs no I/O. A heartbeat can change the group as follows:
 
 1. If a member joins, leaves or changes its subscription, the group epoch is incremented, and a new
    target assignment is computed.
-2. A member first gets an assignment without the partitions that it must give up. When its heartbeat
-   no longer contains them, its epoch becomes the group epoch.
-3. A partition is given to its new member only after the previous member gave it up.
+2. If the target assignment takes partitions from a member, the member first gets an assignment
+   without these partitions. Its epoch becomes the group epoch when its heartbeat no longer contains
+   these partitions.
+3. A partition is assigned to its new owner only after the previous owner has revoked it.
 
 Kafka's counterparts are ``ConsumerGroup`` and ``CurrentAssignmentBuilder``.
 """
@@ -27,20 +28,20 @@ from .members import MEMBER_BYTES
 
 GROUP_BYTES = 1024
 PARTITION_BYTES = 400
-"""Approximate memory of one assigned partition in all sets of a group."""
+"""Approximate memory that one assigned partition takes in a `ConsumerGroup`, in bytes."""
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
-"""Member epochs with a special meaning in a heartbeat."""
+"""Member epochs in a heartbeat by which a member joins, leaves, or leaves as a static member that will return."""
 SESSION_TIMEOUT = 45.0
-"""As Kafka's ``group.consumer.session.timeout.ms``, in seconds."""
+"""Session timeout of consumers in seconds, the default of Kafka's ``group.consumer.session.timeout.ms``."""
 TOPICS_INTERVAL = 5.0
-"""Seconds between two checks whether the topics have new partitions."""
+"""Seconds between two checks whether the subscribed topics have new partitions."""
 
 PartitionsOf = Callable[[str], tuple[int, ...]]
-"""Returns the partition numbers of a topic, or () if the topic does not exist."""
+"""Function that returns the partition numbers of a topic, or () if the topic does not exist."""
 
 
 class ConsumerState(StrEnum):
-    """State of a consumer group. The values are the names in Kafka's responses."""
+    """State of a consumer group, with the names that Kafka uses in responses."""
 
     EMPTY = "Empty"
     RECONCILING = "Reconciling"
@@ -49,7 +50,10 @@ class ConsumerState(StrEnum):
 
 
 class Heartbeat(NamedTuple):
-    """The fields of a ConsumerGroupHeartbeat request. None means that a field is unchanged."""
+    """The fields of a ConsumerGroupHeartbeat request.
+
+    An optional field is None if its value has not changed since the previous heartbeat.
+    """
 
     member_id: str
     epoch: int
@@ -64,7 +68,7 @@ class Heartbeat(NamedTuple):
 
 
 class HeartbeatResult(NamedTuple):
-    """The result of a heartbeat. `assignment` is None if it has not changed."""
+    """The result of a heartbeat. `assignment` is None if the member's assignment has not changed."""
 
     error: ErrorCode
     member_id: str = ""
@@ -93,33 +97,35 @@ class ConsumerMember:
 
     @property
     def size(self) -> int:
-        """Approximate memory of the member, in bytes."""
+        """Approximate memory that the member takes, in bytes."""
         texts = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host, *self.topics)
         return MEMBER_BYTES + sum(map(getsizeof, texts)) + PARTITION_BYTES * len(self.assigned)
 
 
 class ConsumerGroup:
-    """A group of the consumer protocol.
+    """A group that uses the consumer group protocol (KIP-848).
 
     Parameters
     ----------
     group_id : str
+        Name of the group.
     now : callable
-        Returns the current time in seconds.
+        Function that returns the current time of a monotonic clock, in seconds.
     limits : GroupLimits
+        Limits on the members of the group.
     partitions_of : callable
-        Returns the partition numbers of a topic.
+        Function that returns the partition numbers of a topic.
     epoch : int, default 0
-        Epoch of earlier members.
+        Initial group epoch. It is positive if the group had members earlier.
 
     Attributes
     ----------
     generation : int
-        The group epoch.
+        The current group epoch.
     members : dict of str to ConsumerMember
         The members by id.
     target : dict of str to set
-        The partitions that each member gets in the end.
+        The target assignment: the partitions that each member gets when the rebalance is complete.
     """
 
     protocol_type = "consumer"
@@ -141,7 +147,7 @@ class ConsumerGroup:
         self._limits = limits
         self._partitions_of = partitions_of
         self._owners: dict[PartitionKey, str] = {}
-        """The member that has each partition, or that has not given it up yet."""
+        """Id of the member that owns each partition, or that has not revoked it yet."""
         self._topics: dict[str, tuple[int, ...]] = {}
         self._topics_checked = now()
         self._dead = False
@@ -161,22 +167,24 @@ class ConsumerGroup:
 
     @property
     def size(self) -> int:
-        """Approximate memory of the group, in bytes."""
+        """Approximate memory that the group and its members take, in bytes."""
         return GROUP_BYTES + getsizeof(self.group_id) + sum(m.size for m in self.members.values())
 
     @property
     def subscribed_topics(self) -> set[str]:
-        """Names of the topics to which members subscribe."""
+        """Names of the topics to which at least one member subscribes."""
         return {topic for member in self.members.values() for topic in member.topics}
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResult:
-        """Process a heartbeat: let the member join, leave, or continue."""
+        """Process the heartbeat of a member that joins, leaves or stays in the group."""
         member = self.members.get(beat.member_id)
         if beat.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
             if member is None:
                 return HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
             if beat.epoch == LEAVES_FOR_A_WHILE and member.instance_id is not None:
-                member.epoch = member.previous_epoch = LEAVES_FOR_A_WHILE  # its partitions wait for its return
+                member.epoch = member.previous_epoch = (
+                    LEAVES_FOR_A_WHILE  # it keeps its partitions until its session ends
+                )
             else:
                 self._remove([member])
             return HeartbeatResult(ErrorCode.NONE, beat.member_id, beat.epoch)
@@ -194,7 +202,7 @@ class ConsumerGroup:
         return HeartbeatResult(ErrorCode.NONE, member.member_id, member.epoch, assignment)
 
     def commit_error(self, member_id: str, instance_id: str | None, epoch: int) -> ErrorCode:
-        """Return the reason why a member may not commit or fetch offsets, or NONE."""
+        """Return the error code if a member may not commit or fetch offsets, or NONE if it may."""
         if self._dead:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if epoch < 0 and not self.members:
@@ -218,7 +226,7 @@ class ConsumerGroup:
         return min((min(m.deadline, m.revoke_deadline) for m in self.members.values()), default=None)
 
     def expire(self) -> None:
-        """Remove members without a heartbeat, and members that do not give up their partitions."""
+        """Remove members whose session or rebalance timeout has expired."""
         now = self._now()
         self._remove([m for m in self.members.values() if min(m.deadline, m.revoke_deadline) <= now])
 
@@ -238,7 +246,7 @@ class ConsumerGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if beat.epoch == member.epoch:
             return ErrorCode.NONE
-        # The response with the new epoch may have been lost.
+        # A member sends its previous epoch if the response with its new epoch was lost.
         repeated = beat.epoch == member.previous_epoch and beat.owned is not None and beat.owned <= member.assigned
         return ErrorCode.NONE if repeated else ErrorCode.FENCED_MEMBER_EPOCH
 
@@ -248,7 +256,10 @@ class ConsumerGroup:
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def _returned(self, beat: Heartbeat) -> ConsumerMember | None:
-        """Return the static member that left for a while, with its new id. Its partitions remain."""
+        """Return the static member that rejoins, after giving it a new member id.
+
+        The member keeps its partitions. Return None if the group has no such static member.
+        """
         member = self._static_member(beat.instance_id)
         if member is None:
             return None
@@ -275,7 +286,10 @@ class ConsumerGroup:
         return member
 
     def _subscribe(self, member: ConsumerMember, beat: Heartbeat) -> bool:
-        """Update a member. Return whether the target assignment must be computed."""
+        """Update the subscription of a member.
+
+        Return whether a new target assignment must be computed.
+        """
         if beat.rebalance_timeout is not None:
             member.rebalance_timeout = beat.rebalance_timeout
         changed = member.epoch == 0 and member.previous_epoch == 0 and not member.topics
@@ -292,7 +306,7 @@ class ConsumerGroup:
         return any(self._partitions_of(topic) != self._topics.get(topic, ()) for topic in self.subscribed_topics)
 
     def _bump(self) -> None:
-        """Begin a new group epoch with a new target assignment."""
+        """Increment the group epoch, and compute a new target assignment."""
         self.generation = self.generation % 0x7FFFFFFF + 1
         votes = Counter(m.assignor for m in self.members.values() if m.assignor is not None)
         self.assignor = votes.most_common(1)[0][0] if votes else DEFAULT_ASSIGNOR
@@ -301,7 +315,10 @@ class ConsumerGroup:
         self.target = ASSIGNORS[self.assignor](subscriptions, self._topics, self.target)
 
     def _reconcile(self, member: ConsumerMember, owned: frozenset[PartitionKey] | None) -> bool:
-        """Bring a member nearer to its target. Return whether its assignment has changed."""
+        """Change the assignment of a member towards its target assignment.
+
+        Return whether the assignment has changed.
+        """
         if member.revoking and owned is not None and not member.revoking & owned:
             self._release(member.revoking)
             member.revoking, member.revoke_deadline = set(), float("inf")

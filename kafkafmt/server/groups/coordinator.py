@@ -1,4 +1,4 @@
-"""Hold all groups, find and create them, limit their memory, and let them expire."""
+"""Manage all groups of the server: create and find groups, limit their memory, and expire their members."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ AnyGroup = ClassicGroup | ConsumerGroup
 
 
 class Coordinator:
-    """All groups of the server.
+    """Manage all groups of the server.
 
     Parameters
     ----------
     offsets : CommittedOffsets
-        The committed offsets.
+        The committed offsets of all groups.
     limits : GroupLimits
+        Limits on the number and the memory of groups.
     now : callable
-        Returns the current time in seconds.
+        Function that returns the current time of a monotonic clock, in seconds.
 
     Attributes
     ----------
     groups : dict of str to ClassicGroup or ConsumerGroup
-        The groups by name. A group without members is a classic group or a consumer group.
+        The groups by name. A group without members is converted to the other type when a member
+        with the other protocol joins.
     """
 
     def __init__(self, offsets: CommittedOffsets, limits: GroupLimits, now: Callable[[], float]) -> None:
@@ -37,33 +39,36 @@ class Coordinator:
         self.groups: dict[str, AnyGroup] = {}
         self._now = now
         self._sizes: dict[str, int] = {}
-        """Approximate memory of each group that a client has created or changed, in bytes."""
+        """Approximate memory in bytes of each group that a client has created or changed, by group id."""
         self._size = 0
         self._deadlines: dict[str, float] = {}
-        """The next time at which each group is examined."""
+        """The next time at which `expire` examines each group, by group id."""
         self._queue: list[tuple[float, str]] = []
 
     def add_known_groups(self) -> None:
-        """Add each group that has committed offsets or that had members earlier, without members."""
+        """Add an empty group for each group id that has committed offsets or that had members earlier."""
         for group_id in sorted(self.offsets.group_ids() - self.groups.keys()):
             self._add(group_id)
 
     def find(self, group_id: str) -> AnyGroup | None:
-        """Return a group, or None if there is no such group."""
+        """Return the group of this name, or None if it does not exist."""
         return self.groups.get(group_id)
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
-        """Return a classic group, or None if there is no such group or if it is a consumer group."""
+        """Return the classic group of this name, or None if no classic group has this name."""
         found = self.groups.get(group_id)
         return found if isinstance(found, ClassicGroup) else None
 
     def find_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """Return a consumer group, or None if there is no such group or if it is a classic group."""
+        """Return the consumer group of this name, or None if no consumer group has this name."""
         found = self.groups.get(group_id)
         return found if isinstance(found, ConsumerGroup) else None
 
     def make_classic(self, group: AnyGroup) -> ClassicGroup | None:
-        """Return the group if it is a classic group. Convert it if it has no members; otherwise return None."""
+        """Return `group` as a classic group.
+
+        A consumer group without members is converted. Return None for a consumer group with members.
+        """
         if isinstance(group, ClassicGroup):
             return group
         if group.members:
@@ -73,7 +78,10 @@ class Coordinator:
         return made
 
     def make_consumer(self, group: AnyGroup, partitions_of: PartitionsOf) -> ConsumerGroup | None:
-        """Return the group if it is a consumer group. Convert it if it has no members; otherwise return None."""
+        """Return `group` as a consumer group.
+
+        A classic group without members is converted. Return None for a classic group with members.
+        """
         if isinstance(group, ConsumerGroup):
             return group
         if group.state != State.EMPTY or group.pending:
@@ -83,7 +91,10 @@ class Coordinator:
         return made
 
     def find_or_create(self, group_id: str) -> AnyGroup | None:
-        """Return a group. It is created if necessary. Return None if there are too many groups."""
+        """Return the group of this name, and create it if it does not exist.
+
+        Return None if the limit on the number of groups is reached.
+        """
         found = self.groups.get(group_id)
         if found is not None:
             return found
@@ -94,11 +105,11 @@ class Coordinator:
         return self._add(group_id)
 
     def has_memory(self, size: int) -> bool:
-        """Return whether groups and commits may grow by `size` bytes."""
+        """Return whether the memory limit allows groups and commits to grow by `size` bytes."""
         return self._size + self.offsets.size + size <= self.limits.bytes
 
     def changed(self, group: AnyGroup) -> None:
-        """Update the memory and the next deadline of a group after members have changed."""
+        """Record the new memory size and the next deadline of a group whose members have changed."""
         group_id = group.group_id
         if self.groups.get(group_id) is not group:
             return
@@ -111,11 +122,11 @@ class Coordinator:
             heappush(self._queue, (deadline, group_id))
 
     def next_deadline(self) -> float | None:
-        """Return the time at which `expire` must be called, or None."""
+        """Return the time at which `expire` must be called, or None if nothing can expire."""
         return self._queue[0][0] if self._queue else None
 
     def expire(self) -> None:
-        """Let members and rebalances expire whose time has come."""
+        """Call `expire` of each group whose deadline has passed."""
         now = self._now()
         while self._queue and self._queue[0][0] <= now:
             deadline, group_id = heappop(self._queue)
@@ -126,12 +137,12 @@ class Coordinator:
                 self.changed(group)
 
     def delete(self, group_id: str) -> ErrorCode:
-        """Delete a group that has no members, with its offsets.
+        """Delete a group that has no members, and its committed offsets.
 
         Raises
         ------
         OSError
-            The groups file cannot be written. The group is not deleted.
+            The groups file cannot be written. In this case, the group is not deleted.
         """
         group = self.groups.get(group_id)
         if group is None:
@@ -155,7 +166,7 @@ class Coordinator:
         self._deadlines.pop(group.group_id, None)
 
     def _drop_unused_groups(self) -> None:
-        """Forget groups that have neither members nor offsets."""
+        """Remove groups that have neither members nor committed offsets."""
         known = self.offsets.group_ids()
         unused: Iterable[AnyGroup] = [
             group

@@ -1,4 +1,4 @@
-"""Define the limits that keep hostile clients from filling the server's memory with groups."""
+"""Define the limits that prevent hostile clients from filling the server's memory with groups."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GroupLimits:
-    """Limits and times of groups. All times are in seconds.
+    """Limits and timeouts of consumer groups. All times are in seconds.
 
     Attributes
     ----------
     groups : int
-        Largest number of groups. Groups from the log directories and from the groups file count,
-        but are never refused.
+        Largest number of groups. Groups from the log directories and from the groups file count
+        towards this limit, but they are loaded even if they exceed it.
     members : int
-        Largest number of members of one group, as Kafka's ``group.max.size``.
+        Largest number of members of one group, like Kafka's ``group.max.size``.
     bytes : int
-        Largest total memory of all groups and commits, as `MEMBER_BYTES` and `COMMIT_BYTES`
-        estimate it. What the log directories contain does not count.
+        Largest total memory of all groups and commits. It is estimated with `MEMBER_BYTES` and
+        `COMMIT_BYTES`. Groups and commits from the log directories do not count.
     metadata_bytes : int
-        Largest size of the metadata of one commit, as Kafka's ``offset.metadata.max.bytes``.
+        Largest size of the metadata of one commit, like Kafka's ``offset.metadata.max.bytes``.
     min_session_timeout, max_session_timeout : float
-        As Kafka's ``group.min.session.timeout.ms`` and ``group.max.session.timeout.ms``.
+        Shortest and longest session timeout that a member may request, like Kafka's
+        ``group.min.session.timeout.ms`` and ``group.max.session.timeout.ms``.
     initial_rebalance_delay : float
-        Time for which an empty group waits for more members after the first one, as Kafka's
-        ``group.initial.rebalance.delay.ms``. Kafka's default is 3 seconds. It is 0 here, so that a
-        tool with one consumer starts immediately.
+        Time for which an empty group waits for more members after the first member joins, like
+        Kafka's ``group.initial.rebalance.delay.ms``. Kafka's default is 3 seconds. The default of
+        the server is 0, so that a tool with one consumer starts immediately.
     new_member_timeout : float
-        Time after which a member is removed if it never gets its first generation.
+        Time after which a new member is removed if its first rebalance is not complete.
     """
 
     groups: int = 10_000

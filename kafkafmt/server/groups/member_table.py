@@ -1,4 +1,4 @@
-"""Keep the members of a classic group by member id and by instance id."""
+"""Index the members of a classic group by member id and by group instance id."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .members import Member
 
 
 class MemberTable:
-    """The members of a group, in the order in which they joined."""
+    """The members of a classic group, in the order in which they joined."""
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
         self._static: dict[str, str] = {}
-        """The member id of each instance id."""
+        """The member id of each static member, by group instance id."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -30,15 +30,15 @@ class MemberTable:
         return self._members[member_id]
 
     def first(self) -> str | None:
-        """Return the id of the member that has been in the group for the longest time."""
+        """Return the id of the member that joined first, or None if the group has no members."""
         return next(iter(self._members), None)
 
     def id_of_instance(self, instance_id: str | None) -> str | None:
-        """Return the member id of a static member, or None if the group has no such member."""
+        """Return the member id of the static member with this instance id, or None if there is none."""
         return None if instance_id is None else self._static.get(instance_id)
 
     def add(self, member: Member) -> None:
-        """Add a member."""
+        """Add a member at the end of the order."""
         self._members[member.member_id] = member
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id
@@ -50,14 +50,18 @@ class MemberTable:
             del self._static[member.instance_id]
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member a new id. Its place in the order remains."""
+        """Change the member id of a static member, which keeps its place in the order of members."""
         assert member.instance_id is not None
         old, member.member_id = member.member_id, member_id
         self._members = {(member_id if known == old else known): value for known, value in self._members.items()}
         self._static[member.instance_id] = member_id
 
     def id_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Return UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID if the ids are not those of a member."""
+        """Check the member id and the instance id of a request.
+
+        Return NONE, or UNKNOWN_MEMBER_ID if no member has the id. Return FENCED_INSTANCE_ID if the
+        static member with this instance id has another member id.
+        """
         if instance_id is None:
             return ErrorCode.NONE if member_id in self._members else ErrorCode.UNKNOWN_MEMBER_ID
         known = self._static.get(instance_id)
@@ -66,16 +70,19 @@ class MemberTable:
         return ErrorCode.NONE if known == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def rebalance_timeout(self) -> float:
-        """Return the longest rebalance timeout of a member, in seconds."""
+        """Return the longest rebalance timeout among all members, in seconds."""
         return max((member.rebalance_timeout for member in self), default=0.0)
 
     def common_protocols(self) -> set[str]:
-        """Return the protocols that all members support."""
+        """Return the names of the protocols that all members support."""
         names = [{name for name, _ in member.protocols} for member in self]
         return set.intersection(*names) if names else set()
 
     def select_protocol(self) -> str:
-        """Return the protocol that most members prefer among those that all members support."""
+        """Return the name of the protocol that gets the most votes.
+
+        Each member votes for the first protocol in its list that all members support.
+        """
         candidates = self.common_protocols()
         votes: Counter[str] = Counter()
         for member in self:

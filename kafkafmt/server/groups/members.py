@@ -1,4 +1,4 @@
-"""Define the members of a classic group, and the requests and results of joining it."""
+"""Define a member of a classic group, and the fields of JoinGroup and SyncGroup that concern its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...protocol import ErrorCode
 
 
 class JoinRequest(NamedTuple):
-    """The fields of a JoinGroup request that the state of the group depends on. Times are in seconds."""
+    """The fields of a JoinGroup request that affect the state of the group. Times are in seconds."""
 
     member_id: str
     instance_id: str | None
@@ -21,15 +21,15 @@ class JoinRequest(NamedTuple):
     rebalance_timeout: float
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
-    """Name and metadata of each protocol, in the order of the member's preference."""
+    """Name and metadata of each protocol that the member supports. The preferred protocol is first."""
     requires_known_id: bool = True
-    """Whether the member understands MEMBER_ID_REQUIRED (version 4 and later)."""
+    """Whether the client supports the error MEMBER_ID_REQUIRED (JoinGroup version 4 and later)."""
     can_skip_assignment: bool = True
-    """Whether the member understands `skip_assignment` in the response (version 9 and later)."""
+    """Whether the client supports `skip_assignment` in the response (JoinGroup version 9 and later)."""
 
 
 class JoinedMember(NamedTuple):
-    """A member in the list that the leader gets."""
+    """A member in the list of members that a JoinGroup response sends to the leader."""
 
     member_id: str
     instance_id: str | None
@@ -37,7 +37,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """The result of joining a group."""
+    """The fields of a JoinGroup response that depend on the state of the group."""
 
     error: ErrorCode
     member_id: str = ""
@@ -50,7 +50,7 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """The result of SyncGroup: the member's assignment."""
+    """The fields of a SyncGroup response, such as the assignment of the member."""
 
     error: ErrorCode
     protocol_type: str | None = None
@@ -62,7 +62,7 @@ RespondToJoin = Callable[[JoinResult], None]
 RespondToSync = Callable[[SyncResult], None]
 
 MEMBER_BYTES = 1024
-"""Approximate memory of a member without its texts, metadata and assignment."""
+"""Approximate memory of a member without its strings, metadata and assignment, in bytes."""
 
 
 @dataclass
@@ -77,46 +77,49 @@ class Member:
     rebalance_timeout: float
     protocols: tuple[tuple[str, bytes], ...]
     deadline: float
-    """The member is removed at this time, unless it sends a request earlier."""
+    """Time at which the member is removed if it sends no request before."""
     is_new: bool = True
-    """Whether the member still waits for its first generation. It cannot send heartbeats yet."""
+    """Whether the first rebalance of the member is not complete yet. Such a member cannot send heartbeats."""
     assignment: bytes = b""
     respond_to_join: RespondToJoin | None = field(default=None, repr=False)
     respond_to_sync: RespondToSync | None = field(default=None, repr=False)
 
     @property
     def awaits_join(self) -> bool:
-        """Whether a JoinGroup request of the member has no response yet."""
+        """Whether the member waits for a JoinGroup response."""
         return self.respond_to_join is not None
 
     @property
     def can_expire(self) -> bool:
-        """Whether the deadline applies. It does not while the member waits for the other members."""
+        """Whether the member is removed at its deadline.
+
+        A member does not expire while it waits for a JoinGroup or SyncGroup response, unless it is new.
+        """
         return self.is_new or (self.respond_to_join is None and self.respond_to_sync is None)
 
     @property
     def size(self) -> int:
-        """Approximate memory of the member, in bytes."""
+        """Approximate memory that the member takes, in bytes."""
         texts = sum(map(getsizeof, (self.member_id, self.instance_id, self.client_id, self.client_host)))
         return MEMBER_BYTES + texts + protocols_size(self.protocols) + len(self.assignment)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for a protocol, or b"" if it does not support the protocol."""
+        """Return the member's metadata for a protocol, or b"" if the member does not support the protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def finish_join(self, result: JoinResult) -> None:
-        """Respond to the open JoinGroup request, if there is one."""
+        """Respond to the JoinGroup request of the member that has no response yet, if any."""
         respond, self.respond_to_join = self.respond_to_join, None
         if respond is not None:
             respond(result)
 
     def finish_sync(self, result: SyncResult) -> None:
-        """Respond to the open SyncGroup request, if there is one."""
+        """Respond to the SyncGroup request of the member that has no response yet, if any."""
         respond, self.respond_to_sync = self.respond_to_sync, None
         if respond is not None:
             respond(result)
 
 
 def protocols_size(protocols: tuple[tuple[str, bytes], ...]) -> int:
-    """Return the approximate memory of a member's protocols, in bytes."""
+    """Return the approximate memory of the names and metadata of a member's protocols, in bytes."""
     return sum(100 + getsizeof(name) + len(metadata) for name, metadata in protocols)

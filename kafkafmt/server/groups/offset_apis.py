@@ -1,4 +1,4 @@
-"""Answer the APIs of committed offsets: OffsetCommit, OffsetFetch and OffsetDelete."""
+"""Answer requests that concern committed offsets: OffsetCommit, OffsetFetch and OffsetDelete."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .offsets import CLASSIC_PROTOCOL, COMMIT_BYTES, Commit, GroupFacts, Partiti
 from .state import GROUP_BYTES, State
 
 BY_TOPIC_ID = 10
-"""First version of OffsetCommit and OffsetFetch in which topics are named by their ids."""
+"""First version of OffsetCommit and OffsetFetch that identifies topics by topic id."""
 NO_COMMIT = Commit(-1)
 
 
 class FetchedTopic(NamedTuple):
-    """The committed offsets of one topic."""
+    """The committed offsets of one topic in an OffsetFetch response."""
 
     name: str
     topic_id: UUID
@@ -40,14 +40,14 @@ class FetchedTopic(NamedTuple):
 
 
 class OffsetApis:
-    """The handlers of the APIs of committed offsets."""
+    """Handle OffsetCommit, OffsetFetch and OffsetDelete requests."""
 
     def __init__(self, catalog: Catalog, coordinator: Coordinator) -> None:
         self._catalog = catalog
         self._coordinator = coordinator
 
     def handlers(self) -> Handlers:
-        """Return the lowest version, the highest version and the handler of each API, by API key."""
+        """Return a dict from API key to the lowest version, the highest version and the handler of the API."""
         return {8: (0, 10, self._commit), 9: (0, 10, self._fetch), 47: (0, 0, self._delete)}
 
     # OffsetCommit
@@ -83,10 +83,10 @@ class OffsetApis:
         return response
 
     def _group_to_commit(self, request: OffsetCommitRequest) -> tuple[AnyGroup | None, ErrorCode]:
-        """Return the group that commits, or the reason why it may not commit.
+        """Return the group of an OffsetCommit request, and an error code if the request is refused.
 
-        A commit without a generation creates the group, as for consumers that assign partitions
-        themselves.
+        A commit without a generation creates the group if it does not exist. Consumers with manual
+        assignment (`assign` instead of `subscribe`) commit without a generation.
         """
         size = sum(COMMIT_BYTES + getsizeof(p.committed_metadata or "") for t in request.topics for p in t.partitions)
         group = self._coordinator.find(request.group_id)
@@ -146,7 +146,10 @@ class OffsetApis:
         return response
 
     async def _fetched_group(self, group: Any, version: int) -> Any:
-        """Return the response for one group. A member of a consumer group must have the current epoch."""
+        """Return the part of an OffsetFetch response for one group.
+
+        A member of a consumer group (KIP-848) gets an error if its epoch is not current.
+        """
         known = self._coordinator.find_consumer(group.group_id)
         if known is not None and (group.member_id is not None or group.member_epoch >= 0):
             error = known.commit_error(group.member_id or "", None, group.member_epoch)
@@ -172,7 +175,7 @@ class OffsetApis:
         return OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
     async def _fetched(self, group_id: str, topics: list[Any] | None, version: int) -> list[FetchedTopic]:
-        """Return the committed offsets of a group. If `topics` is None, return all of them."""
+        """Return the committed offsets of a group for `topics`, or for all topics if `topics` is None."""
         commits = self._coordinator.offsets.of_group(group_id)
         if topics is None:
             return await self._all_fetched(commits, version)
@@ -194,7 +197,7 @@ class OffsetApis:
             if version >= BY_TOPIC_ID:
                 topic = self._catalog.topic(name)
                 if topic is None:
-                    continue  # a response of this version cannot name a topic without an id
+                    continue  # a response with topic ids cannot contain a topic that does not exist
                 topic_id = await self._catalog.run(getattr, topic, "topic_id")
             fetched.append(FetchedTopic(name, topic_id, ErrorCode.NONE, found))
         return fetched
@@ -237,7 +240,7 @@ class OffsetApis:
         return response
 
     async def _name_of(self, topic: Any, version: int) -> str | None:
-        """Return the name of a topic in a request, or None if its id is unknown."""
+        """Return the name of a topic in a request, or None if the request contains an unknown topic id."""
         if version < BY_TOPIC_ID:
             return str(topic.name)
         found = await self._catalog.run(self._catalog.topic_by_id, topic.topic_id)

@@ -1,4 +1,4 @@
-"""Keep the committed offsets of all groups."""
+"""Store the committed offsets of all groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...log.reading.groups import CommittedOffset, Group
 from .offsets_file import Entry, GroupsFile
 
 COMMIT_BYTES = 400
-"""Approximate memory of a commit without its metadata."""
+"""Approximate memory of a commit without its metadata, in bytes."""
 CLASSIC_PROTOCOL = "consumer"
 
 
@@ -21,11 +21,11 @@ class Commit(NamedTuple):
     Attributes
     ----------
     offset : int
-        The next offset that the group reads.
+        Offset of the next record that the group will read.
     leader_epoch : int
-        Leader epoch of the last record that was read; -1 if it is unknown.
+        Leader epoch of the last record that the group has read, or -1 if it is unknown.
     metadata : str
-        Text that the client added.
+        Text that the client added to the commit.
     timestamp : int
         Time of the commit, in ms since 1970-01-01 UTC.
     """
@@ -37,35 +37,36 @@ class Commit(NamedTuple):
 
 
 PartitionKey = tuple[str, int]
-"""Topic name and partition number."""
+"""A partition, as the tuple of topic name and partition number."""
 
 
 class GroupFacts(NamedTuple):
-    """What is kept of a group if it has no members."""
+    """The protocol type and generation that the server keeps of a group after all members have left."""
 
     protocol_type: str | None = None
     generation: int = 0
 
 
 class CommittedOffsets:
-    """The committed offsets of all groups, in memory and optionally in a file.
+    """The committed offsets of all groups. They are kept in memory, and optionally in a file.
 
     Parameters
     ----------
     file : GroupsFile, optional
-        Keeps changes across restarts. By default, changes are lost when the server ends.
+        File that keeps new commits across restarts. By default, new commits are lost when the
+        server stops.
 
     Attributes
     ----------
     facts : dict of str to GroupFacts
-        Facts about each group that had members.
+        Protocol type and generation of each group that has had members, by group id.
     size : int
-        Approximate memory of the commits that differ from those of the log directories, in bytes.
+        Approximate memory of the commits that are not in the log directories, in bytes.
 
     Raises
     ------
     GroupsFileError
-        The file contains something else.
+        The file is not a groups file, or it is damaged.
     OSError
         The file cannot be read.
     """
@@ -80,12 +81,12 @@ class CommittedOffsets:
         self._entries = [] if file is None else file.load()
 
     def start(self, offsets: Iterable[CommittedOffset] = (), groups: Iterable[Group] = ()) -> None:
-        """Begin with the offsets and groups of the log directories, changed as the file says.
+        """Load the offsets and groups of the log directories, and apply the changes in the groups file.
 
         Raises
         ------
         OSError
-            The file cannot be written.
+            The groups file cannot be written.
         """
         for group in groups:
             if group.type != "share":
@@ -103,7 +104,7 @@ class CommittedOffsets:
             self._file.rewrite(self._changes())
 
     def group_ids(self) -> set[str]:
-        """Return the names of all groups that have offsets or that are known from earlier members."""
+        """Return the names of all groups that have committed offsets or have had members."""
         return self._groups.keys() | self.facts.keys()
 
     def of_group(self, group_id: str) -> Mapping[PartitionKey, Commit]:
@@ -111,12 +112,14 @@ class CommittedOffsets:
         return self._groups.get(group_id, {})
 
     def commit(self, group_id: str, facts: GroupFacts, commits: Mapping[PartitionKey, Commit]) -> None:
-        """Store offsets. If there is a file, they are in the file when this method returns.
+        """Store the committed offsets of a group in memory, and in the groups file if there is one.
+
+        The commits have been written to the file when this method returns.
 
         Raises
         ------
         OSError
-            The file cannot be written. The offsets are not stored.
+            The groups file cannot be written. In this case, the offsets are not stored in memory either.
         """
         entries = [_entry(group_id, key, commit) for key, commit in commits.items()]
         if self.facts.get(group_id) != facts:
@@ -124,16 +127,16 @@ class CommittedOffsets:
         self._store(entries)
 
     def delete_offsets(self, group_id: str, partitions: Iterable[PartitionKey]) -> None:
-        """Delete offsets of a group. An OSError is raised if the file cannot be written."""
+        """Delete committed offsets of a group, or raise OSError if the groups file cannot be written."""
         self._store([Entry(group_id, topic, partition) for topic, partition in partitions])
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a group with all its offsets. An OSError is raised if the file cannot be written."""
+        """Delete a group and its committed offsets, or raise OSError if the groups file cannot be written."""
         if group_id in self._groups or group_id in self.facts:
             self._store([Entry(group_id)])
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the groups file."""
         if self._file is not None:
             self._file.close()
 
@@ -143,7 +146,7 @@ class CommittedOffsets:
         for entry in entries:
             self._apply(entry)
         if self._file is not None and self._file.needs_rewrite(len(self._groups), self.size // COMMIT_BYTES):
-            with suppress(OSError):  # the changes are already in the file
+            with suppress(OSError):  # the rewrite only shortens the file, which already contains the changes
                 self._file.rewrite(self._changes())
 
     def _apply(self, entry: Entry) -> None:
@@ -170,7 +173,7 @@ class CommittedOffsets:
         return COMMIT_BYTES + getsizeof(commit.metadata)
 
     def _changes(self) -> Iterator[Entry]:
-        """Yield the entries that change the state of the log directories to the current state."""
+        """Yield the differences between the log directories and the current state as entries of the groups file."""
         for group_id in (self._seed.keys() | self._seed_facts.keys()) - self.group_ids():
             yield Entry(group_id)
         for group_id, facts in self.facts.items():

@@ -1,17 +1,18 @@
 """Read and write the groups file, which keeps committed offsets across restarts of the server.
 
 The file contains one JSON object per line. The first line is ``{"kafkafmt_groups": 1}``. Each
-other line is a change of the state that the log directories contain. Later lines replace earlier
-ones:
+other line changes the groups and commits that the server has read from the log directories. If two
+lines concern the same commit or group, the later line applies. A line has one of these forms:
 
 - ``{"group": "g", "topic": "t", "partition": 0, "offset": 5, "leader_epoch": -1, "metadata": "",
-  "timestamp": 1700000000000}``: a commit;
+  "timestamp": 1700000000000}``: the group commits an offset;
 - ``{"group": "g", "topic": "t", "partition": 0}``: the commit is deleted;
-- ``{"group": "g", "protocol_type": "consumer", "generation": 3}``: facts about the group;
+- ``{"group": "g", "protocol_type": "consumer", "generation": 3}``: the group has this protocol type and generation;
 - ``{"group": "g"}``: the group is deleted.
 
-Changes are appended. An incomplete last line is ignored. At the start of the server, and when the
-file contains many outdated lines, a shorter file replaces the file by an atomic rename.
+The server appends each change to the file. If the last line is incomplete, it is ignored. The
+server rewrites the file without outdated lines when it starts, and when the file contains many
+outdated lines. The new file replaces the old file by an atomic rename.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from typing import Any, NamedTuple
 
 HEADER = {"kafkafmt_groups": 1}
 SPARE_LINES = 10_000
-"""Number of outdated lines that the file may contain in addition to the number of current lines."""
+"""Number by which outdated lines may exceed current lines before the groups file is rewritten."""
 MAX_BYTES = 256 << 20
-"""Largest file that is read."""
+"""Size of the largest groups file that the server reads, in bytes."""
 FIELDS: dict[str, type[str] | type[int]] = {
     "group": str, "topic": str, "partition": int, "offset": int, "leader_epoch": int, "metadata": str,
     "timestamp": int, "protocol_type": str, "generation": int,
@@ -39,7 +40,7 @@ KINDS = (
     {"group", "topic", "partition"},
     {"group", "topic", "partition", "offset", "leader_epoch", "metadata", "timestamp"},
 )
-"""The fields of each kind of line."""
+"""The sets of fields that a line of the groups file may have."""
 
 
 class GroupsFileError(ValueError):
@@ -47,7 +48,10 @@ class GroupsFileError(ValueError):
 
 
 class Entry(NamedTuple):
-    """One change, as in a line of the file. Fields that the kind of line does not have are None or a default."""
+    """A change of a group or a commit, as in one line of the groups file.
+
+    A field that the line does not contain has its default value.
+    """
 
     group: str
     topic: str | None = None
@@ -60,7 +64,7 @@ class Entry(NamedTuple):
     generation: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of the line."""
+        """Return the entry as the JSON object of a line in the groups file."""
         if self.protocol_type is not None:
             kind = KINDS[1]
         elif self.topic is None:
@@ -71,19 +75,19 @@ class Entry(NamedTuple):
 
 
 class GroupsFile:
-    """The groups file. It is locked while it is open, so that only one server uses it.
+    """An open groups file. It is locked, so that only one server uses it at a time.
 
     Parameters
     ----------
     path : Path
-        The file. It is created if it does not exist.
+        Path of the groups file. The file is created if it does not exist.
 
     Raises
     ------
     GroupsFileError
-        Another process uses the file.
+        Another process has locked the groups file.
     OSError
-        The file cannot be opened.
+        The groups file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,18 +96,18 @@ class GroupsFile:
         self._handle = _open_locked(path)
 
     def load(self) -> list[Entry]:
-        """Return the changes in the file.
+        """Return the changes that the groups file contains.
 
         Raises
         ------
         GroupsFileError
-            A line is damaged, or the file is not a groups file.
+            The file is not a groups file, it is too large, or one of its lines is damaged.
         OSError
-            The file cannot be read.
+            The groups file cannot be read.
         """
         size = os.fstat(self._handle.fileno()).st_size
         if size > MAX_BYTES:
-            raise GroupsFileError(f"{self.path} has {size} bytes, which is too large for a groups file")
+            raise GroupsFileError(f"{self.path} has {size} bytes; a groups file has at most {MAX_BYTES} bytes")
         lines = self.path.read_bytes().split(b"\n")[:-1]
         if size and (not lines or _parse(lines[0]) != HEADER):
             raise GroupsFileError(
@@ -112,7 +116,7 @@ class GroupsFile:
         return [self._entry(number, line) for number, line in enumerate(lines[1:], 2)]
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Append changes. If this fails, the file has its previous content."""
+        """Append changes to the groups file. If a write fails, the file keeps its previous content."""
         data, count = _lines(entries)
         size = os.fstat(self._handle.fileno()).st_size
         try:
@@ -123,11 +127,14 @@ class GroupsFile:
         self._lines += count
 
     def needs_rewrite(self, groups: int, commits: int) -> bool:
-        """Return whether most lines of the file are outdated."""
+        """Return whether the file should be rewritten because most of its lines are outdated."""
         return self._lines > 2 * (groups + commits) + SPARE_LINES
 
     def rewrite(self, entries: Iterable[Entry]) -> None:
-        """Replace the content of the file atomically. If this fails, the file has its previous content."""
+        """Replace the content of the groups file atomically.
+
+        If the replacement fails, the file keeps its previous content.
+        """
         data, count = _lines(entries)
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         temporary.unlink(missing_ok=True)
@@ -140,22 +147,22 @@ class GroupsFile:
         except OSError:
             handle.close()
             temporary.unlink(missing_ok=True)
-            self._lines = 0  # the next attempt is made after many further lines
+            self._lines = 0  # do not try again before the file has grown by SPARE_LINES lines
             raise
         self._handle.close()
         self._handle, self._lines = handle, count
 
     def close(self) -> None:
-        """Close the file, and release its lock."""
+        """Close the groups file, which releases its lock."""
         self._handle.close()
 
     def _entry(self, number: int, line: bytes) -> Entry:
         found = _parse(line)
         if not isinstance(found, dict) or set(found) not in KINDS:
-            raise GroupsFileError(f"{self.path}: line {number} is not a commit or a group: {line[:200]!r}")
+            raise GroupsFileError(f"{self.path}: line {number} does not describe a commit or a group: {line[:200]!r}")
         for name, value in found.items():
             if type(value) is not FIELDS[name] or (isinstance(value, int) and not -(2**63) <= value < 2**63):
-                raise GroupsFileError(f"{self.path}: line {number}: {name} cannot be {value!r}")
+                raise GroupsFileError(f"{self.path}: line {number}: {name} has the invalid value {value!r}")
         return Entry(**found)
 
 
@@ -171,7 +178,7 @@ def _open_locked(path: Path) -> FileIO:
             raise GroupsFileError(f"{path} is used by another server; pass another groups file") from None
         except FileNotFoundError:
             pass
-        handle.close()  # another server has replaced the file meanwhile
+        handle.close()  # another server replaced the file between open and flock
 
 
 def _write(handle: FileIO, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Build responses in which every group and partition has the same error."""
+"""Build responses that refuse a whole request: every group and partition gets the same error code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ... import protocol
 from ...protocol import ErrorCode
 
 FIRST_BATCHED_FETCH = 8
-"""First version of OffsetFetch that fetches the offsets of several groups."""
+"""First version of OffsetFetch whose requests can name several groups."""
 
 
 def _commit(request: Any, version: int, error: ErrorCode) -> Any:
@@ -74,7 +74,7 @@ def _delete(request: Any, version: int, error: ErrorCode) -> Any:
 
 
 def _simple(name: str) -> Callable[[Any, int, ErrorCode], Any]:
-    """Return a function for an API whose response has one error code."""
+    """Return a function that builds an error response of an API whose response has one error code."""
 
     def refuse(request: Any, version: int, error: ErrorCode) -> Any:
         response: Any = protocol.message_class(name, "response")
@@ -97,4 +97,7 @@ REFUSALS: dict[int, Callable[[Any, int, ErrorCode], Any]] = {
     68: _simple("ConsumerGroupHeartbeat"),
     69: _describe_consumers,
 }
-"""Functions from a request, its version and an error code to the response, by API key."""
+"""Function that builds the error response to a request, by API key.
+
+Its arguments are the request, the version of the request and the error code.
+"""

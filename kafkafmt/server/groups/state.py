@@ -1,16 +1,17 @@
 """Implement the state machine of a classic consumer group.
 
-`ClassicGroup` contains no input or output. Times come from a clock that the caller passes. Results
-of JoinGroup and SyncGroup are passed to functions, because they may have to wait for other members.
+`ClassicGroup` performs no I/O, and reads the time from a clock that the caller passes. A JoinGroup
+or SyncGroup request may have to wait for other members of the group. Therefore, `ClassicGroup`
+passes the result to a callback.
 
 A group is in one of these states:
 
-- Empty: it has no members. It may have committed offsets.
-- PreparingRebalance: the members must join (again). The state ends when all known members have
-  joined, or after the longest rebalance timeout of a member. Members that have not joined by then
-  are removed.
+- Empty: the group has no members. It may have committed offsets.
+- PreparingRebalance: all members must send JoinGroup. The state ends when all members have joined,
+  or when the longest rebalance timeout of the members has passed. Dynamic members that have not
+  joined by then are removed.
 - CompletingRebalance: the members wait for the assignment that the leader computes.
-- Stable: each member has its assignment.
+- Stable: all members have their assignment.
 - Dead: the group has been deleted.
 
 Kafka's counterparts are ``ClassicGroup`` and ``GroupMetadataManager``.
@@ -29,13 +30,13 @@ from .member_table import MemberTable
 from .members import JoinedMember, JoinRequest, JoinResult, Member, RespondToJoin, RespondToSync, SyncResult
 
 GROUP_BYTES = 1024
-"""Approximate memory of a group without its members and commits."""
+"""Approximate memory of a group without its members and commits, in bytes."""
 PENDING_BYTES = 256
-"""Approximate memory of a member id that no member uses yet, without its text."""
+"""Approximate memory of an item of `ClassicGroup.pending` without the characters of the member id, in bytes."""
 
 
 class State(StrEnum):
-    """State of a group. The values are the names in Kafka's responses."""
+    """State of a classic group, with the names that Kafka uses in responses."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -45,32 +46,37 @@ class State(StrEnum):
 
 
 class ClassicGroup:
-    """A group whose members compute the assignment themselves.
+    """A classic group, in which the leader of the members computes the assignment.
 
     Parameters
     ----------
     group_id : str
+        Name of the group.
     now : callable
-        Returns the current time in seconds.
+        Function that returns the current time of a monotonic clock, in seconds.
     limits : GroupLimits
+        Limits on the members of the group.
     protocol_type : str, optional
-        Type of the protocol of earlier members, such as "consumer".
+        Protocol type that the group had before all members left, such as "consumer".
     generation : int, default 0
-        Generation of earlier members.
+        Generation that the group had before all members left.
 
     Attributes
     ----------
     state : State
+        The current state of the group.
     generation : int
         Number of the current generation. Each completed rebalance increments it.
     protocol_type, protocol_name : str or None
-        Protocol type of the members, and the protocol that all members support.
+        Protocol type of the members, such as "consumer", and the name of the selected protocol,
+        such as "range".
     leader : str or None
         Id of the member that computes the assignment.
     members : MemberTable
         The members, in the order in which they joined.
     pending : dict of str to float
-        Member ids that were sent with MEMBER_ID_REQUIRED, and the time at which each expires.
+        Expiry time of each member id that the server has issued with MEMBER_ID_REQUIRED, and that
+        no client has joined with yet.
     """
 
     def __init__(
@@ -93,7 +99,7 @@ class ClassicGroup:
         self._limits = limits
         self._join_deadline: float | None = None
         self._initial_delay_left: float | None = None
-        """Time by which the initial delay may still be extended. None if there is no initial delay."""
+        """Seconds by which the initial rebalance delay may still be extended, or None if there is no delay."""
         self._joined_during_delay = False
         self._unsynced: set[str] = set()
         self._sync_deadline: float | None = None
@@ -101,7 +107,10 @@ class ClassicGroup:
     # Requests of members
 
     def join(self, request: JoinRequest, respond: RespondToJoin) -> None:
-        """Add or update a member. `respond` is called when the group has its next generation."""
+        """Process a JoinGroup request.
+
+        `respond` is called with the result, possibly not before all other members have joined.
+        """
         error = self._join_error(request)
         if error:
             respond(JoinResult(error, "" if error == ErrorCode.GROUP_MAX_SIZE_REACHED else request.member_id))
@@ -123,9 +132,10 @@ class ClassicGroup:
         assignments: Mapping[str, bytes],
         respond: RespondToSync,
     ) -> None:
-        """Accept the leader's assignment. `respond` is called when the leader has sent it.
+        """Process a SyncGroup request. The request of the leader contains the assignments.
 
-        If `protocol_type` or `protocol_name` is None, it is not checked.
+        `respond` is called with the member's assignment after the leader has sent the assignments.
+        `protocol_type` and `protocol_name` are compared with those of the group unless they are None.
         """
         error = self.member_error(member_id, instance_id, generation)
         if not error and (protocol_type or self.protocol_type, protocol_name or self.protocol_name) != (
@@ -143,7 +153,7 @@ class ClassicGroup:
         if not self._unsynced:
             self._sync_deadline = None
         if self.state == State.COMPLETING_REBALANCE:
-            member.finish_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))  # an earlier request, sent twice
+            member.finish_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))  # the client has repeated its request
             member.respond_to_sync = respond
             if member_id == self.leader:
                 self._accept_assignments(assignments)
@@ -152,7 +162,10 @@ class ClassicGroup:
             respond(self._assignment_of(member))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """Extend a member's session. Return REBALANCE_IN_PROGRESS if the member must join again."""
+        """Process a heartbeat, which extends the session of the member.
+
+        Return REBALANCE_IN_PROGRESS if the member must send JoinGroup again.
+        """
         error = self.member_error(member_id, instance_id, generation)
         if error:
             return error
@@ -160,7 +173,10 @@ class ClassicGroup:
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state == State.PREPARING_REBALANCE else ErrorCode.NONE
 
     def leave(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Remove a member. A static member may be named by its instance id alone."""
+        """Process a LeaveGroup request, which removes a member.
+
+        For a static member, `member_id` may be empty.
+        """
         if self.state == State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if member_id in self.pending and instance_id is None:
@@ -175,10 +191,10 @@ class ClassicGroup:
         return error
 
     def commit_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """Return the reason why a member may not commit offsets, or NONE.
+        """Return the error code if a member may not commit offsets, or NONE if it may.
 
-        A client without a member id may commit only if the group is empty. If the member may
-        commit, its session is extended.
+        A client that is not a member may commit only if the group is empty. A permitted commit of a
+        member extends its session.
         """
         if self.state == State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -205,7 +221,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def member_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """Return the reason why a request of a member is refused, or NONE."""
+        """Return the error code if the ids or the generation in a member's request are not valid, or NONE."""
         if self.state == State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self.members.id_error(member_id, instance_id)
@@ -222,7 +238,7 @@ class ClassicGroup:
         return min(times, default=None)
 
     def expire(self) -> None:
-        """Remove members whose session has ended, and end a rebalance that has timed out."""
+        """Remove members whose session has expired, and complete a rebalance that has timed out."""
         now = self._now()
         for member_id in [member_id for member_id, deadline in self.pending.items() if deadline <= now]:
             del self.pending[member_id]
@@ -236,11 +252,11 @@ class ClassicGroup:
         if self._join_deadline is not None and self._join_deadline <= now:
             self._end_waiting_for_joins(now)
 
-    # Properties for responses and limits
+    # Memory
 
     @property
     def size(self) -> int:
-        """Approximate memory of the group, in bytes."""
+        """Approximate memory that the group and its members take, in bytes."""
         pending = sum(PENDING_BYTES + getsizeof(member_id) for member_id in self.pending)
         return GROUP_BYTES + getsizeof(self.group_id) + pending + sum(member.size for member in self.members)
 
@@ -268,7 +284,7 @@ class ClassicGroup:
         return len(self.members) + others < self._limits.members
 
     def _supports(self, request: JoinRequest) -> bool:
-        """Return whether the group can have a member with these protocols."""
+        """Return whether the other members support the protocol type and a protocol of a JoinGroup request."""
         if not request.protocol_type or not request.protocols:
             return False
         if self.state == State.EMPTY:
@@ -307,7 +323,10 @@ class ClassicGroup:
         self._prepare_rebalance()
 
     def _rejoin(self, member: Member, request: JoinRequest, respond: RespondToJoin) -> None:
-        """Answer a known member, or start a rebalance if its request changes the group."""
+        """Process a JoinGroup request of an existing member.
+
+        Start a rebalance if the protocols have changed or the leader of a stable group joins again.
+        """
         unchanged = member.protocols == request.protocols
         if self.state == State.COMPLETING_REBALANCE and unchanged:
             respond(self._join_result(member))
@@ -327,9 +346,9 @@ class ClassicGroup:
     def _replace_static_member(
         self, member: Member, member_id: str, request: JoinRequest, respond: RespondToJoin
     ) -> None:
-        """Give a restarted static member a new id.
+        """Replace the member id of a static member that has restarted.
 
-        A stable group does not rebalance if the same protocol is selected again (KIP-345).
+        A stable group rebalances only if the selected protocol changes (KIP-345).
         """
         old_leader, old_id = self.leader or "", member.member_id
         member.finish_join(JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
@@ -349,8 +368,8 @@ class ClassicGroup:
         if request.can_skip_assignment:
             member.finish_join(result._replace(skip_assignment=is_leader))
         else:
-            # An older client that learns that it is the leader computes an assignment, which starts
-            # a rebalance. Therefore, it gets the previous id of the leader.
+            # A client of version 8 or earlier that is the leader would compute an assignment again.
+            # Therefore, the response contains the old member id of the leader.
             member.finish_join(result._replace(leader=old_leader, members=()))
 
     # Rebalancing
@@ -381,7 +400,7 @@ class ClassicGroup:
             self._complete_join()
 
     def _end_waiting_for_joins(self, now: float) -> None:
-        """Extend the initial delay if members have joined meanwhile; otherwise complete the join."""
+        """Complete the join phase, or extend the initial delay if members have joined during the delay."""
         left = self._initial_delay_left
         if left and self._joined_during_delay:
             delay = min(self._limits.initial_rebalance_delay, left)
@@ -391,9 +410,10 @@ class ClassicGroup:
             self._complete_join()
 
     def _complete_join(self) -> None:
-        """Remove the members that have not joined, and start the next generation with the others.
+        """Start the next generation with the members that have joined.
 
-        Static members remain until their session ends.
+        Dynamic members that have not joined are removed. Static members remain until their session
+        expires.
         """
         self._initial_delay_left = None
         for member in [m for m in self.members if not m.awaits_join and m.instance_id is None]:
@@ -453,7 +473,7 @@ class ClassicGroup:
         member.deadline = self._now() + member.session_timeout
 
     def _forget(self, member: Member) -> None:
-        """Remove a member without a change of state."""
+        """Remove a member without a change of the group's state."""
         member.finish_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         member.finish_sync(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         self.members.remove(member)
@@ -462,7 +482,7 @@ class ClassicGroup:
             self.leader = self.members.first()
 
     def _remove_member(self, member: Member) -> None:
-        """Remove a member, and start a rebalance of the others."""
+        """Remove a member, and start a rebalance of the remaining members."""
         self._forget(member)
         self._prepare_rebalance()
         self._complete_join_if_all_joined()
