@@ -96,14 +96,16 @@ class Bound(ParamType[OffsetBound]):
     help="Omit damaged spans (skip), or respond with CORRUPT_MESSAGE to a client that reaches one (fail).",
 )
 @click.option(
-    "--tls-cert", type=LocalPath(), help="PEM file with the server certificate chain. It requires clients to use TLS."
+    "--tls-cert",
+    type=LocalPath(),
+    help="PEM file with the server certificate chain. If specified, clients must use TLS.",
 )
 @click.option("--tls-key", type=LocalPath(), help="PEM file with the private key of the certificate.")
 @click.option("--insecure", is_flag=True, help="Allow clients on other hosts to connect without TLS.")
 @click.option(
     "--users",
     type=LocalPath(),
-    help="File with names and passwords of users. It requires clients to authenticate with SASL.",
+    help="File with names and passwords of users. If specified, clients must authenticate with SASL.",
 )
 @click.option(
     "--groups",
@@ -135,7 +137,7 @@ def serve(
 
     Kafka clients and tools such as kcat, kafka-console-consumer, Spark and MirrorMaker 2 can read
     the topics. The server never writes to PATH, and refuses requests that would write to a topic.
-    It also serves records that are appended to the logs while it runs.
+    Clients also get records that are appended to the logs while the server runs.
 
     SIGINT (Ctrl-C) or SIGTERM stops the server with exit code 0.
     """

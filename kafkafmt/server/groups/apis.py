@@ -49,13 +49,13 @@ GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 NO_OPERATIONS = -(2**31)
 """Value of `authorized_operations` in a response if the request did not ask for this field."""
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
-"""Bit field of the operations READ, DELETE and DESCRIBE, with the codes of Kafka's ``AclOperation`` as bits."""
+"""Bit field of READ, DELETE and DESCRIBE. The number of each bit is the code of Kafka's ``AclOperation``."""
 CLASSIC, CONSUMER = "classic", "consumer"
 LOAD_WAIT = 2.0
 
 
 class SeedGroups(Protocol):
-    """Consumer groups and committed offsets that log directories contain, such as the result of `Log.groups`."""
+    """Define what `GroupApis` reads from log directories: consumer groups and committed offsets."""
 
     offsets: list[CommittedOffset]
     groups: list[Group]
@@ -123,7 +123,7 @@ class GroupApis:
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def handlers(self) -> Handlers:
-        """Return a dict from API key to the lowest version, the highest version and the handler of the API."""
+        """Return the supported APIs: a dict from API key to lowest version, highest version and handler."""
         own: dict[int, tuple[int, int, Handler]] = {
             10: (0, 6, self._find_coordinator),
             11: (0, 9, self._join_group),
@@ -138,7 +138,7 @@ class GroupApis:
         return {key: (low, high, self._when_loaded(key, handler)) for key, (low, high, handler) in own.items()}
 
     def close(self) -> None:
-        """Stop all timers and tasks of the groups, and close the groups file."""
+        """Cancel the timer and the loading of groups, and close the groups file."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -326,7 +326,7 @@ class GroupApis:
     # Groups
 
     def _group_to_join(self, group_id: str, join: JoinRequest) -> tuple[ClassicGroup | None, ErrorCode]:
-        """Return the group that a client may join, or None and the error code of the refusal."""
+        """Return the group that a client may join, or None and an error code if the request is refused."""
         limits, find = self.coordinator.limits, self.coordinator.find
         error = _group_id_error(group_id)
         if not error and not limits.min_session_timeout <= join.session_timeout <= limits.max_session_timeout:

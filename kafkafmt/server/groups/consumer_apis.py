@@ -1,4 +1,4 @@
-"""Answer the APIs of the consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
+"""Answer ConsumerGroupHeartbeat and ConsumerGroupDescribe requests (KIP-848)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .state import GROUP_BYTES
 HEARTBEAT_INTERVAL_MS = 1000
 """Heartbeat interval of consumers. It is shorter than Kafka's 5000 ms, so that rebalances are faster."""
 READ_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""Bit field of the operations READ, DELETE and DESCRIBE, with the codes of Kafka's ``AclOperation`` as bits."""
+"""Bit field of READ, DELETE and DESCRIBE. The number of each bit is the code of Kafka's ``AclOperation``."""
 NO_OPERATIONS = -(2**31)
 CONSUMER_MEMBER = 1
 """Value of `MemberType` in a ConsumerGroupDescribe response for members that use the consumer protocol."""
@@ -41,7 +41,7 @@ class ConsumerApis:
     coordinator : Coordinator
         The groups that the requests read and change.
     on_change : callable
-        Function that is called with a group after the members of the group have changed.
+        Function that is called with each group whose members have changed.
     """
 
     def __init__(self, catalog: Catalog, coordinator: Coordinator, on_change: Callable[[AnyGroup], None]) -> None:
@@ -50,7 +50,7 @@ class ConsumerApis:
         self._on_change = on_change
 
     def handlers(self) -> Handlers:
-        """Return a dict from API key to the lowest version, the highest version and the handler of the API."""
+        """Return the supported APIs: a dict from API key to lowest version, highest version and handler."""
         return {68: (0, 1, self._heartbeat), 69: (0, 1, self._describe)}
 
     async def _heartbeat(
@@ -154,7 +154,7 @@ class ConsumerApis:
         texts = (group_id, request.member_id, request.instance_id, request.rack_id, *names)
         size = GROUP_BYTES + MEMBER_BYTES + sum(map(getsizeof, texts)) + PARTITION_BYTES * count
         if (request.member_epoch == JOINS or names) and not coordinator.has_memory(size):
-            return None, ErrorCode.POLICY_VIOLATION, "the consumer groups of this server have reached its memory limit"
+            return None, ErrorCode.POLICY_VIOLATION, "the server has reached its memory limit for consumer groups"
         if request.member_epoch != JOINS:
             group = coordinator.find_consumer(group_id)
             unknown = ErrorCode.UNKNOWN_MEMBER_ID if coordinator.find(group_id) else ErrorCode.GROUP_ID_NOT_FOUND
@@ -181,10 +181,7 @@ class ConsumerApis:
         return frozenset((topic.name, number) for topic, numbers in named if topic is not None for number in numbers)
 
     def _with_ids(self, partitions: Iterable[PartitionKey]) -> list[tuple[uuid.UUID, str, list[int]]]:
-        """Group partitions by topic, and omit topics that no longer exist.
-
-        Each item is the id, the name and the partition numbers of a topic.
-        """
+        """Return the id, the name and the partition numbers of each topic, without topics that no longer exist."""
         by_topic: dict[str, list[int]] = {}
         for name, number in sorted(partitions):
             by_topic.setdefault(name, []).append(number)
@@ -195,7 +192,7 @@ class ConsumerApis:
 def _request_error(request: ConsumerGroupHeartbeatRequest, version: int) -> tuple[ErrorCode, str | None]:
     """Return the error code and the message for an invalid heartbeat request, or NONE and None.
 
-    The checks are those of Kafka's ``throwIfConsumerGroupHeartbeatRequestIsInvalid``.
+    Kafka's counterpart is ``throwIfConsumerGroupHeartbeatRequestIsInvalid``.
     """
     if request.subscribed_topic_regex:
         return (

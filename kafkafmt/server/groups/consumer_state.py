@@ -30,7 +30,7 @@ GROUP_BYTES = 1024
 PARTITION_BYTES = 400
 """Approximate memory that one assigned partition takes in a `ConsumerGroup`, in bytes."""
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
-"""Member epochs in a heartbeat by which a member joins, leaves, or leaves as a static member that will return."""
+"""Member epochs that mean that a member joins, leaves, or (as a static member) leaves temporarily."""
 SESSION_TIMEOUT = 45.0
 """Session timeout of consumers in seconds, the default of Kafka's ``group.consumer.session.timeout.ms``."""
 TOPICS_INTERVAL = 5.0
@@ -52,7 +52,8 @@ class ConsumerState(StrEnum):
 class Heartbeat(NamedTuple):
     """The fields of a ConsumerGroupHeartbeat request.
 
-    An optional field is None if its value has not changed since the previous heartbeat.
+    Clients omit an optional field if its value has not changed since the previous heartbeat. The
+    value of an omitted field is None.
     """
 
     member_id: str
@@ -183,7 +184,7 @@ class ConsumerGroup:
                 return HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
             if beat.epoch == LEAVES_FOR_A_WHILE and member.instance_id is not None:
                 member.epoch = member.previous_epoch = (
-                    LEAVES_FOR_A_WHILE  # it keeps its partitions until its session ends
+                    LEAVES_FOR_A_WHILE  # the static member keeps its partitions until its session expires
                 )
             else:
                 self._remove([member])
@@ -256,10 +257,7 @@ class ConsumerGroup:
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def _returned(self, beat: Heartbeat) -> ConsumerMember | None:
-        """Return the static member that rejoins, after giving it a new member id.
-
-        The member keeps its partitions. Return None if the group has no such static member.
-        """
+        """Give a static member that rejoins its new member id, and return the member, or None if it is unknown."""
         member = self._static_member(beat.instance_id)
         if member is None:
             return None
@@ -286,10 +284,7 @@ class ConsumerGroup:
         return member
 
     def _subscribe(self, member: ConsumerMember, beat: Heartbeat) -> bool:
-        """Update the subscription of a member.
-
-        Return whether a new target assignment must be computed.
-        """
+        """Update the subscription of a member, and return whether the target assignment is outdated."""
         if beat.rebalance_timeout is not None:
             member.rebalance_timeout = beat.rebalance_timeout
         changed = member.epoch == 0 and member.previous_epoch == 0 and not member.topics
@@ -315,10 +310,7 @@ class ConsumerGroup:
         self.target = ASSIGNORS[self.assignor](subscriptions, self._topics, self.target)
 
     def _reconcile(self, member: ConsumerMember, owned: frozenset[PartitionKey] | None) -> bool:
-        """Change the assignment of a member towards its target assignment.
-
-        Return whether the assignment has changed.
-        """
+        """Change the assignment of a member towards its target, and return whether it has changed."""
         if member.revoking and owned is not None and not member.revoking & owned:
             self._release(member.revoking)
             member.revoking, member.revoke_deadline = set(), float("inf")

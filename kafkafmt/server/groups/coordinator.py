@@ -1,4 +1,4 @@
-"""Manage all groups of the server: create and find groups, limit their memory, and expire their members."""
+"""Create and find consumer groups, limit the memory of all groups, and expire their members."""
 
 from __future__ import annotations
 
@@ -65,10 +65,7 @@ class Coordinator:
         return found if isinstance(found, ConsumerGroup) else None
 
     def make_classic(self, group: AnyGroup) -> ClassicGroup | None:
-        """Return `group` as a classic group.
-
-        A consumer group without members is converted. Return None for a consumer group with members.
-        """
+        """Convert a group to a classic group if necessary, or return None if a consumer group has members."""
         if isinstance(group, ClassicGroup):
             return group
         if group.members:
@@ -78,10 +75,7 @@ class Coordinator:
         return made
 
     def make_consumer(self, group: AnyGroup, partitions_of: PartitionsOf) -> ConsumerGroup | None:
-        """Return `group` as a consumer group.
-
-        A classic group without members is converted. Return None for a classic group with members.
-        """
+        """Convert a group to a consumer group if necessary, or return None if a classic group has members."""
         if isinstance(group, ConsumerGroup):
             return group
         if group.state != State.EMPTY or group.pending:
@@ -91,10 +85,7 @@ class Coordinator:
         return made
 
     def find_or_create(self, group_id: str) -> AnyGroup | None:
-        """Return the group of this name, and create it if it does not exist.
-
-        Return None if the limit on the number of groups is reached.
-        """
+        """Return an existing or a new group with this name, or None if there are too many groups."""
         found = self.groups.get(group_id)
         if found is not None:
             return found

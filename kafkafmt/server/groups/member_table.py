@@ -38,7 +38,7 @@ class MemberTable:
         return None if instance_id is None else self._static.get(instance_id)
 
     def add(self, member: Member) -> None:
-        """Add a member at the end of the order."""
+        """Add a member as the last one."""
         self._members[member.member_id] = member
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id
@@ -57,9 +57,9 @@ class MemberTable:
         self._static[member.instance_id] = member_id
 
     def id_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Check the member id and the instance id of a request.
+        """Return the error code if the member id and the instance id of a request are not valid, or NONE.
 
-        Return NONE, or UNKNOWN_MEMBER_ID if no member has the id. Return FENCED_INSTANCE_ID if the
+        The error code is UNKNOWN_MEMBER_ID if no member has the id. It is FENCED_INSTANCE_ID if the
         static member with this instance id has another member id.
         """
         if instance_id is None:
@@ -79,7 +79,7 @@ class MemberTable:
         return set.intersection(*names) if names else set()
 
     def select_protocol(self) -> str:
-        """Return the name of the protocol that gets the most votes.
+        """Return the name of the protocol that gets the most votes of the members.
 
         Each member votes for the first protocol in its list that all members support.
         """

@@ -47,7 +47,7 @@ class OffsetApis:
         self._coordinator = coordinator
 
     def handlers(self) -> Handlers:
-        """Return a dict from API key to the lowest version, the highest version and the handler of the API."""
+        """Return the supported APIs: a dict from API key to lowest version, highest version and handler."""
         return {8: (0, 10, self._commit), 9: (0, 10, self._fetch), 47: (0, 0, self._delete)}
 
     # OffsetCommit

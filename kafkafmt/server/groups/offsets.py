@@ -41,7 +41,7 @@ PartitionKey = tuple[str, int]
 
 
 class GroupFacts(NamedTuple):
-    """The protocol type and generation that the server keeps of a group after all members have left."""
+    """The protocol type and the generation of a group, which the server keeps after all members have left."""
 
     protocol_type: str | None = None
     generation: int = 0
@@ -68,7 +68,7 @@ class CommittedOffsets:
     GroupsFileError
         The file is not a groups file, or it is damaged.
     OSError
-        The file cannot be read.
+        The groups file cannot be read.
     """
 
     def __init__(self, file: GroupsFile | None = None) -> None:
@@ -114,7 +114,7 @@ class CommittedOffsets:
     def commit(self, group_id: str, facts: GroupFacts, commits: Mapping[PartitionKey, Commit]) -> None:
         """Store the committed offsets of a group in memory, and in the groups file if there is one.
 
-        The commits have been written to the file when this method returns.
+        When this method returns, the commits have been written to the groups file.
 
         Raises
         ------

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 HEADER = {"kafkafmt_groups": 1}
 SPARE_LINES = 10_000
-"""Number by which outdated lines may exceed current lines before the groups file is rewritten."""
+"""Rewrite the groups file if it has this many more outdated lines than current lines."""
 MAX_BYTES = 256 << 20
 """Size of the largest groups file that the server reads, in bytes."""
 FIELDS: dict[str, type[str] | type[int]] = {
@@ -44,7 +44,7 @@ KINDS = (
 
 
 class GroupsFileError(ValueError):
-    """Raised if the groups file cannot be used."""
+    """Raised if a file is not a valid groups file, or if another server uses it."""
 
 
 class Entry(NamedTuple):
@@ -75,7 +75,7 @@ class Entry(NamedTuple):
 
 
 class GroupsFile:
-    """An open groups file. It is locked, so that only one server uses it at a time.
+    """An open groups file. A lock ensures that only one server at a time uses the file.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class GroupsFile:
         except OSError:
             handle.close()
             temporary.unlink(missing_ok=True)
-            self._lines = 0  # do not try again before the file has grown by SPARE_LINES lines
+            self._lines = 0  # rewrite again only after at least SPARE_LINES further lines
             raise
         self._handle.close()
         self._handle, self._lines = handle, count

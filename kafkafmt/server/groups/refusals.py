@@ -1,4 +1,4 @@
-"""Build responses that refuse a whole request: every group and partition gets the same error code."""
+"""Build error responses in which every group or partition has the same error code."""
 
 from __future__ import annotations
 

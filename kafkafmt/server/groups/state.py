@@ -32,7 +32,7 @@ from .members import JoinedMember, JoinRequest, JoinResult, Member, RespondToJoi
 GROUP_BYTES = 1024
 """Approximate memory of a group without its members and commits, in bytes."""
 PENDING_BYTES = 256
-"""Approximate memory of an item of `ClassicGroup.pending` without the characters of the member id, in bytes."""
+"""Approximate memory of an item of `ClassicGroup.pending` without its member id, in bytes."""
 
 
 class State(StrEnum):
@@ -46,7 +46,7 @@ class State(StrEnum):
 
 
 class ClassicGroup:
-    """A classic group, in which the leader of the members computes the assignment.
+    """A classic group, in which one member (the leader) computes the assignment.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class ClassicGroup:
     members : MemberTable
         The members, in the order in which they joined.
     pending : dict of str to float
-        Expiry time of each member id that the server has issued with MEMBER_ID_REQUIRED, and that
-        no client has joined with yet.
+        Expiry time of each member id that the server has sent with MEMBER_ID_REQUIRED, and
+        with which no client has joined yet.
     """
 
     def __init__(
@@ -109,7 +109,8 @@ class ClassicGroup:
     def join(self, request: JoinRequest, respond: RespondToJoin) -> None:
         """Process a JoinGroup request.
 
-        `respond` is called with the result, possibly not before all other members have joined.
+        `respond` is called with the result. If the group rebalances, this call happens after the
+        other members have joined.
         """
         error = self._join_error(request)
         if error:
@@ -164,7 +165,7 @@ class ClassicGroup:
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Process a heartbeat, which extends the session of the member.
 
-        Return REBALANCE_IN_PROGRESS if the member must send JoinGroup again.
+        The result is REBALANCE_IN_PROGRESS if the member must send JoinGroup again.
         """
         error = self.member_error(member_id, instance_id, generation)
         if error:
@@ -175,7 +176,7 @@ class ClassicGroup:
     def leave(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Process a LeaveGroup request, which removes a member.
 
-        For a static member, `member_id` may be empty.
+        `member_id` may be empty if `instance_id` identifies a static member.
         """
         if self.state == State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -284,7 +285,7 @@ class ClassicGroup:
         return len(self.members) + others < self._limits.members
 
     def _supports(self, request: JoinRequest) -> bool:
-        """Return whether the other members support the protocol type and a protocol of a JoinGroup request."""
+        """Return whether all members support the protocol type and at least one protocol of a JoinGroup request."""
         if not request.protocol_type or not request.protocols:
             return False
         if self.state == State.EMPTY:
@@ -325,7 +326,8 @@ class ClassicGroup:
     def _rejoin(self, member: Member, request: JoinRequest, respond: RespondToJoin) -> None:
         """Process a JoinGroup request of an existing member.
 
-        Start a rebalance if the protocols have changed or the leader of a stable group joins again.
+        The group rebalances if the member's protocols have changed, or if the leader of a stable
+        group joins again.
         """
         unchanged = member.protocols == request.protocols
         if self.state == State.COMPLETING_REBALANCE and unchanged:
