@@ -35,28 +35,28 @@ from .settings import ServerSettings
 P = ParamSpec("P")
 R = TypeVar("R")
 THREADS = 8
-"""Number of threads that read files. A damaged segment can occupy a thread for seconds."""
+"""Number of threads that read files. Reading a damaged segment can take several seconds."""
 MOST_MISSING = 10_000
-"""Largest number of empty partitions that are added to a topic."""
+"""Largest number of missing partitions of a topic that are served as empty partitions."""
 MOST_NAMED = 5
 RESCAN = 3.0
-"""Least number of seconds between two searches for new partitions."""
+"""Minimum time in seconds between two searches for new and deleted partitions."""
 FULL_RESCAN = 60.0
-"""Number of seconds after which partitions are searched even if the served paths seem unchanged."""
+"""Time in seconds after which the server searches for partitions even if no path seems changed."""
 
 
 @dataclass
 class Cluster:
-    """What clients learn about the cluster, which consists of one broker.
+    """The cluster that clients see. It consists of one broker.
 
     Attributes
     ----------
     cluster_id : str
-        From ``meta.properties``, or derived from the paths.
+        The cluster id in ``meta.properties``. If it is missing, an id derived from the served paths.
     node_id : int
-        The broker's id, from ``meta.properties``, or 0.
+        The broker id in ``meta.properties``, or 0 if it is missing.
     host, port : str and int
-        The advertised address. The server sets it when it listens.
+        The advertised address of the broker. `Server.start` sets it.
     """
 
     cluster_id: str
@@ -73,7 +73,7 @@ class Topic:
     name : str
         Name of the topic.
     partitions : dict of ServedPartition
-        The partitions that are served, by number, in ascending order.
+        The served partitions by partition number, in ascending order.
     """
 
     def __init__(self, name: str) -> None:
@@ -82,7 +82,7 @@ class Topic:
 
     @property
     def internal(self) -> bool:
-        """Whether the topic is one of Kafka's internal topics, as a broker reports it."""
+        """Whether the topic is one of Kafka's internal topics."""
         return self.name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
     @cached_property
@@ -100,7 +100,7 @@ class Topic:
         return UUID(bytes=hashlib.sha256(f"kafkafmt topic {self.name}".encode()).digest()[:16], version=4)
 
     def keep_id(self, before: Topic) -> None:
-        """Use the topic id that was already read, if all partitions of `before` are still partitions of this topic."""
+        """Copy the topic id of `before` if it was already read and this topic has all partitions of `before`."""
         known = before.__dict__.get("topic_id")
         if known is not None and all(self.partitions.get(n) is served for n, served in before.partitions.items()):
             self.__dict__["topic_id"] = known
@@ -109,24 +109,24 @@ class Topic:
 class Catalog:
     """The topics and partitions of the served directories.
 
-    The methods that access files are blocking. Handlers call them through `run`.
+    Methods that access files block. Request handlers call such methods through `run`.
 
     Parameters
     ----------
     settings : ServerSettings
-        The paths, and which partitions to serve.
+        The options of the server, which include the served paths and partitions.
 
     Attributes
     ----------
     cluster : Cluster
-        The broker that clients see.
+        The cluster that clients see.
     messages : list of str
-        Messages about files that are not read.
+        Messages about files that are ignored.
 
     Raises
     ------
     OSError, ValueError, PartitionNotFoundError
-        As raised by `discover` and `choose_partitions`.
+        `discover` or `choose_partitions` raised the error.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -148,7 +148,7 @@ class Catalog:
         self.cluster: Cluster = self._identify()
 
     async def run(self, function: Callable[P, R], *args: P.args, **keywords: P.kwargs) -> R:
-        """Call a blocking function in a thread, and return its result."""
+        """Call a blocking function in a thread and return its result."""
         call = partial(function, *args, **keywords)
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
@@ -163,11 +163,11 @@ class Catalog:
         return [served for topic in self.topics for served in topic.partitions.values() if not served.missing]
 
     def topic(self, name: str | None) -> Topic | None:
-        """Return the topic with this name, or None. No file is accessed."""
+        """Return the topic with this name, or None if it is not served. No file is accessed."""
         return self._topics.get(name or "")
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        """Return the topic with this id, or None. The first call reads the ids of all topics."""
+        """Return the topic with this id, or None. An unknown id makes the method read the ids of all topics."""
         name = self._by_id.get(topic_id)
         if name is None or name not in self._topics:
             self._by_id = {topic.topic_id: topic.name for topic in self._topics.values()}
@@ -175,15 +175,15 @@ class Catalog:
         return self.topic(name)
 
     def partition(self, topic: str | None, number: int) -> ServedPartition | None:
-        """Return one partition, or None. No file is accessed."""
+        """Return a partition, or None if it is not served. No file is accessed."""
         found = self._topics.get(topic or "")
         return None if found is None else found.partitions.get(number)
 
     def refresh(self) -> None:
-        """Search for new and deleted partitions, if the last search was at least RESCAN seconds ago.
+        """Search for new and deleted partitions, at most every RESCAN seconds.
 
-        A directory that cannot be listed at this moment keeps its partitions. If another thread is
-        searching, nothing is done.
+        All known partitions are kept if a directory exists but cannot be listed. If another thread is
+        already searching, the call returns at once.
         """
         if self._refreshing.acquire(blocking=False):
             try:
@@ -212,7 +212,7 @@ class Catalog:
         self._set(select_partitions(found.partitions, s.topics, s.partitions, s.internal))
 
     def close(self) -> None:
-        """End the threads, and close all files."""
+        """Stop the threads and close all files."""
         self._pool.shutdown(cancel_futures=True)
         for served in self.partitions:
             served.close()
@@ -221,7 +221,8 @@ class Catalog:
     def _root_stamps(self) -> tuple[int, ...] | None:
         """Return the modification times of the served paths, or None if they are patterns, URLs or missing.
 
-        Creating, deleting and renaming a partition directory changes the time of its log directory.
+        A log directory gets a new modification time if a partition directory in it is created, deleted
+        or renamed.
         """
         try:
             return tuple(os.stat(os.fspath(path)).st_mtime_ns for path in self.settings.paths)
@@ -229,7 +230,7 @@ class Catalog:
             return None
 
     def _set(self, directories: list[PartitionDir]) -> None:
-        """Make `directories` the served partitions. Known partitions keep their state."""
+        """Serve the partitions in `directories`. Partitions that were served before keep their state."""
         before, topics = self._topics, dict[str, Topic]()
         for directory in directories:
             if directory.error is not None:
@@ -255,10 +256,9 @@ class Catalog:
                     served.close()
 
     def _add_missing(self, topic: Topic, before: Topic | None) -> None:
-        """Add an empty partition for each number that no directory has.
+        """Add an empty partition for each missing partition number below the highest one.
 
-        Many clients, such as librdkafka, require that the numbers of a topic's partitions begin at
-        0 and have no gaps.
+        Many clients, such as librdkafka, require partition numbers that begin at 0 and have no gaps.
         """
         highest = max(topic.partitions)
         if highest - len(topic.partitions) >= MOST_MISSING:
@@ -278,7 +278,7 @@ class Catalog:
             self.settings.on_message(f"{topic.name}: {what} not in the directories, and served as empty")
 
     def _identify(self) -> Cluster:
-        """Return the cluster id and the broker id in ``meta.properties``, or ids derived from the paths."""
+        """Return the cluster id and the broker id in ``meta.properties``, or a derived cluster id and broker 0."""
         for served in self.partitions:
             if isinstance(served.directory.path, UrlPath):
                 break

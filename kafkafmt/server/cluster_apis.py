@@ -14,18 +14,18 @@ from .handlers import Handlers, HandlerSet, RequestContext
 METADATA, DESCRIBE_CLUSTER = 3, 60
 NEWEST_API_VERSIONS = 4
 READ_OPERATIONS = 1 << 3 | 1 << 8 | 1 << 10
-"""The operations READ, DESCRIBE and DESCRIBE_CONFIGS, as bits (Kafka: ``AclOperation``)."""
+"""Bit set of the operations READ, DESCRIBE and DESCRIBE_CONFIGS of Kafka's ``AclOperation``."""
 NOT_REQUESTED = -(2**31)
 BROKERS_ENDPOINT = 1
 
 
 class ClusterApis:
-    """Answers requests about the cluster and its topics.
+    """Answers ApiVersions, Metadata and DescribeCluster requests.
 
     Parameters
     ----------
     catalog : Catalog
-        The topics.
+        The topics and partitions that are served.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -33,7 +33,7 @@ class ClusterApis:
         self._answered: HandlerSet | None = None
 
     def handlers(self) -> Handlers:
-        """Return the handlers of the three APIs."""
+        """Return the lowest version, the highest version and the handler of each API, by API key."""
         return {
             METADATA: (0, 13, self.metadata),
             API_VERSIONS: (0, NEWEST_API_VERSIONS, self.api_versions),
@@ -41,13 +41,14 @@ class ClusterApis:
         }
 
     def announce(self, answered: HandlerSet) -> None:
-        """Set the APIs that ApiVersions lists."""
+        """Set the APIs that ApiVersions responses list."""
         self._answered = answered
 
     async def api_versions(self, _: Any, context: RequestContext) -> Any:
-        """Return the versions of all APIs that are answered.
+        """Return the supported APIs and their versions.
 
-        If the version of the request is too high, the connection writes the response in version 0.
+        If the request has an unsupported version, the connection encodes the response in version 0
+        (KIP-511).
         """
         make = protocol.ApiVersionsResponse.ApiVersion
         keys = [] if self._answered is None else list(self._answered.versions())
@@ -60,7 +61,7 @@ class ClusterApis:
         return response
 
     async def metadata(self, request: Any, context: RequestContext) -> Any:
-        """Return the broker, and the requested topics with their partitions."""
+        """Return the broker and the requested topics with their partitions."""
         return await self._catalog.run(self._metadata, request, context.api_version)
 
     def _metadata(self, request: Any, version: int) -> Any:

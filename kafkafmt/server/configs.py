@@ -1,7 +1,7 @@
-"""Answer DescribeConfigs and ListConfigResources.
+"""Answer DescribeConfigs and ListConfigResources requests.
 
-The configs of topics are known if the directories contain the metadata log of a KRaft cluster. The
-configs of the broker are those of this server: what it does, and which limits it has.
+Topic configs are read from the metadata log of a KRaft cluster, if the directories contain one.
+Broker configs describe the options and limits of the kafkafmt server.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .handlers import Handlers, RequestContext
 from .settings import ServerSettings
 
 KnownConfigs = Mapping[str, Mapping[str, str]]
-"""The explicit configs of each topic, by topic name and config name."""
+"""Explicit values of topic configs, by topic name and config name."""
 FRESH_SECONDS = 30.0
-"""Time for which the configs are kept in memory."""
+"""Time in seconds after which the topic configs are read again."""
 
 
 class Resource(IntEnum):
-    """Types of resources that have configs, as Kafka's ``ConfigResource.Type`` numbers them."""
+    """Resource types that have configs. The values are those of Kafka's ``ConfigResource.Type``."""
 
     TOPIC = 2
     BROKER = 4
@@ -42,7 +42,7 @@ class Resource(IntEnum):
 
 
 class Source(IntEnum):
-    """Origin of a value, as Kafka's ``DescribeConfigsResponse.ConfigSource`` numbers it."""
+    """Source of a config's value. The numbers are those of Kafka's ``DescribeConfigsResponse.ConfigSource``."""
 
     TOPIC = 1
     STATIC_BROKER = 4
@@ -50,7 +50,7 @@ class Source(IntEnum):
 
 
 class Type(IntEnum):
-    """Type of a config, as Kafka's ``DescribeConfigsResponse.ConfigType`` numbers it."""
+    """Type of a config. The numbers are those of Kafka's ``DescribeConfigsResponse.ConfigType``."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -62,7 +62,7 @@ class Type(IntEnum):
 
 
 class Definition(NamedTuple):
-    """A config of topics: its type, Kafka's default value, the broker's name for it, and its meaning."""
+    """Definition of a topic config: its type, default value, broker config name, and documentation."""
 
     type: Type
     default: str
@@ -84,41 +84,41 @@ TOPIC_CONFIGS = {
         Type.LONG, "60000", "log.segment.delete.delay.ms", "Time between the removal of a segment and the deletion of its files."
     ),
     "flush.messages": Definition(
-        Type.LONG, "9223372036854775807", "log.flush.interval.messages", "Number of records after which the log is synced."
+        Type.LONG, "9223372036854775807", "log.flush.interval.messages", "Number of records after which the log is flushed to disk."
     ),
     "flush.ms": Definition(
-        Type.LONG, "9223372036854775807", "log.flush.interval.ms", "Time after which the log is synced."
+        Type.LONG, "9223372036854775807", "log.flush.interval.ms", "Time after which the log is flushed to disk."
     ),
     "index.interval.bytes": Definition(
         Type.INT, "4096", "log.index.interval.bytes", "Number of bytes between two entries of the offset index."
     ),
     "local.retention.bytes": Definition(
-        Type.LONG, "-2", "log.local.retention.bytes", "Size of the local part of a tiered partition. -2 means retention.bytes."
+        Type.LONG, "-2", "log.local.retention.bytes", "Largest size of the local segments of a tiered partition. -2 means the value of retention.bytes."
     ),
     "local.retention.ms": Definition(
-        Type.LONG, "-2", "log.local.retention.ms", "Age of the local part of a tiered partition. -2 means retention.ms."
+        Type.LONG, "-2", "log.local.retention.ms", "Largest age of the local segments of a tiered partition. -2 means the value of retention.ms."
     ),
     "max.compaction.lag.ms": Definition(
-        Type.LONG, "9223372036854775807", "log.cleaner.max.compaction.lag.ms", "Time after which a record can be compacted."
+        Type.LONG, "9223372036854775807", "log.cleaner.max.compaction.lag.ms", "Largest time for which a record can stay uncompacted."
     ),
     "max.message.bytes": Definition(
         Type.INT, "1048588", "message.max.bytes", "Largest size of a batch, after compression."
     ),
     "message.timestamp.after.max.ms": Definition(
-        Type.LONG, "3600000", "log.message.timestamp.after.max.ms", "How far a timestamp can be after the broker's time."
+        Type.LONG, "3600000", "log.message.timestamp.after.max.ms", "Largest time by which a record's timestamp can be after the broker's time."
     ),
     "message.timestamp.before.max.ms": Definition(
         Type.LONG, "9223372036854775807", "log.message.timestamp.before.max.ms",
-        "How far a timestamp can be before the broker's time.",
+        "Largest time by which a record's timestamp can be before the broker's time.",
     ),
     "message.timestamp.type": Definition(
         Type.STRING, "CreateTime", "log.message.timestamp.type", "Whether producers or the broker set the timestamps."
     ),
     "min.cleanable.dirty.ratio": Definition(
-        Type.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", "Part of the log that is not compacted before it is compacted again."
+        Type.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", "Smallest share of uncompacted bytes at which the log is compacted again."
     ),
     "min.compaction.lag.ms": Definition(
-        Type.LONG, "0", "log.cleaner.min.compaction.lag.ms", "Time for which a record is not compacted."
+        Type.LONG, "0", "log.cleaner.min.compaction.lag.ms", "Shortest age at which a record can be compacted."
     ),
     "min.insync.replicas": Definition(
         Type.INT, "1", "min.insync.replicas", "Number of replicas that acks=all requires."
@@ -140,7 +140,7 @@ TOPIC_CONFIGS = {
         Type.INT, "10485760", "log.index.size.max.bytes", "Largest size of an offset index."
     ),
     "segment.jitter.ms": Definition(
-        Type.LONG, "0", "log.roll.jitter.ms", "Largest random time by which segment.ms is shortened."
+        Type.LONG, "0", "log.roll.jitter.ms", "Largest random time that is subtracted from segment.ms."
     ),
     "segment.ms": Definition(Type.LONG, "604800000", "log.roll.ms", "Age after which a new segment is started."),
     "unclean.leader.election.enable": Definition(
@@ -154,7 +154,7 @@ Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
 
 class ConfigApis:
-    """The handlers of the APIs of configs."""
+    """Answers DescribeConfigs and ListConfigResources requests."""
 
     def __init__(
         self, catalog: Catalog, settings: ServerSettings, known_configs: Callable[[], KnownConfigs | None] | None
@@ -288,7 +288,7 @@ class ConfigApis:
             )
 
     def _known_configs(self) -> KnownConfigs | None:
-        """Return the configs in the cluster's metadata. They are read at most every FRESH_SECONDS."""
+        """Return the topic configs in the metadata log. They are read again after FRESH_SECONDS."""
         with self._lock:
             if self._read_configs is not None and time.monotonic() - self._read_at > FRESH_SECONDS:
                 try:
@@ -300,7 +300,7 @@ class ConfigApis:
 
 
 class ConfigError(Exception):
-    """Raised if a resource has no configs. `code` is the error code of the response."""
+    """Raised if the configs of a resource cannot be described. `code` is the error code for the client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -1,8 +1,7 @@
-"""Answer the APIs with which tools describe topics, log directories, configs and transactions.
+"""Answer requests that describe topics, log directories, configs, transactions and producers.
 
-Some of these APIs describe features that this server does not have, such as ACLs and quotas. They
-are answered nevertheless, because tools such as kafka-ui and ``kafka-configs`` request them and
-report an error otherwise.
+The server has no ACLs or quotas, but it also answers requests that describe them. Tools such as
+kafka-ui and ``kafka-configs`` send such requests and report an error if they are not answered.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ from .settings import ServerSettings
 from .transaction_apis import TransactionApis
 
 MAX_PARTITIONS = 2000
-"""Largest number of partitions in a DescribeTopicPartitions response, as Kafka's
-``max.request.partition.size.limit``.
+"""Largest number of partitions in a DescribeTopicPartitions response. It is the default value of
+Kafka's ``max.request.partition.size.limit``.
 """
 
 
 class DescribeApis:
-    """The handlers of the APIs that describe.
+    """Answers requests that describe topics, log directories, configs, transactions and producers.
 
     Parameters
     ----------
     catalog : Catalog
-        The topics that are served.
+        The topics and partitions that are served.
     settings : ServerSettings
         The options of the server.
     known_configs : callable, optional
-        Returns the configs in the cluster's metadata, or None if the directories do not contain
-        them. It is called in a thread.
+        Function that returns the topic configs in the cluster's metadata log, or None if the
+        directories contain no metadata log. A worker thread calls the function.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class DescribeApis:
         return await self._catalog.run(self._topic_partitions, request)
 
     def _topic_partitions(self, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-        """Describe topics in the order of their names, as ``DescribeTopicPartitionsRequestHandler`` does."""
+        """Describe topics in the order of their names, like Kafka's ``DescribeTopicPartitionsRequestHandler``."""
         self._catalog.refresh()
         make = DescribeTopicPartitionsResponse
         response = make()
@@ -196,7 +195,7 @@ class DescribeApis:
 
 
 def _disk_space(folder: object) -> tuple[int, int]:
-    """Return the total and the usable size of a file system in bytes, or -1 for both if they are unknown."""
+    """Return the total and the free size of the file system in bytes, or -1 for both if they are unknown."""
     if not isinstance(folder, Path):
         return -1, -1
     try:

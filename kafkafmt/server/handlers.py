@@ -1,4 +1,4 @@
-"""Define how the server calls the code that answers an API, and the table of all answered APIs."""
+"""Define the interface of request handlers and the table of all handlers of a server."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from ..protocol import message_class
 from ..protocol.apis import API_VERSIONS
 
 CLOSE_AFTER_RESPONSE = "close_after_response"
-"""Key in the attributes of a connection. If a handler sets it, the connection is closed after the
-response. The value is the reason, which is logged.
+"""Key in `Connection.attributes` that closes the connection after the response. A handler sets it to
+the reason, which is logged.
 """
 
 
 class Connection(Protocol):
-    """A client's connection, as handlers see it.
+    """Interface of a client connection for request handlers.
 
     Attributes
     ----------
     principal : str or None
-        Name of the authenticated user. None before authentication, and if the server does not
-        require it. The handlers of SASL set it.
+        Name of the authenticated user. None if the client is not authenticated.
     peer : tuple of str and int
         Host and port of the client.
     listener_secure : bool
@@ -43,7 +42,7 @@ class Connection(Protocol):
 
     @property
     def gone(self) -> bool:
-        """Whether the client has closed the connection. A handler that waits then returns early."""
+        """Whether the client has closed the connection. If so, a waiting handler returns early."""
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -52,14 +51,14 @@ class Connection(Protocol):
 
 @dataclass(frozen=True)
 class RequestContext:
-    """Facts about one request.
+    """Header fields and connection of a request.
 
     Attributes
     ----------
     api_key, api_version : int
-        The API and its version, from the request's header.
+        The API key and the API version in the request header.
     client_id : str or None
-        The client id in the request's header.
+        The client id in the request header.
     connection : Connection
         The connection on which the request arrived.
     """
@@ -71,26 +70,25 @@ class RequestContext:
 
 
 Handler = Callable[[Any, RequestContext], Awaitable[Any | None]]
-"""Answers one request: takes the body of the request, and returns the body of the response.
-
-If the result is None, no response is sent.
+"""Function that takes the body and the context of a request, and returns the body of the response. If it
+returns None, no response is sent.
 """
 Handlers = Mapping[int, tuple[int, int, Handler]]
 """Lowest version, highest version and handler of each API, by API key."""
 
 
 class HandlerSet:
-    """All APIs that a server answers.
+    """The request handlers of a server, by API key.
 
     Parameters
     ----------
     *parts : mapping
-        Tables of handlers. They must not have an API in common.
+        Tables of handlers. Each API may be in only one table.
 
     Raises
     ------
     ValueError
-        Two tables contain the same API, or a version is not supported by `kafkafmt.protocol`.
+        Two tables contain the same API, or `kafkafmt.protocol` does not support a version.
     """
 
     def __init__(self, *parts: Handlers) -> None:
@@ -113,10 +111,10 @@ class HandlerSet:
             yield key, *self._handlers[key][:2]
 
     def find(self, api_key: int, api_version: int) -> Handler | None:
-        """Return the handler of an API, or None if the API or the version is not answered.
+        """Return the handler of an API, or None if the API or the version is not supported.
 
-        The handler of ApiVersions is returned for every version. It answers unsupported versions
-        itself, as KIP-511 requires.
+        The ApiVersions handler is returned for every version. KIP-511 requires a response to
+        unsupported versions of ApiVersions.
         """
         found = self._handlers.get(api_key)
         if found is None or not (found[0] <= api_version <= found[1] or api_key == API_VERSIONS):

@@ -1,7 +1,7 @@
 """Read Kafka's internal topics in the served directories.
 
-Clients see the content of these topics through the APIs of the coordinators, whether or not the
-topics themselves are served.
+Clients get consumer groups and transactions through the APIs of Kafka's coordinators, even if the
+internal topics are not served.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ TRANSACTION_STATES = (
     "Dead",
     "PrepareEpochFence",
 )
-"""Names of the numbers in ``TransactionStatus``, as in Kafka's ``TransactionState``."""
+"""Names of transaction states, by the number in the field ``TransactionStatus`` of a record."""
 
 
 class Transaction(NamedTuple):
-    """The latest state of a transactional id.
+    """Latest state of a transactional id.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Transaction(NamedTuple):
     timeout : int
         Transaction timeout, in ms.
     start : int
-        Start of the transaction in ms since 1970-01-01 UTC, or -1.
+        Start of the transaction in ms since 1970-01-01 UTC, or -1 if none has started.
     partitions : tuple of (str, tuple of int)
         The topics and partitions of the transaction.
     """
@@ -69,7 +69,7 @@ class Transaction(NamedTuple):
 def read_groups(settings: ServerSettings) -> GroupState:
     """Return the consumer groups and committed offsets of the served directories.
 
-    Damaged parts of ``__consumer_offsets`` are skipped with a message.
+    Damaged spans of ``__consumer_offsets`` are skipped and reported to `settings.on_message`.
     """
     logs = _internal_logs(settings, GROUPS_TOPIC)
     state = read_group_state(logs, partial(_report, settings))
@@ -81,8 +81,8 @@ def read_groups(settings: ServerSettings) -> GroupState:
 def read_topic_configs(settings: ServerSettings) -> dict[str, dict[str, str]] | None:
     """Return the explicit configs of each topic in the metadata log of the served directories.
 
-    Secret values are omitted. If no directory contains a metadata log, return None. If several
-    directories contain one, use the log with the highest offset.
+    Secret values are omitted. If several directories contain a metadata log, the log with the highest
+    end offset is used. If no directory contains a metadata log, the result is None.
     """
     states = []
     for path in settings.paths:
@@ -138,7 +138,8 @@ def _records(log: PartitionLog, settings: ServerSettings) -> Iterator[tuple[byte
 def _internal_logs(settings: ServerSettings, topic: str) -> list[PartitionLog]:
     """Return the partitions of an internal topic.
 
-    Only the directories of this topic are listed, because there may be thousands of others.
+    Only the partition directories of `topic` are listed, because a log directory can contain thousands
+    of other partitions.
     """
     name = re.compile(re.escape(topic) + r"-\d+")
     paths: list[Any] = []

@@ -15,12 +15,12 @@ from .served_partition import ServedPartition
 
 LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 2, 23
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-"""Special values of the timestamp in a ListOffsets request (Kafka: ``ListOffsetsRequest``)."""
+"""Special values of the timestamp in a ListOffsets request, as in Kafka's ``ListOffsetsRequest``."""
 UNKNOWN = -1
 LEADER_EPOCH_VERSION = 4
 
 Found = tuple[int, int, int]
-"""Timestamp, offset and leader epoch; each is -1 if it is not known."""
+"""Timestamp, offset and leader epoch of a ListOffsets result. An unknown value is -1."""
 
 
 class OffsetApis:
@@ -29,21 +29,21 @@ class OffsetApis:
     Parameters
     ----------
     catalog : Catalog
-        The partitions.
+        The topics and partitions that are served.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def handlers(self) -> Handlers:
-        """Return the handlers of both APIs."""
+        """Return the lowest version, the highest version and the handler of each API, by API key."""
         return {
             LIST_OFFSETS: (0, 11, self.list_offsets),
             OFFSET_FOR_LEADER_EPOCH: (0, 4, self.offset_for_leader_epoch),
         }
 
     async def list_offsets(self, request: Any, context: RequestContext) -> Any:
-        """Return the offset for each partition and timestamp in the request."""
+        """Return the offset for each requested partition and timestamp."""
         return await self._catalog.run(self._list_offsets, request, context.api_version)
 
     def _list_offsets(self, request: Any, version: int) -> Any:
@@ -79,7 +79,7 @@ class OffsetApis:
         return answer
 
     async def offset_for_leader_epoch(self, request: Any, _: RequestContext) -> Any:
-        """Return the end offset of the requested leader epoch of each partition."""
+        """Return the end offset of the requested leader epoch for each partition."""
         return await self._catalog.run(self._end_offsets, request)
 
     def _end_offsets(self, request: Any) -> Any:
@@ -111,7 +111,7 @@ class OffsetApis:
 
 
 def _find(served: ServedPartition, timestamp: int, committed: bool) -> Found:
-    """Return what a broker answers for a timestamp in ms, or for a special value."""
+    """Return the ListOffsets result for `timestamp`, which is a time in ms or a special value."""
     if timestamp == LATEST:
         end = served.last_stable_offset() if committed else served.high_watermark()
         return UNKNOWN, end, served.leader_epoch()

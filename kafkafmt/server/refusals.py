@@ -1,8 +1,8 @@
-"""Refuse every request that would write, with an error that clients show to their users.
+"""Refuse requests that would write to a cluster, because the server is read-only.
 
-POLICY_VIOLATION is used if the response has a message, which clients show. The requests of
-transactions have no message. They get the errors that a client without permission gets, which
-clients treat as final.
+If the response has a field for an error message, the error code is POLICY_VIOLATION, because clients
+show the message. Responses to transaction requests have no such field. They contain an
+authorization error, which clients do not retry.
 """
 
 from __future__ import annotations
@@ -229,19 +229,20 @@ _REFUSED: dict[int, Refuse] = {
 
 
 class Refusals:
-    """Answers the requests that would write.
+    """Answers requests that would write to a cluster with an error.
 
     Parameters
     ----------
     settings : ServerSettings
-        Its `on_message` is called with one line for each API that a connection uses.
+        The options of the server. `settings.on_message` gets one line for each connection and refused
+        API.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
 
     def handlers(self) -> Handlers:
-        """Return the handlers of all APIs that write."""
+        """Return the lowest version, the highest version and the handler of each refused API, by API key."""
         found = {}
         for key in _REFUSED:
             known = api(key)
@@ -250,7 +251,7 @@ class Refusals:
         return found
 
     async def refuse(self, request: Any, context: RequestContext) -> Any:
-        """Return the error response, and report the first refused request of each API on a connection."""
+        """Return an error response. Report the first refused request of each API on a connection."""
         seen = context.connection.attributes.setdefault("refused", set())
         if context.api_key not in seen:
             seen.add(context.api_key)

@@ -1,4 +1,4 @@
-"""Share the memory and the open files of a server between its partitions."""
+"""Share caches, open files and partition readers between the partitions of a server."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .checked_batches import BatchCache
 from .open_files import OpenFiles
 
 MOST_READERS = 12
-"""Largest number of readers that are kept between requests. Each keeps a buffer of about 4 MiB."""
+"""Largest number of partition readers that are kept open. Each reader has a buffer of about 4 MiB."""
 
 
 class Reader:
-    """Reads and checks the batches of one partition in order.
+    """Reader of one partition, which returns checked batches in offset order.
 
     Attributes
     ----------
     at : int
-        The offset after the batches that were read.
+        The offset after the last batch that was read.
     parts : generator of Part
-        Reads the next batches.
+        Generator of the next batches.
     """
 
     def __init__(self, at: int, parts: Generator[Part, None, None]) -> None:
@@ -31,7 +31,7 @@ class Reader:
 
 
 class Readers:
-    """The readers of all partitions, of which the least recently used ones are closed."""
+    """Cache of partition readers. If it is full, the least recently used reader is closed."""
 
     def __init__(self, capacity: int = MOST_READERS) -> None:
         self._capacity = capacity
@@ -39,12 +39,12 @@ class Readers:
         self._lock = Lock()
 
     def take(self, owner: object) -> Reader | None:
-        """Return and remove the reader of a partition, or return None. Only one thread uses it then."""
+        """Remove and return the reader of a partition, or return None if there is none."""
         with self._lock:
             return self._readers.pop(id(owner), None)
 
     def keep(self, owner: object, reader: Reader) -> None:
-        """Keep the reader of a partition for its next request."""
+        """Store the reader of a partition until the next request for the partition."""
         with self._lock:
             closed = [self._readers.pop(id(owner), None)]
             self._readers[id(owner)] = reader
@@ -55,7 +55,7 @@ class Readers:
                 old.parts.close()
 
     def drop(self, owner: object) -> None:
-        """Close the reader of a partition."""
+        """Remove and close the reader of a partition."""
         reader = self.take(owner)
         if reader is not None:
             reader.parts.close()
@@ -69,12 +69,12 @@ class Readers:
 
 
 class Resources:
-    """The open files, the remembered batches and the readers of a server.
+    """The open files, cached batches and partition readers of a server.
 
     Parameters
     ----------
     max_open_files : int
-        Largest number of segments that are kept open for sending.
+        Largest number of segment files that are kept open between requests.
     """
 
     def __init__(self, max_open_files: int) -> None:
@@ -83,6 +83,6 @@ class Resources:
         self.readers: Readers = Readers()
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all readers and files."""
         self.readers.close()
         self.files.close()

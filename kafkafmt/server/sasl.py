@@ -1,7 +1,8 @@
-"""Authenticate clients by SaslHandshake and SaslAuthenticate, with PLAIN or SCRAM.
+"""Authenticate clients that use the SASL mechanisms PLAIN and SCRAM.
 
-Kafka's counterpart is ``SaslServerAuthenticator``. Differences: clients of SaslHandshake version 0,
-which send tokens without Kafka's header (before Kafka 1.0), are not served. Sessions do not expire.
+The module follows Kafka's ``SaslServerAuthenticator``, with two differences. SaslHandshake version 0
+is not supported: clients before Kafka 1.0 use it, and send tokens without a request header.
+Authenticated sessions do not expire.
 """
 
 from __future__ import annotations
@@ -23,46 +24,46 @@ from .users import MECHANISMS, PLAIN, Users
 
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 OPEN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
-"""The APIs that a client may use before it is authenticated."""
+"""API keys that a client may use before it is authenticated."""
 EXCHANGE = "sasl"
-"""Key of the unfinished exchange in the attributes of a connection."""
+"""Key of the unfinished SASL exchange in `Connection.attributes`."""
 MAX_PLAIN_BYTES = 4096
 FAILURE_DELAY = 0.1
-"""Seconds before the response to a wrong password, as Kafka's
+"""Delay in seconds before the response to a failed authentication. It is the default value of Kafka's
 ``connection.failed.authentication.delay.ms``.
 """
 SHOWN_NAME = 100
-"""Largest number of characters of a user name in a message."""
+"""Largest number of characters of a user or mechanism name in a log line."""
 
 
 class LoginError(Exception):
-    """Raised if authentication fails. The message contains no secret."""
+    """Raised if authentication fails. The error message contains no secret."""
 
 
 @dataclass
 class Exchange:
-    """The state of one authentication."""
+    """State of one SASL exchange."""
 
     mechanism: str
     user: str = ""
-    """The name that the client sent. It may be another user's name until the exchange is finished."""
+    """User name that the client sent. It is not verified until the exchange is finished."""
     scram: ScramServer | None = None
 
 
 def requires_authentication(api_key: int) -> bool:
-    """Return whether a client must be authenticated before it uses an API."""
+    """Return whether a client must be authenticated before it can use an API."""
     return api_key not in OPEN_APIS
 
 
 class SaslApis:
-    """The handlers of SaslHandshake and SaslAuthenticate.
+    """Answers SaslHandshake and SaslAuthenticate requests.
 
-    After an error, the connection is closed when the response has been sent.
+    If authentication fails, the connection is closed after the error response.
 
     Parameters
     ----------
     users : Users
-        The users who may connect.
+        The users who may connect to the server.
     """
 
     def __init__(self, users: Users) -> None:
@@ -112,7 +113,7 @@ class SaslApis:
         return SaslAuthenticateResponse(auth_bytes=token)
 
     async def _next_step(self, exchange: Exchange, token: bytes) -> tuple[str | None, bytes]:
-        """Return the user name, or None if the exchange is not finished, and the token for the client."""
+        """Return the authenticated user, or None if the exchange is unfinished, and the token for the client."""
         if exchange.mechanism == PLAIN:
             await self._check_plain(exchange, token)
             return exchange.user, b""
@@ -125,7 +126,7 @@ class SaslApis:
         return exchange.user, final
 
     async def _check_plain(self, exchange: Exchange, token: bytes) -> None:
-        """Check a message of PLAIN (RFC 4616). Raise LoginError if it is not valid."""
+        """Check the user and password in a PLAIN message (RFC 4616). Raise LoginError if they are wrong."""
         if len(token) > MAX_PLAIN_BYTES:
             raise LoginError(f"the message of the client has {len(token)} bytes; at most {MAX_PLAIN_BYTES} are read")
         try:

@@ -1,4 +1,4 @@
-"""Implement the server's side of SCRAM (RFC 5802 and RFC 7677), without channel binding.
+"""Implement the server side of SCRAM (RFC 5802 and RFC 7677) without channel binding.
 
 The client and the server exchange these messages::
 
@@ -29,27 +29,28 @@ _CLIENT_FINAL: Final = re.compile(
     r",p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
 MAX_MESSAGE_BYTES = 4096
-"""Largest message of a client."""
+"""Largest size in bytes of a message from a client."""
 
 
 class ScramError(Exception):
-    """Raised if authentication fails. The message contains no secret."""
+    """Raised if authentication fails. The error message contains no secret."""
 
 
 class ScramServer:
-    """One SCRAM exchange.
+    """Server side of one SCRAM exchange.
 
     Parameters
     ----------
     mechanism : {"SCRAM-SHA-256", "SCRAM-SHA-512"}
     users : Users
     nonce : str, optional
-        The server's part of the nonce. By default, it is random. Tests pass the one of an RFC.
+        The server's part of the nonce. By default, it is random. Tests pass the nonce of an RFC's
+        example.
 
     Attributes
     ----------
     user : str
-        The user name that the client sent. It is authenticated only after `final` returned.
+        The user name that the client sent. It is not verified until `final` returns.
     """
 
     def __init__(self, mechanism: str, users: Users, nonce: str | None = None) -> None:
@@ -78,7 +79,7 @@ class ScramServer:
         return response.encode()
 
     def final(self, message: bytes) -> bytes:
-        """Return the server's final message. Raise ScramError if the client does not have the password."""
+        """Return the server's final message. Raise ScramError if the client's proof or message is wrong."""
         found = _CLIENT_FINAL.fullmatch(_text(message))
         if found is None:
             raise ScramError("the final message of the client is not a message of SCRAM")

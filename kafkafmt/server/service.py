@@ -1,4 +1,4 @@
-"""Listen on a port, and serve log directories until the server is closed."""
+"""Run a server that listens on a port and serves log directories."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ from .settings import ServerSettings
 from .users import Users
 
 FRAME_MEMORY = 64 << 20
-"""Largest total size of all large requests that are being received, in bytes."""
+"""Largest total size in bytes of the large requests that are being received at the same time."""
 READ_BUFFER = 16 << 10
+"""Size of the read buffer of each connection, in bytes."""
 WRITE_BUFFER = 256 << 10
-"""Sizes of the buffers of each connection, in bytes."""
+"""Size of the write buffer of each connection, in bytes."""
 BACKLOG = 1024
 MOST_MESSAGES = 1000
 SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
 
 class ServerAddressError(ValueError):
-    """Raised if the server is not allowed to listen on an address without encryption."""
+    """Raised if other hosts could connect to the server without TLS and `insecure` is not set."""
 
 
 class Server:
-    """Serves log directories to Kafka clients.
+    """Server that serves log directories to Kafka clients.
 
-    A server can be used in three ways:
+    There are three ways to run a server:
 
-    - ``with kafkafmt.serve(path) as server``: it runs in a thread.
-    - ``async with kafkafmt.serve(path) as server``: it runs in the current event loop.
-    - ``await server.run()``: it runs until the task is cancelled.
+    - ``with kafkafmt.serve(path) as server`` runs the server in a thread.
+    - ``async with kafkafmt.serve(path) as server`` runs the server in the current event loop.
+    - ``await server.run()`` runs the server until the task is cancelled.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class Server:
     Attributes
     ----------
     host, port : str and int
-        The address of the listener. `port` is the chosen port after the server was started.
+        The address of the listener. If `settings.port` is 0, `port` is the chosen port after the start.
     messages : deque of str
         The latest log lines, for example about damaged spans and refused requests.
     """
@@ -91,7 +92,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """The address of the listener as ``host:port``, for the option ``bootstrap.servers`` of clients."""
+        """Address of the listener as ``host:port``, for the client option ``bootstrap.servers``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
@@ -159,7 +160,7 @@ class Server:
         self.catalog.close()
 
     async def run(self) -> None:
-        """Start the server, and serve until the task is cancelled."""
+        """Start the server and serve until the task is cancelled."""
         await self.start()
         try:
             await asyncio.get_running_loop().create_future()
@@ -233,7 +234,7 @@ class Server:
 
 
 def _check_address(settings: ServerSettings) -> None:
-    """Raise ServerAddressError if clients on other hosts could read the logs without encryption."""
+    """Raise ServerAddressError if other hosts could read the logs without TLS and `insecure` is not set."""
     if settings.insecure or settings.tls_cert is not None or _is_loopback(settings.host):
         return
     raise ServerAddressError(
@@ -252,7 +253,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _reachable(host: str) -> str:
-    """Return the host that clients connect to if the server listens on `host`."""
+    """Return `host`, or this machine's host name if `host` is an unspecified address such as 0.0.0.0."""
     try:
         return socket.gethostname() if ipaddress.ip_address(host).is_unspecified else host
     except ValueError:

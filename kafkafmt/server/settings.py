@@ -1,4 +1,4 @@
-"""Define `ServerSettings`, which contains all options of a server."""
+"""Define the options and limits of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_PORT = 9092
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Limits that protect a server against its clients.
+    """Limits on the resources that clients of a server can use.
 
     Attributes
     ----------
@@ -26,14 +26,14 @@ class ServerLimits:
     max_connections : int, default 4096
         Largest number of open connections. Further connections are closed at once.
     max_fetch_bytes : int, default 57671680 (55 MiB)
-        Largest number of bytes of records in one fetch response. One batch that is larger is sent
-        alone.
+        Largest size of the record batches in a fetch response, in bytes. A batch that is larger than
+        the limit is sent alone.
     max_sessions : int, default 4096
         Largest number of fetch sessions (KIP-227) in memory.
     idle_timeout : float, default 600.0
         Seconds without a request after which a connection is closed.
     write_timeout : float, default 60.0
-        Seconds without progress of a write after which a connection is closed.
+        Seconds after which a connection is closed if the client does not read a response.
     max_open_files : int, default 256
         Largest number of segments that are kept open between requests.
     """
@@ -56,34 +56,34 @@ class ServerSettings:
     paths : tuple of str or os.PathLike
         The log directories, partition directories and `.log` files to serve.
     topics, partitions : tuple of str and of int
-        Topic globs and partition numbers to serve. If empty, all of them.
+        Topic globs and partition numbers to serve. An empty tuple selects all.
     internal : bool, default False
         Whether to serve Kafka's internal topics (``__…``).
     replicas : "longest" or None
-        Which copy to serve if two paths contain the same partition.
+        Copy to serve if two paths contain the same partition. None raises an error.
     isolation : {"read_uncommitted", "read_committed"}
-        "read_committed" also hides aborted and open transactions from clients that read
-        uncommitted.
+        "read_committed" hides aborted and open transactions from all clients, including those that
+        request "read_uncommitted".
     at : OffsetBound or None
         Serve each log as it was before this offset or time. By default, the whole log is served.
     on_error : {"skip", "fail"}
-        "skip" leaves damaged spans out. "fail" answers CORRUPT_MESSAGE at the first damaged span.
+        "skip" omits damaged spans. "fail" returns the error CORRUPT_MESSAGE at the first damaged span.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression.
+        Largest size of a batch after decompression, in bytes.
     host, port : str and int
-        Address to listen on. Port 0 chooses a free port.
+        Address to listen on. If the port is 0, a free port is chosen.
     advertise : tuple of (str, int) or None
-        Host and port to which clients connect. By default, the address of the listener.
+        Host and port that the server reports to clients. The default is the address of the listener.
     tls_cert, tls_key : Path or None
-        Certificate chain and private key, in PEM format. With them, clients must use TLS.
+        Certificate chain and private key in PEM format. If they are given, clients must use TLS.
     insecure : bool, default False
-        Whether to allow a host that is not a loopback address without TLS.
+        Whether to allow unencrypted connections to a host that is not a loopback address.
     users, groups_file : Path or None
-        Files with users for SASL, and with committed offsets.
+        The file of SASL users, and the file in which the server stores committed offsets.
     limits : ServerLimits
-        Limits that protect the server.
+        Limits on the resources that clients can use.
     on_message : callable
-        Called with each log line.
+        Function that is called with each log line.
     """
 
     paths: tuple[str | os.PathLike[str], ...]

@@ -1,6 +1,6 @@
-"""Answer DescribeTransactions, ListTransactions and DescribeProducers from the files.
+"""Answer DescribeTransactions, ListTransactions and DescribeProducers requests.
 
-The states of transactional ids are those in `__transaction_state`, if the directories contain it.
+The states of transactional ids are read from `__transaction_state`, if the directories contain it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .served_partition import ServedPartition
 from .settings import ServerSettings
 
 FRESH_SECONDS = 30.0
-"""Time for which the content of `__transaction_state` is kept in memory."""
+"""Time in seconds after which `__transaction_state` is read again."""
 
 
 class TransactionApis:
-    """The handlers of the APIs of transactions and producers.
+    """Answers requests that describe transactions and producers.
 
-    ListTransactions version 2 is not answered, because it contains a regular expression, with which
-    a client could occupy the server.
+    ListTransactions version 2 is not supported. Its requests contain a regular expression, which a
+    client could use to block the server.
     """
 
     def __init__(self, catalog: Catalog, settings: ServerSettings) -> None:
@@ -102,7 +102,7 @@ class TransactionApis:
         )
 
     def _transactions(self) -> dict[str, Transaction]:
-        """Return the latest state of each transactional id."""
+        """Return the latest state of each transactional id. The states are read again after FRESH_SECONDS."""
         with self._lock:
             if time.monotonic() - self._read_at > FRESH_SECONDS:
                 try:
@@ -160,8 +160,8 @@ class TransactionApis:
 def read_producers(log: PartitionLog, max_batch_bytes: int) -> list[ProducerEntry]:
     """Return the state of each producer at the end of a log, ordered by producer id.
 
-    The latest readable producer snapshot is completed by the batches after it. Damaged batches are
-    skipped.
+    The states are those in the latest readable producer snapshot, updated with the batches after it.
+    Damaged batches are skipped.
     """
     start, producers = _latest_snapshot(log)
     reader = marker_reader(max_batch_bytes)
@@ -173,7 +173,7 @@ def read_producers(log: PartitionLog, max_batch_bytes: int) -> list[ProducerEntr
 
 
 def _latest_snapshot(log: PartitionLog) -> tuple[int, Producers]:
-    """Return the offset and the producers of the latest readable snapshot, or the start of the log."""
+    """Return the offset and producers of the latest readable snapshot, or 0 and no producers."""
     folder = log.directory.path
     offsets = {o for name in files.list_directory(folder)[1] if (o := snapshot_offset_of(name)) is not None}
     bases = {segment.base_offset for segment in log.segments}

@@ -1,4 +1,4 @@
-"""Determine the last stable offset and the aborted transactions of a log that may grow."""
+"""Determine the last stable offset and the aborted transactions of a growing log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ class Aborted(NamedTuple):
     Attributes
     ----------
     listed : list of (int, int)
-        The producer id and the first offset of each transaction that ends with a marker, ordered by
-        first offset. A client omits their records.
+        The producer id and the first offset of each aborted transaction that ends with a marker,
+        ordered by first offset. A client omits the records of these transactions.
     unmarked : list of (int, int, int)
-        The producer id, the first and the last offset of each transaction whose marker is damaged
-        or missing. A client would not notice where they end, so the server omits their batches.
+        The producer id, the first and the last offset of each aborted transaction whose marker is
+        damaged or missing. A client needs the marker to find the end of a transaction, so the server
+        omits the batches of these transactions.
     """
 
     listed: list[tuple[int, int]]
@@ -28,26 +29,26 @@ class Aborted(NamedTuple):
 
 
 class TransactionState:
-    """The transactions of one partition.
+    """Outcomes of the transactions of one partition.
 
-    The outcomes of transactions before the first open transaction are read segment by segment, when
-    they are needed. From there on, every batch is added in order.
+    Outcomes before the first open transaction are read on demand, one segment at a time. Batches from
+    the first open transaction to the end of the log are processed in offset order.
 
     Parameters
     ----------
     log : PartitionLog
-        The log as it was listed.
+        The log of the partition.
     end : int
         The offset up to which the log is read.
     whole : bool, default False
-        Read the log from its start, and ignore everything from `end` on. By default, the log must
+        If True, read the log from its start and ignore offsets from `end` on. If False, the log must
         end at `end`.
     """
 
     def __init__(self, log: PartitionLog, end: int, whole: bool = False) -> None:
         self._log = log
         self._decided = 0 if whole else min(log.open_transactions.last_stable_offset, end)
-        """All transactions before this offset are decided, and `_log` contains their outcomes."""
+        """Offset before which every transaction is committed or aborted. `_log` contains the outcomes."""
         self._walk = TransactionWalk(log)
         self._known: dict[int, Transactions] = {}
         for part in log.parts(self._decided, end, self._walk.damage) if self._decided < end else ():
@@ -60,7 +61,7 @@ class TransactionState:
         self._walk.add(buffer, table, file)
 
     def last_stable_offset(self, end: int) -> int:
-        """Return the first offset of the oldest open transaction, or `end` if none is open."""
+        """Return the first offset of the oldest open transaction, or `end` if no transaction is open."""
         return min([end, *self._walk.found.open.values()])
 
     def knows(self, start: int, end: int) -> bool:
@@ -80,7 +81,7 @@ class TransactionState:
                     if first >= end or last < start:
                         continue
                     if _has_marker(transactions, producer, first):
-                        # a transaction can be found in several parts of the log
+                        # Several segments can report the same transaction, so keep the smallest first offset.
                         ends[producer, last] = min(first, ends.get((producer, last), first))
                     else:
                         unmarked.add((producer, first, last))
@@ -88,7 +89,7 @@ class TransactionState:
         return Aborted([(producer, first) for first, producer in listed], sorted(unmarked))
 
     def committed(self, table: BatchTable) -> BatchTable:
-        """Return the batches of a table that do not belong to aborted or open transactions."""
+        """Return the rows of `table` whose batches do not belong to aborted or open transactions."""
         if not len(table):
             return table
         start, end = int(table["base_offset"][0]), int(table["base_offset"][-1]) + 1

@@ -1,13 +1,13 @@
-"""Read the users file, which contains the names and credentials of clients for SASL.
+"""Read the users file, which contains the SASL users and their credentials.
 
-Each line contains a user's name, a colon, and a credential:
+Each line contains a user name, a colon and a credential, as in these examples:
 
-- ``alice:{PLAIN}open sesame``: a password. It is valid for all mechanisms.
-- ``bob:{SCRAM-SHA-256}salt=…,stored_key=…,server_key=…,iterations=4096``: a salted password, with
-  base64 values as in Kafka's ``ScramCredentialUtils``. It is valid for this mechanism and for PLAIN.
-- ``bob:{SCRAM-SHA-512}…``: a salted password for the other mechanism.
+- ``alice:{PLAIN}open sesame`` contains a password, which is valid for all mechanisms.
+- ``bob:{SCRAM-SHA-256}salt=…,stored_key=…,server_key=…,iterations=4096`` contains a salted password,
+  which is valid for SCRAM-SHA-256 and PLAIN. The format is that of Kafka's ``ScramCredentialUtils``.
+- ``bob:{SCRAM-SHA-512}…`` contains a salted password for SCRAM-SHA-512 and PLAIN.
 
-A user may have one line of each kind. Empty lines and lines that start with ``#`` are ignored. Error
+A user may have one line for each mechanism. Empty lines and lines that start with ``#`` are ignored. Error
 messages contain line numbers and user names, but no credentials.
 """
 
@@ -24,27 +24,27 @@ PLAIN = "PLAIN"
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = (PLAIN, *SCRAM_HASHES)
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 1_000_000
-"""The smallest number is that of RFC 7677 and Kafka. The largest one protects the server's CPU."""
+"""Limits on PBKDF2 iterations. RFC 7677 and Kafka require the minimum. The maximum limits CPU time."""
 MIN_SALT_BYTES = 8
 MAX_PASSWORD_BYTES = 1024
 MAX_FILE_BYTES = 16 << 20
 
 
 class UsersFileError(ValueError):
-    """Raised if a users file cannot be used."""
+    """Raised if a users file is not valid."""
 
 
 @dataclass(frozen=True, repr=False)
 class ScramCredential:
-    """A salted password, from which the password cannot be derived.
+    """A salted password for SCRAM.
 
     Attributes
     ----------
     mechanism : {"SCRAM-SHA-256", "SCRAM-SHA-512"}
     salt, stored_key, server_key : bytes
-        As defined in RFC 5802.
+        Salt, StoredKey and ServerKey of RFC 5802.
     iterations : int
-        Number of iterations of PBKDF2.
+        Number of PBKDF2 iterations.
     """
 
     mechanism: str
@@ -57,7 +57,7 @@ class ScramCredential:
     def from_password(
         cls, mechanism: str, password: str, salt: bytes | None = None, iterations: int = MIN_ITERATIONS
     ) -> ScramCredential:
-        """Return the credential of a password. By default, the salt is random."""
+        """Return the SCRAM credential for a password. By default, the salt is random."""
         salt = os.urandom(16) if salt is None else salt
         name = SCRAM_HASHES[mechanism]
         salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
@@ -66,12 +66,12 @@ class ScramCredential:
         return cls(mechanism, salt, stored_key, hmac.digest(salted, b"Server Key", name), iterations)
 
     def matches(self, password: str) -> bool:
-        """Return whether the credential belongs to a password. The comparison takes constant time."""
+        """Return whether `password` matches the credential. The keys are compared in constant time."""
         derived = self.from_password(self.mechanism, password, self.salt, self.iterations)
         return hmac.compare_digest(derived.stored_key, self.stored_key)
 
     def line(self, user: str) -> str:
-        """Return the line of the users file for a user with this credential."""
+        """Return the line of the users file that gives this credential to `user`."""
         salt, stored_key, server_key = (
             base64.b64encode(value).decode() for value in (self.salt, self.stored_key, self.server_key)
         )
@@ -81,7 +81,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, repr=False)
 class Users:
-    """The users who may connect.
+    """The users who may connect to a server.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Users:
         return users
 
     def credential(self, mechanism: str, user: str) -> ScramCredential | None:
-        """Return the credential of a user for a mechanism of SCRAM, or None if there is none."""
+        """Return the user's credential for a SCRAM mechanism, or None if the user has none."""
         found = self.credentials.get((user, mechanism))
         if found is None and user in self.passwords:
             salt = self._salt(mechanism, user)
@@ -130,15 +130,15 @@ class Users:
         return found
 
     def decoy(self, mechanism: str, user: str) -> ScramCredential:
-        """Return a credential that no password matches, for a user who has none.
+        """Return a credential that no password matches, for a user without a credential.
 
-        An attacker cannot distinguish unknown users from known ones by the server's first message.
+        With this credential, the server's first message does not reveal whether a user exists.
         """
         size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
         return ScramCredential(mechanism, self._salt(mechanism, user), os.urandom(size), b"", MIN_ITERATIONS)
 
     def check_password(self, user: str, password: str) -> bool:
-        """Return whether a password is that of the user. This takes some milliseconds of CPU time."""
+        """Return whether `password` is the user's password. The check can take milliseconds of CPU time."""
         if len(password.encode()) > MAX_PASSWORD_BYTES:
             return False
         known = self.passwords.get(user)
@@ -149,7 +149,7 @@ class Users:
         return credential.matches(password)
 
     def _salt(self, mechanism: str, user: str) -> bytes:
-        """Return a salt that is the same for each attempt, but different in each server."""
+        """Return a salt that is constant for a mechanism and user, but differs between servers."""
         return hmac.digest(self._secret, f"{mechanism}:{user}".encode(), "sha256")[:16]
 
     def _add(self, where: str, line: str) -> None:
