@@ -152,7 +152,7 @@ def test_snapshot_is_ignored_if_the_log_ends_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     directory = log_with_a_snapshot_at_its_end(tmp_path)
-    (path,), (snapshot,) = directory.path.glob("*.log"), directory.path.glob("*.snapshot")  # type: ignore[union-attr]
+    (path,), (snapshot,) = directory.path.glob("*.log"), directory.path.glob("*.snapshot")
     if change == "append":
         path.write_bytes(path.read_bytes() + control_batch(COMMIT, base_offset=61, producer_id=5))
     elif change == "truncate":
