@@ -102,7 +102,7 @@ def cpu_seconds(pid: int) -> float:
 @contextmanager
 def served(directory: Path, topic: str) -> Iterator[tuple[str, int]]:
     """Run `kafkafmt serve`, and yield its address and its process id."""
-    command = [sys.executable, "-m", "kafkafmt", "serve", directory, "-t", topic, "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "kafkafmt", "serve", str(directory), "-t", topic, "--listen", "127.0.0.1:0"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [*command, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True

@@ -24,29 +24,30 @@ from .sessions import FetchedPartition, FetchSession, FetchSessions
 POLL = 0.1
 """Least number of seconds between two checks for new batches while a client waits."""
 SLOW_POLL_FACTOR = 10
-"""A check is repeated only after this many times the time that it took."""
+"""The pause between two checks is at least this many times as long as a check takes."""
 READ_COMMITTED_LEVEL = 1
 NEWEST_VERSION = 18
 SESSION_VERSION = 7
 TOPIC_ID_VERSION = 13
 MAGIC_V2_VERSION = 4
-"""From this version on, clients read record format 2. From version 2 on, they read format 1."""
+"""Lowest version of Fetch whose clients read record format 2."""
 MAGIC_V1_VERSION = 2
+"""Lowest version of Fetch whose clients read record format 1."""
 UNKNOWN_OFFSET = -1
 CONVERTED_BYTES = 4 << 20
-"""Largest number of bytes of one partition that are converted at once, because they are in memory."""
+"""Largest number of bytes of one partition that are converted for one response. They are kept in memory."""
 
 
 @dataclass
 class FileResponse:
-    """A response that contains placeholders for bytes of segments.
+    """A Fetch response that contains placeholders for bytes of segments.
 
     Attributes
     ----------
     body : Message
         The response.
     records : FileRecords
-        The bytes for which the placeholders stand.
+        The bytes to send in place of the placeholders.
     """
 
     body: Any
@@ -55,7 +56,31 @@ class FileResponse:
 
 @dataclass
 class Answer:
-    """What is answered for one partition."""
+    """The answer for one partition of a Fetch request.
+
+    Attributes
+    ----------
+    wanted : FetchedPartition
+        The partition, as the client requested it.
+    served : ServedPartition or None
+        The partition, or None if it does not exist.
+    error : ErrorCode
+        The error, or NONE.
+    high_watermark, last_stable_offset, log_start_offset : int
+        The offsets in the response, or -1.
+    aborted : list of (int, int) or None
+        Producer id and first offset of each aborted transaction. None if the client reads uncommitted.
+    spans : list of Span or None
+        Batches that are sent from a file.
+    data : bytes
+        Batches that are not sent from a file.
+    size : int
+        Number of bytes of the batches.
+    next_offset : int
+        The offset from which the client will continue, or -1.
+    changes : int
+        `ServedPartition.changes` before the partition was read.
+    """
 
     wanted: FetchedPartition
     served: ServedPartition | None
@@ -66,16 +91,13 @@ class Answer:
     aborted: list[tuple[int, int]] | None = None
     spans: list[Span] | None = None
     data: bytes = b""
-    """Record data that is not sent from a file."""
     size: int = 0
     next_offset: int = UNKNOWN_OFFSET
-    """The offset from which the client will continue."""
     changes: int = 0
-    """`ServedPartition.changes` before the partition was read."""
 
     @property
     def offsets(self) -> tuple[int, int, int]:
-        """The offsets in the response."""
+        """High watermark, last stable offset and log start offset."""
         return self.high_watermark, self.last_stable_offset, self.log_start_offset
 
 
@@ -137,7 +159,10 @@ class FetchApi:
                 task.add_done_callback(self._reading.discard)
 
     async def _changed(self, answers: list[Answer], deadline: float, context: RequestContext) -> bool:
-        """Wait until a partition changes, and return True. At the deadline, or if the client has gone, return False."""
+        """Wait until a partition changes, and return True.
+
+        Return False at the deadline, or if the client closes the connection.
+        """
         loop = asyncio.get_running_loop()
         changes = [(answer.served, answer.changes) for answer in answers if answer.served is not None]
         pause = POLL

@@ -15,7 +15,7 @@ from .checked_batches import Span
 from .served_partition import ServedPartition
 
 LARGEST = 1 << 31
-"""Length of the reserved memory, which uses no pages."""
+"""Length of the reserved memory, in bytes. It uses no pages, because it is never accessed."""
 _reserved = mmap.mmap(-1, LARGEST, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
 _view = memoryview(_reserved)
 
@@ -39,5 +39,5 @@ class FileRecords:
 
 
 def is_placeholder(buffer: bytes | memoryview) -> bool:
-    """Return whether a buffer of a response stands for bytes of a segment."""
+    """Return whether a buffer of a response is a placeholder for bytes of a segment."""
     return isinstance(buffer, memoryview) and buffer.obj is _reserved

@@ -63,9 +63,13 @@ class GrowingPartition:
         self._lists: BatchLists = BatchLists()
         self._transactions: TransactionState | None = None
         self._epoch: int | None = None
+        """The latest leader epoch, or None if it is not known."""
         self._cap: int | None = None
+        """The end of the log that the option `at` selects, or None if it is not known."""
         self._checked = 0.0
+        """Time of the latest check, on the monotonic clock."""
         self._stamp = 0
+        """Modification time of the directory when it was last listed, in ns."""
         self._size = -1
         """Size of the last segment at the latest check, in bytes."""
         self._reported: set[tuple[str, int]] = set()

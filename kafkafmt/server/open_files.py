@@ -37,7 +37,7 @@ class OpenSegment:
         return os.fstat(handle).st_size if handle >= 0 else self.view.size
 
     def read(self, position: int, size: int) -> bytes:
-        """Return bytes of the file, or fewer at its end. The file may have grown since it was opened."""
+        """Return `size` bytes of the file, or fewer at its end. The file may have grown since it was opened."""
         handle = self.view.fileno()
         return os.pread(handle, size, position) if handle >= 0 else self.view.read(position, size)
 

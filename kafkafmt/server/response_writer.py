@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from itertools import groupby
 from typing import Any
 
@@ -20,7 +19,6 @@ SMALL_SPAN = 16 << 10
 """Up to this size, reading and writing takes less time than sendfile."""
 MOST_IN_TURN = 8 << 20
 """After this number of bytes, other connections get their turn, even if the client reads fast enough."""
-TCP_CORK: int | None = getattr(socket, "TCP_CORK", None)
 
 
 class ClosedError(Exception):
@@ -67,21 +65,12 @@ class ResponseWriter:
             await self._send_bytes(b"".join(buffers))
             return
         spans = iter(records)
-        self._cork(True)
-        try:
-            for placeholder, group in groupby(buffers, is_placeholder):
-                if not placeholder:
-                    await self._send_bytes(b"".join(group))
-                    continue
-                for _ in group:
-                    await self._send_span(*next(spans))
-        finally:
-            self._cork(False)
-
-    def _cork(self, on: bool) -> None:
-        """Delay incomplete packets, so that a client is not woken for the few bytes before and after the records."""
-        if self._socket is not None and TCP_CORK is not None and self._socket.fileno() >= 0:
-            self._socket.setsockopt(socket.IPPROTO_TCP, TCP_CORK, int(on))
+        for placeholder, group in groupby(buffers, is_placeholder):
+            if not placeholder:
+                await self._send_bytes(b"".join(group))
+                continue
+            for _ in group:
+                await self._send_span(*next(spans))
 
     async def _send_span(self, partition: ServedPartition, span: Span) -> None:
         """Send bytes of a segment, if the segment has not changed since its batches were checked."""

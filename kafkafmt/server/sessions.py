@@ -58,6 +58,10 @@ class FetchSession:
         The epoch of the next request.
     incremental : bool
         Whether a response contains only partitions that have changed.
+    by_id : bool
+        Whether the client names topics by their ids.
+    partitions : dict of FetchedPartition
+        The partitions, by topic and number.
     """
 
     session_id: int = 0
@@ -70,7 +74,7 @@ class FetchSession:
         return iter(list(self.partitions.values()))
 
     def served(self, partition: FetchedPartition) -> None:
-        """Serve a partition after all others in the next response, because it has just delivered records."""
+        """Move a partition to the end, because records of it were just delivered."""
         if partition.key in self.partitions:
             self.partitions.move_to_end(partition.key)
 

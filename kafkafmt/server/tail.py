@@ -20,14 +20,14 @@ from ..paths import UrlPath
 from ..types import BatchTable, Buffer, last_offset, last_offsets
 
 Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
-"""Called with valid batches: their segment, the file position of the buffer, the buffer, and the table."""
-
+"""A function that takes valid batches: their segment, the file position of the buffer, the buffer, and the table."""
 
 STEP = 1 << 20
+"""Number of bytes that are read at once to find bytes other than zeros."""
 
 
 class DamagedTailError(Exception):
-    """Raised if bytes after the known end of the log are damaged, so that their segment must be planned."""
+    """Raised if bytes after the known end of the log are damaged. Their segment must then be planned."""
 
 
 class Tail:
@@ -57,6 +57,7 @@ class Tail:
         self.position: int = 0
         self.end: int = 0
         self._unread: tuple[int, int] | None = None
+        """`position` and the size of the file when an incomplete batch was last found."""
         if self.segment is None:
             return
         self.end = self.segment.base_offset or 0

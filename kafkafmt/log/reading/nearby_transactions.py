@@ -6,7 +6,8 @@ it up to the last marker that is needed.
 
 The last stable offset follows from a producer snapshot, which lists the transactions that were open
 at its offset (Kafka: ``ProducerStateManager``), and from the headers after the first offset of the
-oldest of them.
+oldest of them. A broker writes a snapshot at the start of each segment and, when it is stopped, at
+the end of the log. The latter is used only if the log still ends there.
 
 The outcomes are the same as those that `find_transactions` determines from the whole log. Functions
 of this module return None if they cannot ensure this. Reasons are a damaged header, a damaged small
@@ -229,12 +230,37 @@ def open_at_end(
     segments = directory.segments
     if not segments or any(s.base_offset is None for s in segments):
         return None
+    at_end = _snapshot_after(directory, segments[-1].base_offset or 0)
+    if at_end is not None:
+        found = _open_after(directory, _first_open(*at_end), max_batch_bytes, next_offset, counts, at_end[0])
+        if found is not None:
+            return found
     state = _latest_snapshot(directory)
-    if state is None:
+    return None if state is None else _open_after(directory, _first_open(*state), max_batch_bytes, next_offset, counts)
+
+
+def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
+    """Return the first offset of the oldest transaction that is open at a snapshot, or the snapshot's offset."""
+    return min([offset, *(e.txn_first_offset for e in entries if e.txn_first_offset >= 0)])
+
+
+def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[ProducerEntry]] | None:
+    """Return the offset and the entries of the latest snapshot above `base`, the offset of the last segment.
+
+    A broker writes this snapshot at the end of the log when it is stopped. Return None if there is
+    none, or if it cannot be read.
+    """
+    try:
+        _, names = files.list_directory(directory.path)
+    except OSError:
         return None
-    offset, entries = state
-    begin = min([offset, *(e.txn_first_offset for e in entries if e.txn_first_offset >= 0)])
-    return _open_after(directory, begin, max_batch_bytes, next_offset, counts)
+    offset = max((o for n in names if (o := snapshot_offset_of(n)) is not None), default=-1)
+    if offset <= base:
+        return None
+    try:
+        return offset, read_snapshot(files.read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")
+    except KafkaFormatError:
+        return None
 
 
 def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]] | None:
@@ -264,8 +290,12 @@ def _open_after(
     max_batch_bytes: int,
     next_offset: Callable[[], int],
     counts: ReadCounts | None,
+    expected_end: int | None = None,
 ) -> Transactions | None:
-    """Return the transactions that are open at the end of the log and began at `begin` or later."""
+    """Return the transactions that are open at the end of the log and began at `begin` or later.
+
+    If `expected_end` is given, return None if the log does not end at this offset.
+    """
     bases = [s.base_offset or 0 for s in directory.segments]
     at = int(np.searchsorted(bases, begin, "right")) - 1
     if at < 0:
@@ -286,6 +316,8 @@ def _open_after(
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
     if not outcomes.agrees_with_indexes(begin, end) or (outcomes.truncated and next_offset() != end):
+        return None
+    if expected_end is not None and end != expected_end:
         return None
     result = Transactions(open={producer: found.batch.base_offset for producer, found in outcomes.open.items()})
     result.last_stable_offset = min([*result.open.values(), end])

@@ -16,6 +16,7 @@ from kafkafmt import LogDirectory
 from kafkafmt.constants import NO_END, READ_COMMITTED
 from kafkafmt.log import PartitionDir, PartitionLog, discover
 from kafkafmt.log.format.index_entries import TRANSACTION_ENTRY
+from kafkafmt.log.reading.header_walk import HeaderWalk, TransactionalBatch
 from kafkafmt.log.reading.offset_interval import OffsetInterval
 
 
@@ -122,3 +123,58 @@ def test_headers_read_for_transactions_are_counted(tmp_path: Path, seed: int) ->
         log.transactions_in(stable // 2, stable)
     assert not log.knows_transactions
     assert 0 < work.read == log.bytes_read - before
+
+
+def log_with_a_snapshot_at_its_end(path: Path) -> PartitionDir:
+    """Write an open transaction among 4 MB of other batches, with the snapshot that a stopped broker writes."""
+    with LogDirectory(path) as directory:
+        writer = directory.writer("t")
+        for i in range(60):
+            if i == 50:
+                writer.append([(b"k", b"v", 1)], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+            writer.append([(b"k", b"v" * 70_000, 1)])
+    (found,) = (path / "t-0").glob("*.snapshot")
+    assert int(found.stem) == 61
+    return partition(path / "t-0")
+
+
+def count_headers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets one item for each read of headers."""
+    reads: list[int] = []
+    read = HeaderWalk.read
+
+    def counted(walk: HeaderWalk) -> list[TransactionalBatch] | None:
+        reads.append(walk.position)
+        return read(walk)
+
+    monkeypatch.setattr(HeaderWalk, "read", counted)
+    return reads
+
+
+def test_snapshot_at_the_end_saves_reading_the_last_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = log_with_a_snapshot_at_its_end(tmp_path)
+    reads = count_headers(monkeypatch)
+    log = PartitionLog(directory)
+    assert log.open_transactions.open == {5: 50}
+    assert log.open_transactions.last_stable_offset == 50
+    assert len(reads) < 20
+    assert not log.knows_transactions
+
+
+@pytest.mark.parametrize("change", ["append", "truncate", "corrupt snapshot"])
+def test_snapshot_is_ignored_if_the_log_ends_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    directory = log_with_a_snapshot_at_its_end(tmp_path)
+    (path,), (snapshot,) = directory.path.glob("*.log"), directory.path.glob("*.snapshot")
+    if change == "append":
+        path.write_bytes(path.read_bytes() + control_batch(COMMIT, base_offset=61, producer_id=5))
+    elif change == "truncate":
+        path.write_bytes(path.read_bytes()[:3_000_000])
+    else:
+        snapshot.write_bytes(b"\1" + snapshot.read_bytes()[1:])
+    reads = count_headers(monkeypatch)
+    log = PartitionLog(partition(tmp_path / "t-0"))
+    assert log.open_transactions.open == {"append": {}, "truncate": {}, "corrupt snapshot": {5: 50}}[change]
+    assert log.open_transactions.last_stable_offset == {"append": 62, "truncate": 42, "corrupt snapshot": 50}[change]
+    assert len(reads) > 40
