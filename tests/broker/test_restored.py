@@ -8,20 +8,19 @@ consumer, and appends to them.
 
 from __future__ import annotations
 
-import base64
 import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import java_tools
 import pytest
 from command import kafkafmt, report
 from golden_cases import Rows, rows, same_rows
 from kafka_broker import Broker
+from python_consumer import consume_in_python
 
 import kafkafmt as k
 
@@ -71,36 +70,6 @@ def cat(path: Path, level: str, *flags: str) -> Rows:
     done = kafkafmt("cat", path, "--format", "json", "--bytes", "base64", "--isolation", level, *flags)
     assert done.returncode == 0, done.stderr
     return rows(done.stdout.splitlines())
-
-
-def encoded(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
-
-
-def consume_in_python(broker: Broker, level: str) -> Rows:
-    """Read all topics with kafka-python."""
-    kafka = pytest.importorskip("kafka")
-    consumer = kafka.KafkaConsumer(
-        bootstrap_servers=broker.bootstrap,
-        isolation_level=level,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-    )
-    found: Rows = {}
-    try:
-        places = [kafka.TopicPartition(t, p) for t in TOPICS for p in sorted(consumer.partitions_for_topic(t) or ())]
-        consumer.assign(places)
-        consumer.seek_to_beginning(*places)
-        ends = consumer.end_offsets(places)
-        while any(consumer.position(place) < ends[place] for place in places):
-            for batch in consumer.poll(timeout_ms=2000).values():
-                for r in batch:
-                    headers = [[name, encoded(value)] for name, value in r.headers]
-                    row: list[Any] = [r.timestamp, r.timestamp_type, encoded(r.key), encoded(r.value), headers]
-                    found[r.topic, r.partition, r.offset] = row
-    finally:
-        consumer.close()
-    return found
 
 
 def commit_in_python(broker: Broker, group: str, offsets: dict[tuple[str, int], int]) -> None:
@@ -187,7 +156,7 @@ def restored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         new.start()
         for level in LEVELS:
             found.java[level] = rows(new.consume(*TOPICS, committed=level == "read_committed"))
-            found.python[level] = consume_in_python(new, level)
+            found.python[level] = consume_in_python(new, level, TOPICS)
         found.reset = reset_offsets(new, request.param, groups, ["audit", "billing"])
         new.produce(*PLAN, "topic=made count=30")
         found.after = rows(new.consume(*TOPICS))
