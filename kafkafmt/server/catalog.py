@@ -234,7 +234,9 @@ class Catalog:
         before, topics = self._topics, dict[str, Topic]()
         for directory in directories:
             if directory.error is not None:
-                self.settings.on_message(f"{directory.path}: not served, because it cannot be read: {directory.error}")
+                self.settings.on_message(
+                    f"{directory.path}: the partition is not served, because it cannot be read: {directory.error}"
+                )
                 continue
             topic = topics.setdefault(directory.topic, Topic(directory.topic))
             old = before[directory.topic].partitions.get(directory.partition) if directory.topic in before else None
@@ -275,7 +277,7 @@ class Catalog:
         if missing and before is None:
             numbers = ", ".join(map(str, missing[:MOST_NAMED])) + (", …" if len(missing) > MOST_NAMED else "")
             what = f"partition {numbers} is" if len(missing) == 1 else f"partitions {numbers} are"
-            self.settings.on_message(f"{topic.name}: {what} not in the directories, and served as empty")
+            self.settings.on_message(f"{topic.name}: {what} missing in the directories, so clients see no records")
 
     def _identify(self) -> Cluster:
         """Return the cluster id and the broker id in ``meta.properties``, or a derived cluster id and broker 0."""

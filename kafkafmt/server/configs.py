@@ -227,7 +227,7 @@ class ConfigApis:
             yield from self._topic_configs(name)
         elif kind == Resource.BROKER:
             if name not in ("", str(self._catalog.cluster.node_id)):
-                raise ConfigError(ErrorCode.INVALID_REQUEST, f"there is no broker {name!r}")
+                raise ConfigError(ErrorCode.INVALID_REQUEST, f"broker {name!r} does not exist")
             if name:
                 yield from self._broker_configs()
         elif kind not in tuple(Resource):

@@ -74,7 +74,7 @@ def read_groups(settings: ServerSettings) -> GroupState:
     logs = _internal_logs(settings, GROUPS_TOPIC)
     state = read_group_state(logs, partial(_report, settings))
     if state.unreadable:
-        settings.on_message(f"{state.unreadable} records of {GROUPS_TOPIC} cannot be decoded and are ignored")
+        settings.on_message(f"{state.unreadable} records of {GROUPS_TOPIC} are ignored, because they cannot be decoded")
     return state
 
 
@@ -158,4 +158,4 @@ def _internal_logs(settings: ServerSettings, topic: str) -> list[PartitionLog]:
 
 
 def _report(settings: ServerSettings, log: PartitionLog, damage: Damage) -> None:
-    settings.on_message(f"{log.directory.path}: {damage.file}: damage is skipped: {damage.message}")
+    settings.on_message(f"{log.directory.path}: {damage.file}: a damaged span is skipped: {damage.message}")

@@ -67,7 +67,9 @@ class OffsetApis:
         try:
             timestamp, offset, epoch = _find(served, wanted.timestamp, committed)
         except (KafkaFormatError, OSError) as error:
-            self._catalog.settings.on_message(f"{topic}-{served.number}: offsets cannot be looked up: {error}")
+            self._catalog.settings.on_message(
+                f"{topic}-{served.number}: the offset for a timestamp cannot be determined: {error}"
+            )
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return answer
         if version == 0:

@@ -128,13 +128,13 @@ class SaslApis:
     async def _check_plain(self, exchange: Exchange, token: bytes) -> None:
         """Check the user and password in a PLAIN message (RFC 4616). Raise LoginError if they are wrong."""
         if len(token) > MAX_PLAIN_BYTES:
-            raise LoginError(f"the message of the client has {len(token)} bytes; at most {MAX_PLAIN_BYTES} are read")
+            raise LoginError(f"the client's message has {len(token)} bytes; the limit is {MAX_PLAIN_BYTES}")
         try:
             parts = token.decode().split("\0")
         except UnicodeDecodeError:
             parts = []
         if len(parts) != 3 or not parts[1] or not parts[2]:
-            raise LoginError("the message of the client is not a message of PLAIN")
+            raise LoginError("the client's message is not a valid PLAIN message")
         authzid, exchange.user, password = parts
         if authzid not in ("", exchange.user):
             raise LoginError("the client requested an authorization id that differs from the user name")

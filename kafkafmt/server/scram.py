@@ -64,7 +64,7 @@ class ScramServer:
         """Return the server's first message. Raise ScramError if the client's message is malformed."""
         found = _CLIENT_FIRST.fullmatch(_text(message))
         if found is None:
-            raise ScramError("the first message of the client is not a message of SCRAM without channel binding")
+            raise ScramError("the client's first message is not a valid SCRAM message without channel binding")
         self.user = _unescape(found["user"])
         if found["authzid"] is not None and _unescape(found["authzid"]) != self.user:
             raise ScramError("the client requested an authorization id that differs from the user name")
@@ -82,17 +82,17 @@ class ScramServer:
         """Return the server's final message. Raise ScramError if the client's proof or message is wrong."""
         found = _CLIENT_FINAL.fullmatch(_text(message))
         if found is None:
-            raise ScramError("the final message of the client is not a message of SCRAM")
+            raise ScramError("the client's final message is not a valid SCRAM message")
         if found["binding"] != self._binding or not hmac.compare_digest(found["nonce"], self._nonce):
-            raise ScramError("the final message of the client does not belong to its first message")
+            raise ScramError("the client's final message does not match its first message")
         signed = (self._signed + found["signed"]).encode()
         signature = hmac.digest(self._credential.stored_key, signed, self._hash)
         try:
             proof = base64.b64decode(found["proof"], validate=True)
         except binascii.Error:
-            raise ScramError("the proof of the client is not base64") from None
+            raise ScramError("the client's proof is not base64") from None
         if len(proof) != len(signature):
-            raise ScramError("the proof of the client has a wrong length")
+            raise ScramError("the client's proof has the wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         derived = hashlib.new(self._hash, client_key).digest()
         if not hmac.compare_digest(derived, self._credential.stored_key) or not self._known:
@@ -103,11 +103,11 @@ class ScramServer:
 
 def _text(message: bytes) -> str:
     if len(message) > MAX_MESSAGE_BYTES:
-        raise ScramError(f"the message of the client has {len(message)} bytes; at most {MAX_MESSAGE_BYTES} are read")
+        raise ScramError(f"the client's message has {len(message)} bytes; the limit is {MAX_MESSAGE_BYTES}")
     try:
         return message.decode()
     except UnicodeDecodeError:
-        raise ScramError("the message of the client is not UTF-8") from None
+        raise ScramError("the client's message is not UTF-8") from None
 
 
 def _unescape(name: str) -> str:

@@ -158,7 +158,7 @@ class Users:
         if not user or not rest.startswith("{") or not brace:
             raise UsersFileError(f"{where} is not 'NAME:{{MECHANISM}}CREDENTIAL'")
         if kind not in MECHANISMS:
-            raise UsersFileError(f"{where}: the mechanism of user {user!r} is none of {', '.join(MECHANISMS)}")
+            raise UsersFileError(f"{where}: the mechanism of user {user!r} is not one of {', '.join(MECHANISMS)}")
         if user in self.passwords if kind == PLAIN else (user, kind) in self.credentials:
             raise UsersFileError(f"{where}: user {user!r} already has a credential for {kind}")
         if kind == PLAIN:

@@ -172,7 +172,7 @@ def test_scram_accepts_the_extensions_of_kafka_clients(users: Users) -> None:
         (f"\nalice:{SECRET}\n", "line 2 is not"),
         (f"alice:{{PLAIN{SECRET.replace('}', '')}\n", "line 1 is not"),
         (f":{{PLAIN}}{SECRET}\n", "line 1 is not"),
-        (f"alice:{{MD5}}{SECRET}\n", "line 1: the mechanism of user 'alice' is none of PLAIN, SCRAM-SHA-256"),
+        (f"alice:{{MD5}}{SECRET}\n", "line 1: the mechanism of user 'alice' is not one of PLAIN, SCRAM-SHA-256"),
         ("alice:{PLAIN}\n", "line 1: the password of user 'alice' is empty"),
         (f"alice:{{PLAIN}}{SECRET}\nalice:{{PLAIN}}{SECRET}\n", "line 2: user 'alice' already has"),
         (SALTED.line("bob") + "\n" + SALTED.line("bob"), "line 2: user 'bob' already has"),

@@ -236,7 +236,7 @@ def test_missing_partitions_are_served_as_empty(started: Start, tmp_path: Path) 
         assert [p.partition_index for p in topic.partitions] == [0, 1, 2, 3]
         assert [client.offset("t", n, -1).offset for n in range(4)] == [0, 1, 0, 1]
         assert not client.fetch("t", 0, 0).records
-    assert "t: partitions 0, 2 are not in the directories, and served as empty" in server.messages
+    assert "t: partitions 0, 2 are missing in the directories, so clients see no records" in server.messages
 
 
 def test_topics_and_partitions_are_selected(started: Start) -> None:
