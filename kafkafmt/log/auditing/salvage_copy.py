@@ -108,7 +108,9 @@ class Salvaged:
         segments.
         """
         for name in files.list_directory(folder)[1]:
-            restrict(os.path.join(folder, name), self.modes.get(name, self.mode))
+            mode = self.modes.get(name)
+            if mode is None or mode & OWNER != OWNER:  # other files were created with their final permissions
+                restrict(os.path.join(folder, name), self.mode if mode is None else mode)
         restrict(folder, self.modes[""])
 
 
@@ -282,8 +284,7 @@ class PartitionCopy:
         if base is None:
             base = walker.first_offset_at(int(spans[0, 0])) if len(spans) else 0
         highest = max([self.log.plan(source).next_offset or base, *(m.offset for m in markers)])
-        times = files.times_of(source.place)
-        mode = files.narrowed(ALL_FILE_BITS | 0o111, source.place)
+        mode, times = files.mode_and_times(source.place)
         for part_base, part in divide(walker, spans, markers, base, highest):
             name = file_name(part_base)
             path = self._path(name)

@@ -96,10 +96,8 @@ class Bounds:
         """Return the files in a partition directory that link to places outside the given paths."""
         if isinstance(folder, UrlPath):
             return []
-        paths = [folder / name for name in files.list_directory(folder)[1]]
-        return [
-            LeftOut(path, reason) for path in paths if path.is_symlink() and (reason := self.reason_to_leave_out(path))
-        ]
+        paths = [folder / name for name in files.list_links(folder)]
+        return [LeftOut(path, reason) for path in paths if (reason := self.reason_to_leave_out(path))]
 
     def foreign_root_files(self, root: Location) -> list[LeftOut]:
         """Return the log directory's own files that are links to places outside the given paths."""

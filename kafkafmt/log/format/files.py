@@ -107,7 +107,9 @@ def joined(folder: Location, name: str) -> str | UrlPath:
     if isinstance(folder, UrlPath):
         return folder / name
     text = str(folder)
-    return name if text == os.curdir else os.path.join(text, name)
+    if text == os.curdir:
+        return name
+    return os.path.join(text, name) if text == os.sep else f"{text}{os.sep}{name}"
 
 
 class FileView:
@@ -389,6 +391,14 @@ def times_of(path: Location | str) -> tuple[int, int] | None:
     return status.st_atime_ns, status.st_mtime_ns
 
 
+def mode_and_times(path: Location | str) -> tuple[int, tuple[int, int] | None]:
+    """Return what `mode_of` and `times_of` return, with one system call. Raise OSError if the file does not exist."""
+    if isinstance(path, UrlPath):
+        return mode_of(path) or 0, times_of(path)
+    status = os.stat(path)
+    return stat.S_IMODE(status.st_mode) & 0o777, (status.st_atime_ns, status.st_mtime_ns)
+
+
 def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     """Append to a file, or restore its previous length if the write fails.
 
@@ -482,6 +492,13 @@ def list_directory(path: Location) -> tuple[list[str], list[str]]:
     return directories, names
 
 
+def list_links(path: Path) -> list[str]:
+    """Return the sorted names of the symbolic links to files in a local directory, and of its broken links."""
+    with os.scandir(path) as entries:
+        links = {entry.name for entry in entries if entry.is_symlink()}
+    return [name for name in list_directory(path)[1] if name in links] if links else []
+
+
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
     """Return what `list_directory` returns, and the sizes in bytes of those files whose size is listed.
 
@@ -507,25 +524,25 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
     return sorted(directories), sorted(names), {}
 
 
-def file_size(path: Location) -> int | None:
+def file_size(path: Location | str) -> int | None:
     """Return the size of a file in bytes, or None if it does not exist.
 
     A broken or circular link is treated as a missing file.
     """
     try:
-        return store_of(path).status(path).size if isinstance(path, UrlPath) else path.stat().st_size
+        return store_of(path).status(path).size if isinstance(path, UrlPath) else os.stat(path).st_size
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP):
             return None
         raise
 
 
-def content_size(path: Location) -> int | None:
+def content_size(path: Location | str) -> int | None:
     """Return the number of bytes that a `FileView` of a file reads, or None if the file does not exist.
 
     A compressed segment is decompressed.
     """
-    if segment_name_of(path.name) is None:
+    if segment_name_of(os.path.basename(path) if isinstance(path, str) else path.name) is None:
         return file_size(path)
     try:
         with FileView(path) as view:

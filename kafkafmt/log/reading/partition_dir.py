@@ -97,7 +97,7 @@ class SegmentFile:
         """
         if self._size is None:
             try:
-                self._size = files.content_size(self.path) or 0
+                self._size = files.content_size(self.place) or 0
             except OSError:
                 self._size = 0
         return self._size
