@@ -20,13 +20,13 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Executes a plan from standard input. Each line is a job, with words NAME=VALUE. The only argument is the broker's address.
  *
  * <pre>
- * topic=T           created if it does not exist, with partitions=N (1) and every topic.SETTING=VALUE
+ * topic=T           created if it does not exist, with partitions=N (1), replicas=N (1) and every topic.SETTING=VALUE
  * count=N           records (0)
  * content=json      json, random or mixed (see Content); value=N bytes (100), key=N bytes (0: null keys), headers=N (0), seed=N
  * time=MS           timestamp of the first record (by default the clock); per-ms=N records have the same millisecond (1)
  * partition=N       all records go there (otherwise record i goes to partition i modulo their number)
  * batch=N           bytes (16384); linger=MS (20); flush=N ends batches after every N records
- * codec=none        none, gzip, snappy, lz4 or zstd; idempotent=true; threads=N (1) share a job, and each keeps the order of its records
+ * codec=none        none, gzip, snappy, lz4 or zstd; idempotent=true; acks=all (all, 1 or 0); threads=N (1) share a job, and each keeps the order of its records
  * id=ID             in a transaction with this id, which ends with end=commit|abort (commit), or continues in the id's next job with end=open
  * </pre>
  *
@@ -119,7 +119,8 @@ public final class Produce {
             }
         });
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
-            NewTopic topic = new NewTopic(name, Optional.of((int) job.number("partitions", 1)), Optional.empty());
+            NewTopic topic = new NewTopic(name, Optional.of((int) job.number("partitions", 1)),
+                job.words().containsKey("replicas") ? Optional.of((short) job.number("replicas", 1)) : Optional.empty());
             admin.createTopics(List.of(topic.configs(settings))).all().get();
         } catch (ExecutionException e) {
             if (!(e.getCause() instanceof TopicExistsException)) {
@@ -136,6 +137,7 @@ public final class Produce {
         settings.put("linger.ms", (int) job.number("linger", 20));
         settings.put("buffer.memory", 64L << 20);
         settings.put("max.request.size", 8 << 20);
+        settings.put("acks", job.text("acks", "all"));
         settings.put("enable.idempotence", id != null || job.text("idempotent", "true").equals("true"));
         if (id != null) {
             settings.put("transactional.id", id);

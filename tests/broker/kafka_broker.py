@@ -127,7 +127,7 @@ class Broker:
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + START_LIMIT
-        while not has_brokers(self.port):
+        while not self.is_ready():
             if not self.running or time.monotonic() > deadline:
                 self.kill()
                 raise BrokerError(
@@ -136,10 +136,14 @@ class Broker:
             time.sleep(0.1)
         return self
 
-    def _configure(self) -> Path:
-        """Write the broker's properties file, with free ports."""
+    def is_ready(self) -> bool:
+        """Return whether the broker answers requests and is registered."""
+        return has_brokers(self.port)
+
+    def values(self) -> dict[str, str]:
+        """Choose free ports, and return the settings that depend on them and on the directory."""
         self.port, quorum = free_ports(2)
-        values = SETTINGS | {
+        values = {
             "listeners": f"CLIENT://127.0.0.1:{self.port},QUORUM://127.0.0.1:{quorum}",
             "advertised.listeners": f"CLIENT://127.0.0.1:{self.port}",
             "log.dirs": ",".join(map(str, self.log_dirs)),
@@ -148,10 +152,15 @@ class Broker:
             values["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{quorum}"
         else:
             values["controller.quorum.voters"] = f"1@127.0.0.1:{quorum}"
+        return values
+
+    def _configure(self) -> Path:
+        """Write the broker's properties file."""
+        values = SETTINGS | self.values() | self._settings
         for folder in self.log_dirs:
             folder.mkdir(parents=True, exist_ok=True)
         file = self.directory / "broker.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in (values | self._settings).items()))
+        file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
         return file
 
     def stop(self) -> None:
