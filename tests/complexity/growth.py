@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ TOLERANCE = 1.35
 
 @contextmanager
 def counted_lines() -> Iterator[Counter[str]]:
-    """Count the executed lines of each module.
+    """Count the executed lines of each module, in this thread and in threads that start inside the block.
 
     A line in a loop or comprehension counts each time it is executed. Lines of generated dataclass
     methods also count.
@@ -36,12 +37,14 @@ def counted_lines() -> Iterator[Counter[str]]:
             return None
         return in_frame(frame, event, argument)
 
-    before = sys.gettrace()
+    before, before_in_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(on_call)
+    threading.settrace(on_call)
     try:
         yield lines
     finally:
         sys.settrace(before)
+        threading.settrace(before_in_threads)  # type: ignore[arg-type]
 
 
 def lines_of(*calls: Callable[[], Any]) -> Counter[str]:

@@ -1,0 +1,132 @@
+"""Check `stats`, `diff` and the export in threads with many partitions, segments, batches, keys and differences."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building import ABORT, TRANSACTIONAL, batch, control_batch, mutate, record, simple_batch
+
+import kafkafmt
+
+from .growth import grows_linearly, lines_of
+
+NUMBER = itertools.count()
+
+
+def write(root: Path, segments: list[tuple[int, bytes]], partitions: int = 1) -> Path:
+    """Write a new log directory. All partitions have the same segments, as (base offset, bytes)."""
+    directory = root / f"{next(NUMBER)}"
+    for partition in range(partitions):
+        folder = directory / f"t-{partition}"
+        folder.mkdir(parents=True)
+        for base, data in segments:
+            (folder / f"{base:020}.log").write_bytes(data)
+    return directory
+
+
+def produced(offset: int, producer: int, key: bytes = b"k", **fields: Any) -> bytes:
+    sequence = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
+    return batch([record(0, key=key)], base_offset=offset, **{**sequence, **fields})
+
+
+def keys_and_producers(n: int) -> list[tuple[int, bytes]]:
+    return [(0, b"".join(produced(i, i, b"k%d" % i) for i in range(n)))]
+
+
+def many_segments(n: int) -> list[tuple[int, bytes]]:
+    return [(i, produced(i, 7)) for i in range(n)]
+
+
+def damaged(n: int) -> list[tuple[int, bytes]]:
+    parts = [simple_batch([b"v"], i) for i in range(2 * n)]
+    return [(0, b"".join(mutate(p, len(p) - 1, b"\xee") if i % 2 else p for i, p in enumerate(parts)))]
+
+
+def aborted(n: int) -> list[tuple[int, bytes]]:
+    pairs = [(produced(2 * i, i, flags=TRANSACTIONAL), control_batch(ABORT, 2 * i + 1, i)) for i in range(n)]
+    return [(0, b"".join(part for pair in pairs for part in pair))]
+
+
+SHAPES = [keys_and_producers, many_segments, damaged, aborted]
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_stats_grow_linearly(shape: Any, deep: bool, tmp_path: Path) -> None:
+    def work(n: int) -> Counter[str]:
+        log = write(tmp_path, shape(n))
+        return lines_of(lambda: kafkafmt.stats(log, deep=deep, threads=1))
+
+    grows_linearly(60, work)
+
+
+def test_stats_grow_linearly_with_partitions(tmp_path: Path) -> None:
+    def work(n: int) -> Counter[str]:
+        log = write(tmp_path, many_segments(1), partitions=n)
+        return lines_of(lambda: kafkafmt.stats(log, threads=1))
+
+    grows_linearly(20, work)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_diff_grows_linearly_if_the_segments_have_other_boundaries(shape: Any, tmp_path: Path) -> None:
+    """The second copy has the same batches in a single segment."""
+
+    def work(n: int) -> Counter[str]:
+        segments = shape(n)
+        copies = [write(tmp_path, segments), write(tmp_path, [(0, b"".join(data for _, data in segments) + later(n))])]
+        return lines_of(lambda: kafkafmt.diff(*copies, threads=1))
+
+    def later(n: int) -> bytes:
+        return simple_batch([b"later"], 2 * n)
+
+    grows_linearly(60, work)
+
+
+def test_diff_grows_linearly_with_differences(tmp_path: Path) -> None:
+    """Every second batch has other records, and a leader epoch that differs."""
+
+    def work(n: int) -> Counter[str]:
+        copies = [
+            write(tmp_path, [(0, b"".join(one(i, value if i % 2 else b"same") for i in range(2 * n)))])
+            for value in (b"a", b"bb")
+        ]
+        return lines_of(lambda: kafkafmt.diff(*copies, threads=1))
+
+    def one(offset: int, value: bytes) -> bytes:
+        return simple_batch([value], offset, leader_epoch=len(value))
+
+    grows_linearly(60, work)
+
+
+def test_diff_grows_linearly_with_partitions(tmp_path: Path) -> None:
+    def work(n: int) -> Counter[str]:
+        copies = [write(tmp_path, many_segments(count), partitions=n) for count in (1, 2)]
+        return lines_of(lambda: kafkafmt.diff(*copies, threads=1))
+
+    grows_linearly(20, work)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_export_in_threads_grows_linearly(shape: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+
+    def work(n: int) -> Counter[str]:
+        log, out = write(tmp_path, shape(n)), tmp_path / f"out-{next(NUMBER)}"
+        return lines_of(lambda: kafkafmt.export(log, out, engine="local"))
+
+    grows_linearly(60, work)
+
+
+def test_export_in_threads_grows_linearly_with_partitions(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+
+    def work(n: int) -> Counter[str]:
+        log, out = write(tmp_path, many_segments(1), partitions=n), tmp_path / f"out-{next(NUMBER)}"
+        return lines_of(lambda: kafkafmt.export(log, out, engine="local"))
+
+    grows_linearly(10, work)
