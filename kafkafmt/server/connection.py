@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import protocol
 from ..errors import KafkaFormatError
-from ..protocol import UnknownBody
+from ..protocol import ErrorCode, UnknownBody
 from ..protocol.apis import API_VERSIONS
 from ..protocol.frames import SIZE_BYTES
 from ..text import plain
@@ -206,9 +206,8 @@ class ClientConnection:
             raise ClosedError(f"a request cannot be read: {error}") from None
         key, version = request.header.api_key, request.header.api_version
         body: Any = request.body
-        unreadable = isinstance(body, UnknownBody)
         handler = self._handlers.find(key, version)
-        if handler is None or (unreadable and key != API_VERSIONS):
+        if handler is None or (isinstance(body, UnknownBody) and key != API_VERSIONS):
             raise ClosedError(f"the API with key {key} is not answered in version {version}")
         if self._open_apis is not None and self.principal is None and key not in self._open_apis:
             raise ClosedError(f"the API with key {key} was requested before authentication")
@@ -221,8 +220,9 @@ class ClientConnection:
                 return
             if isinstance(response, FileResponse):
                 response, records = response.body, response.records
-            # a client that asks for an unsupported version of ApiVersions reads version 0 (KIP-511)
-            made = protocol.make_response(response, 0 if unreadable else version, request.header.correlation_id)
+            if key == API_VERSIONS and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                version = 0  # after this error, a client reads the response in version 0 (KIP-511)
+            made = protocol.make_response(response, version, request.header.correlation_id)
             buffers = protocol.write_response(made)
         except (ConnectionError, ClosedError):
             raise

@@ -44,7 +44,7 @@ def counted_lines() -> Iterator[Counter[str]]:
         yield lines
     finally:
         sys.settrace(before)
-        threading.settrace(before_in_threads)  # type: ignore[arg-type]
+        threading.settrace(before_in_threads)
 
 
 def lines_of(*calls: Callable[[], Any]) -> Counter[str]:

@@ -47,7 +47,10 @@ def damaged(n: int) -> list[tuple[int, bytes]]:
 
 
 def aborted(n: int) -> list[tuple[int, bytes]]:
-    pairs = [(produced(2 * i, i, flags=TRANSACTIONAL), control_batch(ABORT, 2 * i + 1, i)) for i in range(n)]
+    pairs = [
+        (produced(2 * i, i, flags=TRANSACTIONAL), control_batch(ABORT, base_offset=2 * i + 1, producer_id=i))
+        for i in range(n)
+    ]
     return [(0, b"".join(part for pair in pairs for part in pair))]
 
 

@@ -63,9 +63,12 @@ def test_api_versions_lists_every_api(client: Client, version: int) -> None:
     assert {0, METADATA, LIST_OFFSETS, 22, 23, 60} < set(ranges)
 
 
-def test_unsupported_api_versions_request_gets_a_version_0_response(client: Client) -> None:
-    body = b"\x00\x12\x7f\xff\x00\x00\x00\x01\xff\xff\x00"
-    client.socket.sendall(len(body).to_bytes(4, "big") + body)
+@pytest.mark.parametrize("version", [5, 6, 32767])
+def test_unsupported_api_versions_request_gets_a_version_0_response(client: Client, version: int) -> None:
+    """`kafkafmt.protocol` knows version 5, and does not know the higher versions."""
+    body = protocol.ApiVersionsRequest(client_software_name="franz-go", client_software_version="1")
+    request = b"".join(map(bytes, protocol.write_request(protocol.make_request(body, 5, 1, "a"))))
+    client.socket.sendall(request[:6] + version.to_bytes(2, "big") + request[8:])
     size = int.from_bytes(client.read(4), "big")
     frame = size.to_bytes(4, "big") + client.read(size)
     found: Any = protocol.read_response(frame, api_key=API_VERSIONS, api_version=0).body
