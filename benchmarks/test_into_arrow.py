@@ -23,7 +23,7 @@ import report
 import kafkafmt
 from kafkafmt import arrow, records
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.format.files import FileView, aligned_buffer
+from kafkafmt.log.format.file_view import FileView, aligned_buffer
 from kafkafmt.log.format.producers import marker_reader
 from kafkafmt.log.writing.index_builder import State, read_through
 from kafkafmt.view import Partition

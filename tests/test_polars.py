@@ -18,7 +18,7 @@ from polars.testing import assert_frame_equal
 
 import kafkafmt
 from kafkafmt import LogDirectory, build_batch
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.reading.record_filter import ANYTHING, AllOf, AnyOf, Comparison
 from kafkafmt.polars_source import filter_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..constants import MAX_OFFSET
 from ..log import PartitionDir, PartitionLog, SegmentFile
 from ..log.format import files
-from ..log.format.files import FileView
+from ..log.format.file_view import FileView
 from ..log.reading.index_lookup import batch_at
 from ..log.reading.missing import check_retention, unavailable
 from ..log.reading.plan import SegmentPlan, plan_segment

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..constants import MAX_OFFSET
 from ..log import Damage, PartitionDir
-from ..log.format.files import FileView
+from ..log.format.file_view import FileView
 from ..log.reading.offset_interval import OffsetInterval
 from ..log.reading.plan import SegmentPlan
 from .options import ExportOptions

@@ -9,7 +9,7 @@ from .._backend import core
 from ..errors import KafkaFormatError
 from ..internal_topics.decode import read_metadata_record
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog
-from ..log.format.files import FileView
+from ..log.format.file_view import FileView
 from ..log.reading.offset_interval import OffsetInterval
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.segment_walker import Walker

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import KafkaFormatError
 from ..log import NoLogError, PartitionDir, discover
-from ..log.format import files
+from ..log.format import file_view, files
 from ..log.format.checkpoints import META_PROPERTIES, read_meta_properties
 from ..log.reading.archives import archive_root
 from ..log.reading.patterns import matching
@@ -124,7 +124,7 @@ def _log(place: Location, snapshots: list[SnapshotFile], tell: Callable[[str], N
 def _properties(folder: Location, tell: Callable[[str], None]) -> dict[str, str]:
     path = folder / META_PROPERTIES
     try:
-        return read_meta_properties(files.read_text(path) or "", str(path)) if files.exists(path) else {}
+        return read_meta_properties(file_view.read_text(path) or "", str(path)) if files.exists(path) else {}
     except KafkaFormatError as error:
         tell(f"ignored: {error.message}")
         return {}
@@ -133,7 +133,7 @@ def _properties(folder: Location, tell: Callable[[str], None]) -> dict[str, str]
 def _quorum(folder: Location, tell: Callable[[str], None]) -> dict[str, Any]:
     """Return the content of `quorum-state`, which Kafka writes as JSON (``QuorumStateData``)."""
     path = folder / QUORUM_STATE
-    text = files.read_text(path)
+    text = file_view.read_text(path)
     if not text or not text.strip():
         return {}
     try:

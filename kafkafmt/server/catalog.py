@@ -16,7 +16,7 @@ from uuid import UUID
 
 from ..errors import StructureError
 from ..log import NoLogError, PartitionDir, discover
-from ..log.format import files
+from ..log.format import file_view
 from ..log.format.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -90,7 +90,7 @@ class Topic:
         """The topic id in ``partition.metadata``, or an id derived from the name if the file is missing."""
         for served in self.partitions.values():
             try:
-                text = files.read_text(served.directory.path / PARTITION_METADATA)
+                text = file_view.read_text(served.directory.path / PARTITION_METADATA)
                 if text:
                     found = UUID(bytes=uuid_bytes(read_partition_metadata(text)["topic_id"]))
                     if found.int:
@@ -285,7 +285,7 @@ class Catalog:
             if isinstance(served.directory.path, UrlPath):
                 break
             try:
-                text = files.read_text(served.directory.path.parent / META_PROPERTIES)
+                text = file_view.read_text(served.directory.path.parent / META_PROPERTIES)
                 values = read_meta_properties(text) if text else {}
             except (StructureError, OSError):
                 values = {}

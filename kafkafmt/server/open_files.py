@@ -6,7 +6,7 @@ import os
 from collections import OrderedDict
 from threading import Lock
 
-from ..log.format.files import FileView
+from ..log.format.file_view import FileView
 from ..paths import Location, UrlPath
 
 

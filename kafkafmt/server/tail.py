@@ -11,7 +11,7 @@ import numpy as np
 from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
 from ..log import PartitionLog
-from ..log.format.files import FileView, aligned_buffer
+from ..log.format.file_view import FileView, aligned_buffer
 from ..log.reading.index_lookup import batch_at
 from ..log.reading.index_ranges import last_border
 from ..log.reading.partition_dir import SegmentFile

@@ -11,7 +11,7 @@ from threading import Lock
 from ..constants import CONTROL_BIT, NO_END
 from ..errors import KafkaFormatError
 from ..log import PartitionLog
-from ..log.format import files
+from ..log.format import file_view, files
 from ..log.format.names import file_name, snapshot_offset_of
 from ..log.format.producers import Producers, marker_reader, read_markers
 from ..log.format.snapshots import ProducerEntry, read_snapshot
@@ -179,7 +179,9 @@ def _latest_snapshot(log: PartitionLog) -> tuple[int, Producers]:
     bases = {segment.base_offset for segment in log.segments}
     for offset in sorted(offsets & bases, reverse=True):
         try:
-            return offset, Producers(read_snapshot(files.read_bytes(folder / file_name(offset, ".snapshot")) or b""))
+            return offset, Producers(
+                read_snapshot(file_view.read_bytes(folder / file_name(offset, ".snapshot")) or b"")
+            )
         except KafkaFormatError:
             continue
     return 0, Producers()

@@ -166,14 +166,14 @@ copying.read_through = failing
 """
 FULL_DISK = """
 import errno, os
-from kafkafmt.log.format import files
-real_write, calls = files.write_new, []
+from kafkafmt.log.format import local_files
+real_write, calls = local_files.write_new, []
 def full(*args, **options):
     calls.append(1)
     if len(calls) > 20:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return real_write(*args, **options)
-files.write_new = full
+local_files.write_new = full
 """
 
 

@@ -12,7 +12,7 @@ from command import inside
 from golden_cases import case
 
 from kafkafmt.log import PartitionDir, PartitionLog
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 
 salvage = import_module("kafkafmt.log.auditing.salvage")
 

@@ -19,7 +19,7 @@ from serving import Client
 import kafkafmt
 from kafkafmt.log import NoLogError, discover
 from kafkafmt.log.format import remote
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.object_store import ObjectStore
 from kafkafmt.paths import UrlPath
 from kafkafmt.types import Buffer

@@ -21,7 +21,7 @@ import kafkafmt
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.auditing.dump_batches import LogDump
 from kafkafmt.log.auditing.dump_indexes import index_items
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.snapshots import ProducerEntry, snapshot_bytes
 from kafkafmt.log.reading.follow import Follower
 from kafkafmt.log.reading.lookups import find_max_timestamp

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkafmt import codecs
-from kafkafmt.log.format import files
+from kafkafmt.log.format import file_view
 
 
 @dataclass
@@ -76,7 +76,7 @@ def counted() -> Iterator[Work]:
         m for n, m in list(sys.modules.items()) if n.startswith("kafkafmt.") and m is not None and "core" in vars(m)
     ]
     cores = [vars(m)["core"] for m in modules]
-    read_into, decompress = files.FileView.read_into, codecs.Decompressor.decompress
+    read_into, decompress = file_view.FileView.read_into, codecs.Decompressor.decompress
 
     def counted_read(self: Any, view: Any, position: int) -> int:
         got = read_into(self, view, position)
@@ -92,12 +92,12 @@ def counted() -> Iterator[Work]:
 
     for module, core in zip(modules, cores, strict=True):
         vars(module)["core"] = _Counting(core, work)
-    files.FileView.read_into = counted_read  # type: ignore[method-assign]
+    file_view.FileView.read_into = counted_read  # type: ignore[method-assign]
     codecs.Decompressor.decompress = counted_decompress  # type: ignore[method-assign]
     try:
         yield work
     finally:
-        files.FileView.read_into = read_into  # type: ignore[method-assign]
+        file_view.FileView.read_into = read_into  # type: ignore[method-assign]
         codecs.Decompressor.decompress = decompress  # type: ignore[method-assign]
         for module, core in zip(modules, cores, strict=True):
             vars(module)["core"] = core

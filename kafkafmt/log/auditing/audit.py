@@ -7,7 +7,7 @@ import numpy as np
 from ...constants import MAX_OFFSET
 from ...errors import StructureError
 from ...types import BatchTable, Buffer, last_offsets
-from ..format import files
+from ..format import file_view, files
 from ..format.checkpoints import (
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
@@ -64,11 +64,11 @@ class PartitionAudit:
         epochs: list[tuple[int, int]] = []
         folder = self._log.directory.path
         try:
-            epochs = read_leader_epochs(files.read_text(folder / LEADER_EPOCHS) or "")
+            epochs = read_leader_epochs(file_view.read_text(folder / LEADER_EPOCHS) or "")
         except StructureError as error:
             self._found.append(Finding(LEADER_EPOCHS, "unreadable_checkpoint", error.message))
         try:
-            if text := files.read_text(folder / PARTITION_METADATA):
+            if text := file_view.read_text(folder / PARTITION_METADATA):
                 read_partition_metadata(text)
         except StructureError as error:
             self._found.append(Finding(PARTITION_METADATA, "unreadable_checkpoint", error.message))

@@ -25,7 +25,7 @@ import numpy as np
 
 from ...constants import MAGIC_V0, MAGIC_V2
 from ...types import BatchTable, last_offset, last_offsets
-from ..format import files
+from ..format import file_view, files
 from ..format.index_entries import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -68,7 +68,7 @@ def _load(
     whole: Callable[[bytes, int], Columns],
 ) -> _File:
     name = segment.sibling_name(suffix)
-    data = (files.read_bytes(files.joined(segment.folder, name)) or b"") if names is None or name in names else b""
+    data = (file_view.read_bytes(files.joined(segment.folder, name)) or b"") if names is None or name in names else b""
     if not data:
         return _File(name, NO_ENTRIES, [])
     columns, found = used(data, base), []

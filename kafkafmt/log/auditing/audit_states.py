@@ -18,7 +18,7 @@ from ..._backend import core
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 from ...errors import KafkaFormatError
 from ...types import BatchTable, Buffer, last_offsets
-from ..format import files
+from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS
 from ..format.index_entries import TRANSACTION_ENTRY, partial_entry_message, read_transaction_index
 from ..format.leader_epochs import Epochs
@@ -84,7 +84,7 @@ class StateAudit:
     def _load(self, offset: int) -> list[ProducerEntry] | None:
         """Return the producer snapshot at `offset`, or None if it is missing or unreadable."""
         name = self._snapshots.get(offset)
-        data = files.read_bytes(self._folder / name) if name is not None else None
+        data = file_view.read_bytes(self._folder / name) if name is not None else None
         if name is None or data is None:
             return None
         try:
@@ -125,7 +125,7 @@ class StateAudit:
         """Read a segment's transaction index. Call this before its batches are added."""
         name = segment.sibling_name(".txnindex")
         self._indexes[segment.name] = (
-            (files.read_bytes(files.joined(self._folder, name)) or b"") if name in self._names else b""
+            (file_view.read_bytes(files.joined(self._folder, name)) or b"") if name in self._names else b""
         )
 
     def incomplete(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...constants import NO_END
-from ..format.files import FileView, aligned_buffer
+from ..format.file_view import FileView, aligned_buffer
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.transaction_index import IndexEntries

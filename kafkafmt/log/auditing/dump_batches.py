@@ -29,7 +29,7 @@ from ...constants import (
 from ...errors import KafkaFormatError
 from ...records import RecordReader, decode_control_record
 from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.snapshots import sequence_after
 from ..reading.discovery import NoLogError, discover
 from ..reading.partition import PartitionLog

@@ -35,7 +35,7 @@ from ...constants import (
 )
 from ...records import RecordReader, build_batch, iter_batches
 from ...types import BATCH_DTYPE, IntArray
-from ..format.files import FileView
+from ..format.file_view import FileView
 from .merge_replica import Headers, Replica
 
 _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath
-from ..format import files
+from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -28,7 +28,7 @@ from ..format.checkpoints import (
     read_partition_metadata,
     uuid_bytes,
 )
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import joined_epochs
 from ..format.names import file_name, snapshot_offset_of
@@ -95,7 +95,7 @@ def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
     for replica in replicas:
         path = replica.log.directory.path / PARTITION_METADATA
         try:
-            text = None if PARTITION_METADATA in replica.log.directory.ignored else files.read_text(path)
+            text = None if PARTITION_METADATA in replica.log.directory.ignored else file_view.read_text(path)
             topic_id = None if text is None else read_partition_metadata(text)["topic_id"]
         except StructureError as error:
             replica.log.tell(f"{path}: not used, {error.message}")
@@ -233,7 +233,7 @@ class MergedDirectory:
             return
         used = [self._path(*pair) for pair in dict.fromkeys(map(tuple, rows[["replica", "segment"]].tolist()))]
         known = used or [s.path for s in self._leader.log.segments[-1:]]
-        target = files.create(path, self._segment_mode | OWNER)
+        target = local_files.create(path, self._segment_mode | OWNER)
         try:
             for group in _by_file(rows):
                 self._copy(target, group)
@@ -275,7 +275,7 @@ class MergedDirectory:
             for row in rows:
                 batch = batch_bytes(self.replicas, row)
                 built = cut_batch(batch, int(row["first"]), int(row["last"]), self._max_batch_bytes)
-                files.write_all(target, built)
+                local_files.write_all(target, built)
             return
         spans = np.stack((rows["position"], rows["position"] + rows["size"]), axis=1)
         with FileView(self._path(int(rows["replica"][0]), int(rows["segment"][0]))) as view:
@@ -335,7 +335,7 @@ class MergedDirectory:
     def _new(self, name: str, data: bytes) -> None:
         """Write a file with only those permissions that the files with the same name have in every replica."""
         mode = self._common_mode(name)
-        files.write_new(self.folder / name, data, mode | OWNER, synced=False)
+        local_files.write_new(self.folder / name, data, mode | OWNER, synced=False)
         os.chmod(self.folder / name, mode | 0o400)
 
     def _common_mode(self, name: str) -> int:

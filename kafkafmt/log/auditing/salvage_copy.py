@@ -22,7 +22,7 @@ import numpy as np
 from ...errors import KafkaFormatError, StructureError
 from ...paths import Location
 from ...types import IntArray
-from ..format import files
+from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -34,7 +34,7 @@ from ..format.checkpoints import (
     read_leader_epochs,
     read_partition_metadata,
 )
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, trusted_epochs, within
 from ..format.names import file_name, snapshot_offset_of
@@ -290,11 +290,11 @@ class PartitionCopy:
             path = self._path(name)
             self.made.modes[name] = mode
             self.bases.append(part_base)
-            target = files.create(path, mode | OWNER)
+            target = local_files.create(path, mode | OWNER)
             try:
                 for item in part:
                     if isinstance(item, Restored):
-                        files.write_all(target, item.data)
+                        local_files.write_all(target, item.data)
                     else:
                         self.spans.copy(view, target, item)
             finally:
@@ -339,7 +339,7 @@ class PartitionCopy:
         if name in self._listed:
             mode = files.narrowed(mode, files.joined(self.source, name))
         self.made.modes[name] = mode
-        files.write_new(self._path(name), data, mode | OWNER, synced=False)
+        local_files.write_new(self._path(name), data, mode | OWNER, synced=False)
 
     def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
         """Return the producers in the newest readable snapshot of the source up to `offset`.
@@ -351,7 +351,7 @@ class PartitionCopy:
             if len(self.bases) > 1 and at < offset:
                 return None
             try:
-                known = read_snapshot(files.read_bytes(self.source / file_name(at, ".snapshot")) or b"")
+                known = read_snapshot(file_view.read_bytes(self.source / file_name(at, ".snapshot")) or b"")
             except KafkaFormatError:
                 continue
             if all(p.last_offset < at and p.txn_first_offset < at for p in known) and not self._contradicts(known):
@@ -433,7 +433,7 @@ class PartitionCopy:
         """
         try:
             kept = (
-                read_leader_epochs(files.read_text(self.source / LEADER_EPOCHS) or "")
+                read_leader_epochs(file_view.read_text(self.source / LEADER_EPOCHS) or "")
                 if LEADER_EPOCHS in self.names
                 else []
             )
@@ -449,7 +449,7 @@ class PartitionCopy:
         for name in self.names:
             if name == PARTITION_METADATA:
                 try:
-                    read_partition_metadata(files.read_text(self.source / name) or "")
+                    read_partition_metadata(file_view.read_text(self.source / name) or "")
                 except StructureError as error:
                     self.log.tell(
                         f"{self.source / name}: not copied, {error.message}; a broker would treat the partition as a stray"
@@ -464,7 +464,7 @@ class PartitionCopy:
 def copy_file(source: Location, target: Path, mode: int) -> None:
     """Copy the content of a file into a new file that is created with permissions `mode`, without syncing it."""
     with FileView(source) as view:
-        handle = files.create(target, mode)
+        handle = local_files.create(target, mode)
         try:
             view.transfer(handle, 0, view.size)
         finally:

@@ -24,8 +24,8 @@ from ...constants import CONTROL_BIT, MAX_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BI
 from ...errors import KafkaFormatError
 from ...records import build_marker
 from ...types import BatchTable, IntArray, last_offsets
-from ..format import files
-from ..format.files import FileView
+from ..format import file_view, files
+from ..format.file_view import FileView
 from ..format.names import snapshot_offset_of
 from ..format.producers import Aborted
 from ..format.snapshots import ProducerEntry, read_snapshot
@@ -170,7 +170,10 @@ def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEnt
         if offset is not None and name not in directory.ignored:
             try:
                 found.append(
-                    (offset, {p.producer_id: p for p in read_snapshot(files.read_bytes(directory.path / name) or b"")})
+                    (
+                        offset,
+                        {p.producer_id: p for p in read_snapshot(file_view.read_bytes(directory.path / name) or b"")},
+                    )
                 )
             except KafkaFormatError:
                 continue

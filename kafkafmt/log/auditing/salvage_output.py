@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ...errors import StructureError
 from ...paths import Location, UrlPath
-from ..format import files
+from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
@@ -109,14 +109,14 @@ def finish_directory(
     for name in OFFSET_CHECKPOINTS:
         offsets = {(p.topic, p.partition): p.offsets[name] for p in made if name in p.offsets}
         known = files.narrowed(mode, *(root / name for root in sources))
-        files.write_new(output / name, offset_checkpoint_text(offsets).encode(), known | OWNER, synced=False)
+        local_files.write_new(output / name, offset_checkpoint_text(offsets).encode(), known | OWNER, synced=False)
     identity = None
     for root in sources:
         source = root / META_PROPERTIES
         if source in foreign:
             continue
         try:
-            text = files.read_text(source)
+            text = file_view.read_text(source)
             if text is None:
                 continue
             read_meta_properties(text)
@@ -131,7 +131,7 @@ def finish_directory(
         messages.append(f"{output}: has no {META_PROPERTIES}; a broker needs one (`kafka-storage.sh format` writes it)")
     elif identity / BOOTSTRAP not in foreign and files.file_size(identity / BOOTSTRAP) is not None:
         _copy(identity / BOOTSTRAP, output / BOOTSTRAP)
-    files.write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER, synced=False)
+    local_files.write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER, synced=False)
     if identity is not None:
         _copy(identity / META_PROPERTIES, output / META_PROPERTIES)
     return messages
@@ -239,9 +239,9 @@ class Output:
         for name in [*directories, *(n for n in names if n != META_PROPERTIES), *last]:
             self._published.append(name)
             os.rename(self.work / name, self.target / name)
-        files.sync_directory(self.target)
+        local_files.sync_directory(self.target)
         self.work.rmdir()
-        files.sync_directory(self.target)
+        local_files.sync_directory(self.target)
         self._release_lock()
 
     def discard(self) -> None:

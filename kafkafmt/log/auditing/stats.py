@@ -12,7 +12,7 @@ from ...constants import CODEC_MASK, CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, NO_EN
 from ...extras import install_line
 from ...records import RecordReader
 from ...types import BatchTable, Buffer, IntArray, last_offsets
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..reading.header_tables import header_tables
 from ..reading.header_walk import UnclearHeadersError, read_batch
 from ..reading.models import Damage

@@ -14,7 +14,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
 from ...types import BATCH_DTYPE
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage, Finding
 from ..reading.offset_interval import OffsetInterval

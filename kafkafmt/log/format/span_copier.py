@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from ..._backend import core
 from ...types import IntArray
-from .files import FileView, aligned_buffer, write_all
+from .file_view import FileView, aligned_buffer
+from .local_files import write_all
 
 WINDOW = 1 << 20
 """Number of bytes that are read at once if small spans are copied."""

@@ -23,7 +23,7 @@ from ...constants import (
     MIN_LENGTHS,
 )
 from ...types import IntArray
-from ..format.files import FileView
+from ..format.file_view import FileView
 from .batch_head import Head
 from .checksums import STEP, SpanCrcs, crc_covers
 

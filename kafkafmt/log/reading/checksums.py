@@ -21,7 +21,7 @@ from ...constants import (
     MAGIC_V2,
 )
 from ...types import IntArray
-from ..format.files import FileView
+from ..format.file_view import FileView
 
 STEP = 1 << 12
 """Distance in bytes between the positions for which CRCs are cached. The CRC of a shorter span is

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ...errors import StructureError
 from ...paths import Location, UrlPath, input_path
 from ...threads import map_waiting
-from ..format import files
+from ..format import file_view, files
 from ..format.checkpoints import (
     CLEANER_OFFSETS,
     LEADER_EPOCHS,
@@ -339,7 +339,7 @@ def _read_checkpoints(root: Location) -> tuple[Checkpoints, list[tuple[str, str,
 
     def read(name: str) -> dict[tuple[str, int], int] | StructureError:
         try:
-            return read_offset_checkpoint(files.read_text(root / name) or "", name)
+            return read_offset_checkpoint(file_view.read_text(root / name) or "", name)
         except StructureError as error:
             return error
 

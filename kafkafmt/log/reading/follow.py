@@ -25,7 +25,7 @@ from ...paths import Location, check_local
 from ...records import Chunk
 from ...types import COLUMNS, BatchTable, Buffer, last_offset, last_offsets
 from ..format import files
-from ..format.files import FileView
+from ..format.file_view import FileView
 from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
 from .partition_dir import PartitionDir, SegmentFile

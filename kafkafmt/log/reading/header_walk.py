@@ -25,7 +25,7 @@ from ...constants import (
     TRANSACTIONAL_BIT,
 )
 from ...types import BATCH_DTYPE, BatchTable, last_offsets
-from ..format.files import FileView, aligned_buffer
+from ..format.file_view import FileView, aligned_buffer
 from .part_builder import TABLE_ROWS
 
 SMALL_BATCH = 8 << 10

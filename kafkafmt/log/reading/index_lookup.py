@@ -15,7 +15,7 @@ from ..._backend import core
 from ...constants import MAX_OFFSET, MAX_RELATIVE_OFFSET, NO_TIMESTAMP
 from ...paths import Location
 from ...types import BATCH_DTYPE, BatchTable, last_offset, last_offsets
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, in_use
 from .partition_dir import SegmentFile
 from .segment_walker import FIRST_READ, Walker

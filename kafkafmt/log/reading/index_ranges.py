@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ...constants import MAX_OFFSET, NO_END
 from ...errors import KafkaFormatError
 from ...types import IntArray
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, all_offset_entries
 from .partition_dir import SegmentFile
 from .ranges import read_head

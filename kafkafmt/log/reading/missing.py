@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 
 from ...errors import StructureError
-from ..format import files
+from ..format import file_view, files
 from ..format.checkpoints import LOG_STARTS, read_offset_checkpoint
 from ..format.packed import base_of
 from .partition_dir import PartitionDir, SegmentFile
@@ -94,7 +94,7 @@ def _log_start_checkpoint(directory: PartitionDir) -> int:
     if directory.state != "live":
         return 0
     try:
-        text = files.read_text(directory.path.parent / LOG_STARTS)
+        text = file_view.read_text(directory.path.parent / LOG_STARTS)
         return read_offset_checkpoint(text or "", LOG_STARTS).get(directory.key, 0)
     except (OSError, StructureError):
         return 0

@@ -25,8 +25,8 @@ import numpy as np
 from ...constants import CONTROL_ABORT, CONTROL_BIT, CONTROL_COMMIT, MAX_OFFSET, NO_END
 from ...errors import KafkaFormatError
 from ...records import RecordReader
-from ..format import files
-from ..format.files import FileView
+from ..format import file_view, files
+from ..format.file_view import FileView
 from ..format.index_entries import read_transaction_index
 from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import read_markers
@@ -97,7 +97,7 @@ class _Outcomes:
 
     def add_index(self, segment: SegmentFile) -> None:
         """Add the transaction index of a segment, if it has one."""
-        data = files.read_bytes(segment.sibling(".txnindex"))
+        data = file_view.read_bytes(segment.sibling(".txnindex"))
         entries = read_transaction_index(data).tolist() if data else ()
         self._indexed += [(producer, last) for _, producer, _, last, _ in entries]
 
@@ -258,7 +258,7 @@ def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[Produ
     if offset <= base:
         return None
     try:
-        return offset, read_snapshot(files.read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")
+        return offset, read_snapshot(file_view.read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")
     except KafkaFormatError:
         return None
 
@@ -276,7 +276,7 @@ def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]]
         return None
     offsets = {o for n in names if (o := snapshot_offset_of(n)) is not None} & bases
     for offset in sorted(offsets, reverse=True)[:MOST_SNAPSHOTS]:
-        data = files.read_bytes(directory.path / file_name(offset, ".snapshot"))
+        data = file_view.read_bytes(directory.path / file_name(offset, ".snapshot"))
         try:
             return offset, read_snapshot(data or b"")
         except KafkaFormatError:

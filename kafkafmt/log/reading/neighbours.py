@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..format.files import FileView, list_directory
+from ..format.file_view import FileView
+from ..format.files import list_directory
 from ..format.names import base_offset_of, file_name
 from .partition_dir import SegmentFile
 from .parts import Run

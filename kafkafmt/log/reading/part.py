@@ -13,7 +13,7 @@ from ..._backend import core
 from ...constants import CONTROL_BIT
 from ...errors import KafkaFormatError
 from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offset
-from ..format.files import aligned_buffer
+from ..format.file_view import aligned_buffer
 from .events import Events
 from .models import Damage
 from .part_builder import TABLE_ROWS

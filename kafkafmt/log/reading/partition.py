@@ -13,8 +13,8 @@ from ...errors import KafkaFormatError
 from ...paths import UrlPath
 from ...records import Chunk, RecordReader
 from ...types import COLUMNS, RecordColumns
-from ..format import files
-from ..format.files import FileView
+from ..format import file_view
+from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
 from .events import Events
 from .index_ranges import Stretch, stretch_of
@@ -187,7 +187,7 @@ class PartitionLog(PlannedLog):
         try:
             for segment in segments:
                 whole = segment.name not in self._stretches and start <= (segment.base_offset or 0)
-                files.open_ahead(segment.path, segment.sibling(".index"), whole)
+                file_view.open_ahead(segment.path, segment.sibling(".index"), whole)
                 ahead.append(segment)
                 if len(ahead) > 1:
                     yield ahead.popleft()
@@ -195,7 +195,7 @@ class PartitionLog(PlannedLog):
                 yield ahead.popleft()
         finally:
             for segment in ahead:
-                files.forget_ahead(segment.path, segment.sibling(".index"))
+                file_view.forget_ahead(segment.path, segment.sibling(".index"))
 
     def _in_one_pass(self, segment: SegmentFile, start: int, end: int) -> Generator[Part, None, Remainder | None]:
         """Yield the batches of an unplanned segment, up to the first range that cannot be confirmed.

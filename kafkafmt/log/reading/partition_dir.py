@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...paths import Location, UrlPath
-from ..format import files
+from ..format import file_view, files
 from ..format.names import base_offset_of, file_name
 from ..format.packed import segment_name_of
 
@@ -97,7 +97,7 @@ class SegmentFile:
         """
         if self._size is None:
             try:
-                self._size = files.content_size(self.place) or 0
+                self._size = file_view.content_size(self.place) or 0
             except OSError:
                 self._size = 0
         return self._size

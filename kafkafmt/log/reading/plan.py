@@ -27,7 +27,7 @@ from ...constants import (
 )
 from ...errors import ChecksumError, TruncatedError
 from ...types import last_offsets
-from ..format.files import FileView
+from ..format.file_view import FileView
 from .batch_head import header_stands
 from .conflicts import believable, in_order
 from .damaged_spans import DamagedSpans, OffsetBounds, damaged_spans

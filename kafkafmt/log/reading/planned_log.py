@@ -12,9 +12,9 @@ import numpy as np
 from ...constants import MIN_OFFSET, NO_END
 from ...errors import StructureError
 from ...types import IntArray
-from ..format import files
+from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs
 from .events import Events
 from .index_lookup import position_before
@@ -177,7 +177,7 @@ class PlannedLog:
         None if the leader epoch checkpoint is missing, empty or damaged.
         """
         try:
-            text = files.read_text(self.directory.path / LEADER_EPOCHS)
+            text = file_view.read_text(self.directory.path / LEADER_EPOCHS)
             return read_leader_epochs(text) if text else None
         except StructureError:
             return None

@@ -23,7 +23,7 @@ from ...constants import (
 )
 from ...errors import KafkaFormatError, StructureError, TruncatedError
 from ...types import BATCH_DTYPE, last_offsets
-from ..format.files import FileView, aligned_buffer
+from ..format.file_view import FileView, aligned_buffer
 from .part_builder import TABLE_ROWS
 from .parts import Run
 from .segment_stats import total

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...constants import ENTRY_OVERHEAD, LENGTH_AT, MAGIC_AT, MAGIC_END, MAGIC_V2, MIN_LENGTHS
 from ...paths import Location
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.names import base_offset_of, parse_partition_name
 from .search import Search
 

@@ -32,7 +32,7 @@ from ...constants import (
     MAGIC_V2,
 )
 from ...types import BATCH_DTYPE, BatchSummary, BatchTable, SearchWindow, last_offset
-from ..format.files import FileView
+from ..format.file_view import FileView
 from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
 

@@ -32,7 +32,7 @@ from ...constants import (
 from ...errors import ChecksumError, KafkaFormatError, TooLargeError, TruncatedError
 from ...records.wrappers import WrapperReader
 from ...types import BATCH_DTYPE, BatchTable, Buffer, ByteArray, IntArray, last_offset
-from ..format.files import FileView, aligned_buffer
+from ..format.file_view import FileView, aligned_buffer
 from .batch_finder import OwnCrc
 from .batch_head import Head
 from .offset_check import split_at_wrong_offsets

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from ...constants import NO_END
 from ...errors import KafkaFormatError
-from ..format.files import FileView
+from ..format.file_view import FileView
 from .index_lookup import position_before
 from .partition import PartitionLog
 from .partition_dir import SegmentFile

@@ -27,7 +27,7 @@ import numpy as np
 from ..._backend import core
 from ...constants import MAGIC_V2, NO_END
 from ...types import BATCH_DTYPE, BatchTable, ByteArray, last_offset, last_offsets
-from ..format.files import FileView, aligned_buffer
+from ..format.file_view import FileView, aligned_buffer
 from .index_ranges import MAX_RANGE_BYTES, RANGE_BYTES, Border, Range, Stretch, divide, first_offset_at, whole_segment
 from .missing import changed
 from .part import Part

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...constants import MAX_OFFSET
 from ...types import BatchTable, last_offsets
-from ..format import files
+from ..format import file_view, files
 from ..format.index_entries import read_transaction_index
 from ..format.names import index_base_of
 from ..format.producers import Aborted
@@ -38,7 +38,7 @@ class IndexEntries:
             names = []
         for name in names:  # the transaction indexes of missing segments are read, too
             base = None if name in directory.ignored else index_base_of(name)
-            data = None if base is None else files.read_bytes(directory.path / name)
+            data = None if base is None else file_view.read_bytes(directory.path / name)
             for version, *values in read_transaction_index(data).tolist() if data else ():
                 entry = Aborted(*values)
                 if (

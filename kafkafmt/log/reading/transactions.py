@@ -36,7 +36,7 @@ from ...errors import KafkaFormatError
 from ...records import RecordReader
 from ...types import BatchTable, Buffer
 from ..format import files
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.packed import segment_name_of
 from ..format.producers import Aborted, read_markers
 from .header_walk import MARKER_SIZE

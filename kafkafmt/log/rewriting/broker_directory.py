@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ...errors import StructureError
-from ..format import files
+from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCHS,
@@ -65,7 +65,7 @@ class BrokerDirectory:
 
     def __init__(self, path: Path, metadata_directory: Path | None = None) -> None:
         self.path: Path = path
-        text = files.read_text(path / META_PROPERTIES)
+        text = file_view.read_text(path / META_PROPERTIES)
         if text is None:
             raise RestoreError(
                 f"{path} is not the log directory of a broker, because {META_PROPERTIES} is missing; "
@@ -97,7 +97,7 @@ class BrokerDirectory:
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         try:
-            return read_offset_checkpoint(files.read_text(self.path / name) or "", name)
+            return read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
         except StructureError as error:
             raise RestoreError(f"{self.path / name} is corrupted: {error.message}; delete the file") from None
 
@@ -155,8 +155,8 @@ class BrokerDirectory:
             topic_id = self.metadata.topics[topic]
             return base64_uuid(topic_id), max(self.metadata.leader_epochs.get((topic_id, partition), 0), 0)
         try:
-            text = files.read_text(folder / PARTITION_METADATA)
-            epochs = read_leader_epochs(files.read_text(folder / LEADER_EPOCHS) or "")
+            text = file_view.read_text(folder / PARTITION_METADATA)
+            epochs = read_leader_epochs(file_view.read_text(folder / LEADER_EPOCHS) or "")
             known = None if text is None else read_partition_metadata(text)["topic_id"]
         except StructureError as error:
             raise RestoreError(f"{folder}: {error.message}") from None
@@ -182,20 +182,24 @@ class BrokerDirectory:
             finally:
                 os.close(handle)
         marker = self.path / CLEAN_SHUTDOWN
-        clean, mode, owner = files.read_bytes(marker), files.mode_of(marker), marker.stat() if marker.exists() else None
+        clean, mode, owner = (
+            file_view.read_bytes(marker),
+            files.mode_of(marker),
+            marker.stat() if marker.exists() else None,
+        )
         if clean is not None:
             marker.unlink()
-            files.sync_directory(self.path)
+            local_files.sync_directory(self.path)
         for target, restored in done:
             made = restored.made
             replaced = self.staging(made.topic, made.partition)
             os.rename(target.path, replaced)
             os.rename(made.path, target.path)
-            files.sync_directory(self.path)
+            local_files.sync_directory(self.path)
             shutil.rmtree(replaced)
         self._write_checkpoints(done)
         if clean is not None:
-            files.replace(marker, clean, mode or 0o644)
+            local_files.replace(marker, clean, mode or 0o644)
             if owner is not None and os.geteuid() == 0:
                 os.chown(marker, owner.st_uid, owner.st_gid)
 
@@ -208,7 +212,7 @@ class BrokerDirectory:
                 if name in made.offsets:
                     offsets[made.topic, made.partition] = made.offsets[name]
             place = self.path / name
-            files.replace(place, offset_checkpoint_text(offsets).encode())
+            local_files.replace(place, offset_checkpoint_text(offsets).encode())
             self._like_root(place)
 
     def _give_away(self, target: Target, restored: Restored) -> None:

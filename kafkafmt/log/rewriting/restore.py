@@ -19,7 +19,7 @@ from ...paths import local_path
 from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
 from ..auditing.salvage_source import Bounds
 from ..auditing.verify import verify_partition
-from ..format import files
+from ..format import file_view, local_files
 from ..format.checkpoints import META_PROPERTIES, read_meta_properties
 from ..reading.choice import PartitionNotFoundError
 from ..reading.discovery import Discovery
@@ -276,7 +276,9 @@ def _targets(broker: BrokerDirectory, logs: list[PartitionLog]) -> list[Target]:
 def _cluster_of(directory: PartitionDir) -> str | None:
     """Return the id of the cluster that wrote a partition, or None if it is unknown."""
     try:
-        return read_meta_properties(files.read_text(directory.path.parent / META_PROPERTIES) or "").get("cluster.id")
+        return read_meta_properties(file_view.read_text(directory.path.parent / META_PROPERTIES) or "").get(
+            "cluster.id"
+        )
     except StructureError:
         return None
 
@@ -330,5 +332,5 @@ def _write_groups(
     csv.writer(text, lineterminator="\n").writerows(
         [*([o.group] if several else []), o.topic, o.partition, o.offset] for o in offsets
     )
-    files.replace(Path(local_path(groups_csv)), text.getvalue().encode())
+    local_files.replace(Path(local_path(groups_csv)), text.getvalue().encode())
     return offsets

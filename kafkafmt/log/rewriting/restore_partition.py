@@ -21,9 +21,9 @@ from ...records import RecordReader, build_marker
 from ...types import BatchTable, ByteArray, IntArray, last_offsets
 from ..auditing.salvage_copy import OWNER, PartitionCopy, Salvaged
 from ..auditing.salvage_source import Bounds
-from ..format import files
+from ..format import local_files
 from ..format.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, partition_metadata_text
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_runs, epochs_from, within
 from ..format.names import file_name
 from ..format.snapshots import ProducerEntry, snapshot_bytes
@@ -273,4 +273,4 @@ class _RestoredCopy(PartitionCopy):
     def _new(self, name: str, data: bytes, mode: int) -> None:
         """Write a rebuilt file with the permissions of the broker's own files."""
         self.made.modes[name] = self.target.mode
-        files.write_new(self._path(name), data, self.target.mode | OWNER, synced=False)
+        local_files.write_new(self._path(name), data, self.target.mode | OWNER, synced=False)

@@ -24,9 +24,9 @@ from ...types import BatchTable, IntArray, Spans, last_offset, last_offsets
 from ..auditing.salvage_copy import OWNER, PartitionCopy, Salvaged, holes_of
 from ..auditing.salvage_pieces import indexable, outside, pieces_of, spans_of
 from ..auditing.salvage_source import ALL_FILE_BITS, Bounds
-from ..format import files
+from ..format import files, local_files
 from ..format.checkpoints import CLEANER_OFFSETS
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.names import file_name
 from ..reading.models import Damage
 from ..reading.partition import PartitionLog
@@ -387,7 +387,7 @@ class OpenSegment:
         self.base: int = base
         self.mode: int = mode
         self._size = 0
-        self._file = files.create(path, mode | OWNER)
+        self._file = local_files.create(path, mode | OWNER)
 
     def has_room(self, size: int, last: int) -> bool:
         """Return whether the segment can take a batch of `size` bytes whose last offset is `last`."""
@@ -396,7 +396,7 @@ class OpenSegment:
 
     def write(self, data: Any) -> None:
         """Append batches."""
-        files.write_all(self._file, data)
+        local_files.write_all(self._file, data)
         self._size += len(data)
 
     def close(self) -> None:

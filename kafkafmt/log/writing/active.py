@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from ...types import BatchTable
-from ..format import files
+from ..format import local_files
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY, transaction_index_bytes
 from ..format.names import file_name
 from ..format.producers import Aborted
@@ -82,7 +82,7 @@ class ActiveSegment:
     def _write(self, i: int, data: bytes | memoryview) -> None:
         if not len(data):
             return
-        files.write_at(self._files[i], data, self._ends[i])
+        local_files.write_at(self._files[i], data, self._ends[i])
         self._ends[i] += len(data)
 
     def _take_back(self, indexes: SegmentIndexes, ends: list[int]) -> None:
@@ -101,7 +101,7 @@ class ActiveSegment:
         if not aborted:
             return
         try:
-            files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
+            local_files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
             # The batches are already written, and the index is rebuilt when the partition is opened
             # again.

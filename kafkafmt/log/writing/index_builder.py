@@ -20,7 +20,7 @@ from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFS
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
 from ...types import BatchTable, Buffer, IntArray, last_offsets
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
 from ..format.producers import Aborted, Producers, read_markers

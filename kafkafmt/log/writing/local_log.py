@@ -22,9 +22,9 @@ import numpy as np
 from ...constants import MAX_RELATIVE_OFFSET
 from ...times import now_millis
 from ...types import BatchTable, Buffer, byte_view
-from ..format import files
+from ..format import file_view, files, local_files
 from ..format.checkpoints import LEADER_EPOCHS, leader_epochs_text
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ..format.leader_epochs import Epochs, assigned, epochs_of, within
 from ..format.names import snapshot_offset_of
@@ -218,8 +218,8 @@ class LocalLog:
     def _write_epochs(self, epochs: Epochs) -> None:
         if epochs is not self.epochs:
             path, text = self.path / LEADER_EPOCHS, leader_epochs_text(epochs).encode()
-            if files.read_bytes(path) != text:
-                files.replace(path, text, self.active.mode)
+            if file_view.read_bytes(path) != text:
+                local_files.replace(path, text, self.active.mode)
             self.epochs = epochs
 
     def roll(self, offset: int) -> None:
@@ -244,7 +244,7 @@ class LocalLog:
         self._changed()
 
     def _take_snapshot(self, offset: int) -> None:
-        files.replace(
+        local_files.replace(
             path_of(self.path, offset, ".snapshot"),
             snapshot_bytes(self.state.producers.entries.values()),
             self.active.mode,
@@ -275,9 +275,9 @@ class LocalLog:
         if offset < self.bases[0]:
             delete_segment(self.path, self.bases[0])
         else:
-            files.truncate(path_of(self.path, last), position)
+            local_files.truncate(path_of(self.path, last), position)
         self.epochs = within(self.epochs, self.log_start_offset, offset)
-        files.replace(self.path / LEADER_EPOCHS, leader_epochs_text(self.epochs).encode())
+        local_files.replace(self.path / LEADER_EPOCHS, leader_epochs_text(self.epochs).encode())
         self._load(self.recovery_point)
         self._changed()
 
@@ -351,7 +351,7 @@ class LocalLog:
         self.active.finish()
         if self.next_offset > self.bases[-1]:
             self._take_snapshot(self.next_offset)
-        files.sync_directory(self.path)
+        local_files.sync_directory(self.path)
         self.recovery_point = self.next_offset
 
 

@@ -21,7 +21,7 @@ from typing import NoReturn, Unpack
 from ...arguments import integer
 from ...errors import StructureError
 from ...paths import local_path
-from ..format import files
+from ..format import file_view, files, local_files
 from ..format.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -148,10 +148,10 @@ class LogDirectory:
         try:
             self._offsets = {name: self._read(name) for name in WRITTEN_CHECKPOINTS}
             self.clean: bool = files.file_size(self.path / CLEAN_SHUTDOWN) is not None
-            self._mark_mode = files.narrowed(files.NEW_FILE, self.path / CLEAN_SHUTDOWN)
+            self._mark_mode = files.narrowed(local_files.NEW_FILE, self.path / CLEAN_SHUTDOWN)
             if self.clean:
                 (self.path / CLEAN_SHUTDOWN).unlink()
-                files.sync_directory(self.path)
+                local_files.sync_directory(self.path)
             roll_back(self.path, self.writer)
         except BaseException:
             release_lock(self._lock)
@@ -168,7 +168,7 @@ class LogDirectory:
         written are dropped, because they would make the next version of the checkpoint unreadable.
         """
         try:
-            found = read_offset_checkpoint(files.read_text(self.path / name) or "", name)
+            found = read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
         except StructureError:
             return {}
         return {key: offset for key, offset in found.items() if can_be_checkpointed(*key) and offset >= 0}
@@ -248,7 +248,7 @@ class LogDirectory:
         new = not folder.is_dir()
         folder.mkdir(exist_ok=True)
         if new:
-            files.sync_directory(self.path)
+            local_files.sync_directory(self.path)
         if topic_id is not None:
             self._set_topic_id(folder, topic_id)
         opened = LogWriter(
@@ -269,9 +269,9 @@ class LogDirectory:
         return opened
 
     def _set_topic_id(self, folder: Path, topic_id: str) -> None:
-        text = files.read_text(folder / PARTITION_METADATA)
+        text = file_view.read_text(folder / PARTITION_METADATA)
         if text is None:
-            files.replace(folder / PARTITION_METADATA, partition_metadata_text(topic_id).encode())
+            local_files.replace(folder / PARTITION_METADATA, partition_metadata_text(topic_id).encode())
         elif (known := read_partition_metadata(text)["topic_id"]) != topic_id:
             raise ValueError(f"topic_id is {topic_id!r}, but {folder.name} has topic id {known!r}")
 
@@ -301,7 +301,7 @@ class LogDirectory:
             for name in WRITTEN_CHECKPOINTS:
                 text = offset_checkpoint_text(self._offsets[name])
                 if self._saved.get(name) != text:
-                    files.replace(self.path / name, text.encode())
+                    local_files.replace(self.path / name, text.encode())
                     self._saved[name] = text
 
     @property
@@ -356,7 +356,7 @@ class LogDirectory:
             existing = {d for d in files.list_directory(self.path)[0] if parse_partition_name(d)[2:] == ("live", True)}
             if not errors and not self._in_doubt and (self.clean or existing <= self._opened):
                 self._save()
-                files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
+                local_files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), self._mark_mode)
         finally:
             release_lock(self._lock)
             self._lock = -1

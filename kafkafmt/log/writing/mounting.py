@@ -20,7 +20,7 @@ from uuid import UUID
 from ...errors import KafkaFormatError, StructureError
 from ...internal_topics.decode import read_metadata_record
 from ...records import read_records
-from ..format import files
+from ..format import file_view, files
 from ..format.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -122,7 +122,7 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
     """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
-    if snapshots and (data := files.read_bytes(folder / snapshots[-1])):
+    if snapshots and (data := file_view.read_bytes(folder / snapshots[-1])):
         start = int(snapshots[-1][:20])
         try:
             for record in read_records(data):
@@ -181,7 +181,7 @@ def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int
     if topic_id is None:
         return "the metadata log does not contain the topics"
     try:
-        text = files.read_text(root / f"{topic}-{partition}" / PARTITION_METADATA)
+        text = file_view.read_text(root / f"{topic}-{partition}" / PARTITION_METADATA)
         own = None if text is None else UUID(bytes=uuid_bytes(read_partition_metadata(text)["topic_id"]))
     except StructureError:
         own = None
@@ -201,7 +201,7 @@ def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int
 def node_id(root: Path) -> int | None:
     """Return the id of the broker that owns a log directory, or None if it is unknown."""
     try:
-        values = read_meta_properties(files.read_text(root / META_PROPERTIES) or "")
+        values = read_meta_properties(file_view.read_text(root / META_PROPERTIES) or "")
         return int(values.get("node.id") or values["broker.id"])
     except (StructureError, KeyError):
         return None

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import KafkaFormatError, StructureError
-from ..format import files
+from ..format import file_view, files, local_files
 from ..format.checkpoints import LEADER_EPOCHS, read_leader_epochs
-from ..format.files import FileView
+from ..format.file_view import FileView
 from ..format.index_entries import transaction_index_bytes
 from ..format.leader_epochs import Epochs, assigned, believable_runs, epochs_from, within
 from ..format.names import base_offset_of, file_name, snapshot_offset_of
@@ -102,7 +102,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
             damage = _damage(folder, bases, i, made, size)
             if damage.last_offset is not None and not truncate_at_damage:
                 raise DamagedLogError(damage, str(folder))
-            files.truncate(path_of(folder, bases[i]), made.end)
+            local_files.truncate(path_of(folder, bases[i]), made.end)
             for base in reversed(bases[i + 1 :]):
                 delete_segment(folder, base)
             bases = bases[: i + 1]
@@ -110,7 +110,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
         if i >= first or cut:
             _write_indexes(folder, bases[i], made)
             if recovery_point is not None:
-                files.sync(path_of(folder, bases[i]))
+                local_files.sync(path_of(folder, bases[i]))
         if cut:
             break
     assert made is not None
@@ -144,7 +144,7 @@ def _tidy(folder: Path) -> tuple[list[int], set[int]]:
 
 def _read_snapshot(path: Path) -> Producers | None:
     try:
-        return Producers(read_snapshot(files.read_bytes(path) or b""))
+        return Producers(read_snapshot(file_view.read_bytes(path) or b""))
     except KafkaFormatError:
         return None
 
@@ -183,9 +183,9 @@ def _write_indexes(folder: Path, base: int, made: SegmentScan) -> None:
     wanted = [*made.indexes.take(), transaction_index_bytes(made.aborted)]
     for suffix, data in zip(INDEX_SUFFIXES, wanted, strict=True):
         path = path_of(folder, base, suffix)
-        existing = files.read_bytes(path)
+        existing = file_view.read_bytes(path)
         if existing != data and (data or suffix != ".txnindex"):
-            files.replace(path, data, files.narrowed(files.NEW_FILE, path_of(folder, base)))
+            local_files.replace(path, data, files.narrowed(local_files.NEW_FILE, path_of(folder, base)))
         elif existing and not data:
             path.unlink()
 
@@ -197,7 +197,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
     order.
     """
     try:
-        text = files.read_text(folder / LEADER_EPOCHS)
+        text = file_view.read_text(folder / LEADER_EPOCHS)
         epochs = read_leader_epochs(text) if text else None
     except StructureError:
         return None
@@ -213,15 +213,15 @@ def _with_later(epochs: Epochs, state: State) -> Epochs:
     return epochs
 
 
-def make_segment(folder: Path, base: int, mode: int = files.NEW_FILE) -> None:
+def make_segment(folder: Path, base: int, mode: int = local_files.NEW_FILE) -> None:
     """Create the files of an empty segment.
 
     The `.log` file is created last. If a crash prevents its creation, recovery deletes the indexes.
     """
     for suffix in reversed(SEGMENT_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)
-        files.write_new(path_of(folder, base, suffix), b"", mode)
-    files.sync_directory(folder)
+        local_files.write_new(path_of(folder, base, suffix), b"", mode)
+    local_files.sync_directory(folder)
 
 
 def delete_segment(folder: Path, base: int) -> None:

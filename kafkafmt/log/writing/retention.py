@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..format import files
+from ..format import file_view, files
 from ..format.index_entries import read_time_index
 from .recovery import path_of
 
@@ -46,7 +46,7 @@ def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, act
 
 
 def _largest_timestamp(path: Path, base: int) -> int:
-    times, _ = read_time_index(files.read_bytes(path.with_suffix(".timeindex")) or b"", base)
+    times, _ = read_time_index(file_view.read_bytes(path.with_suffix(".timeindex")) or b"", base)
     return int(times[-1]) if len(times) else -1
 
 

@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...log import LogDirectory, LogWriter
-from ...log.format import files
-from ...log.format.files import FileView
+from ...log.format import files, local_files
+from ...log.format.file_view import FileView
 from ...log.format.names import MAX_PARTITION, is_topic_name, parse_partition_name
 from ...log.reading.segment_walker import Walker
 from ...log.writing.atomic_append import all_or_nothing
@@ -142,7 +142,7 @@ class Stage:
                 self._staged.sizes[key] = 0
                 # unbuffered, so that a forked process has nothing to flush
                 self._files[key] = open(self._folder / name, "wb", buffering=0)
-            files.write_all(self._files[key].fileno(), batch)
+            local_files.write_all(self._files[key].fileno(), batch)
             self._staged.sizes[key] += len(batch)
 
     def finish(self) -> Staged:

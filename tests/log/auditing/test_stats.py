@@ -17,7 +17,7 @@ from golden_cases import GOLDEN
 import kafkafmt
 from kafkafmt.log.auditing import key_counts
 from kafkafmt.log.auditing.stats_counts import MOST_BUCKETS, RateCounts, SizeCounts
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.reading.header_tables import header_tables
 from kafkafmt.log.reading.header_walk import UnclearHeadersError
 from kafkafmt.records.reader import iter_tables

@@ -15,7 +15,7 @@ from command import inside
 from golden_cases import case
 
 import kafkafmt
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 
 SEGMENT = f"{0:020}.log"
 

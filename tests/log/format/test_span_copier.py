@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kafkafmt.log.format import span_copier
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.span_copier import SpanCopier, joined
 
 DATA = random.Random(5).randbytes(300_000)

@@ -19,7 +19,7 @@ import kafkafmt
 from kafkafmt.cli.offset_range import parse_offsets
 from kafkafmt.errors import StructureError
 from kafkafmt.log import NoLogError, PartitionLog, discover
-from kafkafmt.log.format import files
+from kafkafmt.log.format import file_view
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 from kafkafmt.log.format.names import PartitionName, base_offset_of, parse_partition_name
 from kafkafmt.log.reading.lookups import find_timestamp
@@ -175,7 +175,7 @@ def test_checkpoint_that_is_huge_or_a_directory_is_a_finding(tmp_path: Path) -> 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x0b", "\x1d", "\x85", "\u2028"])
 def test_checkpoint_with_too_many_lines_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     """To parse a line of 5 bytes, about 250 bytes of memory are needed."""
-    monkeypatch.setattr(files, "MAX_TEXT_LINES", 100)
+    monkeypatch.setattr(file_view, "MAX_TEXT_LINES", 100)
     path = segment(tmp_path / "t-0", 0, five(0)).parent
     for name in (
         path / "leader-epoch-checkpoint",

@@ -17,7 +17,7 @@ from building import compress, message, mutate, simple_batch
 from reports import verify_partition
 
 from kafkafmt.log import PartitionLog, discover
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.reading.part_builder import MERGED_BYTES, SINGLE_SPANS
 from kafkafmt.log.reading.plan import plan_segment
 from kafkafmt.log.reading.search import Search

@@ -249,7 +249,7 @@ def test_stretch_of_a_range_of_offsets(tmp_path: Path) -> None:
 
 
 def test_segment_is_not_divided_at_a_border_that_its_index_does_not_have(tmp_path: Path) -> None:
-    from kafkafmt.log.format.files import FileView
+    from kafkafmt.log.format.file_view import FileView
 
     entries = write_segment(tmp_path / "t-0", numbered(100))
     (segment,) = only(tmp_path / "t-0").segments

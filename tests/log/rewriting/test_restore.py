@@ -19,7 +19,7 @@ from salvaging import abort, corrupt, data, partition
 from writing import FIRST
 
 import kafkafmt as k
-from kafkafmt.log.format import files
+from kafkafmt.log.format import local_files
 from kafkafmt.log.format.checkpoints import read_offset_checkpoint
 from kafkafmt.log.format.syncing import sync_tree
 from kafkafmt.log.rewriting import broker_directory, rewrite_partition
@@ -267,7 +267,7 @@ def test_failure_at_any_rename_leaves_only_complete_partitions(
         return call
 
     monkeypatch.setattr(os, "rename", failing(os.rename))
-    monkeypatch.setattr(files, "replace", failing(files.replace))
+    monkeypatch.setattr(local_files, "replace", failing(local_files.replace))
     monkeypatch.setattr(broker_directory, "sync_tree", failing(sync_tree))
     interrupted = False
     try:

@@ -66,7 +66,7 @@ KILLED = """
     import os, sys
     import kafkafmt
     from kafkafmt.log import LogDirectory
-    from kafkafmt.log.format import files
+    from kafkafmt.log.format import local_files
     from kafkafmt.log.writing.atomic_append import all_or_nothing
     from building import simple_batch
 
@@ -80,7 +80,7 @@ KILLED = """
             return call(*args)
         return inner
     for name in ("write_at", "append_to", "replace", "write_all", "sync"):
-        setattr(files, name, counted(getattr(files, name)))
+        setattr(local_files, name, counted(getattr(local_files, name)))
     with LogDirectory(sys.argv[1], segment_bytes=200) as directory, all_or_nothing(directory, [("a", 0), ("b", 0)], "job", 7) as writers:
         for _ in range(2):
             for writer in writers.values():

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import kafkafmt
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.writing.atomic_append import all_or_nothing
 
 RECORDS = [(None, b"value", 5)] * 3

@@ -8,7 +8,7 @@ import pytest
 from golden_cases import Case, case
 
 from kafkafmt.log import discover
-from kafkafmt.log.format.files import FileView
+from kafkafmt.log.format.file_view import FileView
 from kafkafmt.log.format.index_entries import read_transaction_index
 from kafkafmt.log.format.leader_epochs import assigned, believable_epochs, end_offset_for, within
 from kafkafmt.log.format.producers import Aborted, marker_reader

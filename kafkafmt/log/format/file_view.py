@@ -1,0 +1,300 @@
+"""Read files, which can be local or have a URL.
+
+remote.py and stores.py implement reading by URL. Local files are read with `pread` into reused
+buffers whose addresses are multiples of 64 bytes. A file is memory-mapped only if the caller
+requests it: a live broker can truncate a file at any time, and reading a truncated mapping kills
+the process. A deleted file stays readable while it is open. If a file is truncated, reads return
+fewer bytes, which callers treat as the end of the input.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._backend import core
+from ...errors import StructureError
+from ...paths import Location, UrlError, UrlPath
+from . import remote
+from .files import file_size, stamp
+from .local_files import COPY_STEP, copy_range, open_regular, truncated, write_all
+from .packed import SequentialReader, open_unpacked, segment_name_of
+from .remote import RemoteFile
+
+ALIGNMENT = 64
+CRC_STEP = 1 << 20
+MAX_TEXT_BYTES = 64 << 20
+MAX_TEXT_LINES = 1 << 20
+"""Largest number of lines of a text file.
+
+A broker's checkpoint has one line per partition. A parsed line takes about 250 bytes of memory.
+"""
+MAX_INDEX_BYTES = 1 << 28
+"""Largest number of bytes that `read_bytes` returns. Valid index files are smaller than this."""
+_LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+"""The line endings that `str.splitlines` recognizes, encoded in UTF-8."""
+
+
+def _open_whole(path: Location) -> SequentialReader:
+    return SequentialReader(FileView(path, whole=True))
+
+
+def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
+    """Return an uninitialized array of `size` bytes whose address is a multiple of 64.
+
+    The kernel copies data into an aligned buffer five times as fast as into an unaligned one.
+    """
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
+    """Return the size of a file and its content, but at most its first `limit` bytes."""
+    if isinstance(path, UrlPath):
+        with FileView(path) as view:
+            return view.size, view.read(0, min(view.size, limit))
+    handle, status = open_regular(path)
+    try:
+        data, left = [], min(status.st_size, limit)
+        while left > 0 and (part := os.read(handle, left)):
+            data.append(part)
+            left -= len(part)
+        return status.st_size, b"".join(data)
+    finally:
+        os.close(handle)
+
+
+class FileView:
+    """An open file from which byte ranges are read.
+
+    Parameters
+    ----------
+    path : str, os.PathLike or UrlPath
+        A regular file, or the URL of a file.
+    mapped : bool, default False
+        Also map the file into memory, as `data`. This is safe only if the file is never truncated.
+        A URL cannot be mapped; it raises ValueError. A compressed segment is not mapped.
+    whole : bool, default False
+        Read a compressed segment as it is. By default, its decompressed content is read.
+
+    Attributes
+    ----------
+    size : int
+        Length of the file in bytes when it was opened.
+    bytes_read, reads : int
+        Number of bytes that have been read, and number of read calls. Access through `data` is not
+        counted.
+    data : numpy.ndarray of uint8, or None
+        The content of the mapped file. None if the file is not mapped or is empty.
+    least_read : int
+        Number of bytes that even the smallest read fetches. 0 for a local file.
+    """
+
+    least_read: int = 0
+
+    def __init__(self, path: str | os.PathLike[str] | UrlPath, mapped: bool = False, whole: bool = False) -> None:
+        self.bytes_read: int = 0
+        self.reads: int = 0
+        self.seconds: float = 0.0
+        """Time in seconds that was spent in `read_into`."""
+        self.data: npt.NDArray[np.uint8] | None = None
+        self._fd = -1
+        self._remote: RemoteFile | None = None
+        self._given = path
+        name = path.name if isinstance(path, UrlPath) else os.path.basename(path)
+        if not whole and segment_name_of(name) is not None:
+            self._fd = open_unpacked(self.path, stamp(self.path), partial(_open_whole, self.path))
+            self.size: int = os.fstat(self._fd).st_size
+            return
+        if isinstance(path, UrlPath):
+            if mapped:
+                raise UrlError(f"{path}: only local files can be memory-mapped; pass mapped=False")
+            self._remote = remote.open_file(path)
+            self.size = self._remote.size
+            self.least_read = remote.LEAST_BYTES
+            self._count_requests(self._remote)
+            return
+        self._fd, status = open_regular(path)
+        self.size = status.st_size
+        if mapped and self.size:
+            self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)
+
+    @cached_property
+    def path(self) -> Location:
+        """Path or URL of the file."""
+        return self._given if isinstance(self._given, UrlPath) else Path(self._given)
+
+    def expect(self, start: int, end: int) -> None:
+        """Prepare to read the bytes [start, end) in order. For a URL, several requests are then sent ahead."""
+        if self._remote is not None:
+            self._remote.expect(start, end)
+
+    def read_into(self, view: Any, position: int) -> int:
+        """Fill the buffer `view` with bytes of the file, starting at `position`.
+
+        Return the number of bytes read. It is less than the size of the buffer only if the file
+        ends first.
+        """
+        target, got, started = memoryview(view).cast("B"), 0, perf_counter()
+        if self._remote is not None:
+            got = self._remote.read_into(target, position)
+            self._count_requests(self._remote)
+            self.seconds += perf_counter() - started
+            return got
+        while got < len(target):
+            try:
+                n = os.preadv(self._fd, [target[got:]], position + got)
+            except OSError as error:  # the error that preadv raises does not name the file
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
+            self.reads += 1
+            if n == 0:
+                break
+            got += n
+        self.bytes_read += got
+        self.seconds += perf_counter() - started
+        return got
+
+    def _count_requests(self, remote: RemoteFile) -> None:
+        """Set the counts to what was fetched, which can be more than was read."""
+        self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return the `size` bytes that start at `position`, or fewer at the end of the file."""
+        if size <= 0:
+            return b""
+        data = bytearray(min(size, max(self.size - position, 0)))
+        got = self.read_into(data, position)
+        return bytes(data[:got])
+
+    def crc32c(self, start: int, end: int, value: int = 0) -> int:
+        """Compute the CRC-32C of the bytes in [start, end), continuing from the CRC `value`.
+
+        Memory use is constant.
+        """
+        return self._checksum(core.crc32c, start, end, value)
+
+    def crc32(self, start: int, end: int, value: int = 0) -> int:
+        """Compute the CRC-32 of the bytes in [start, end), continuing from the CRC `value`.
+
+        Memory use is constant.
+        """
+        return self._checksum(core.crc32, start, end, value)
+
+    def _checksum(self, update: Callable[[bytes, int], int], start: int, end: int, value: int) -> int:
+        while start < end:
+            part = self.read(start, min(CRC_STEP, end - start))
+            if not part:
+                break
+            value = update(part, value)
+            start += len(part)
+        return value
+
+    def transfer(self, target: int, start: int, end: int) -> None:
+        """Write the bytes in [start, end) to a file or socket, at the current position of the target.
+
+        `target` is a blocking file descriptor. Raise OSError if the file ends before `end`.
+        """
+        if self._remote is not None:
+            self.expect(start, end)
+            while start < end:
+                data = self.read(start, min(COPY_STEP, end - start))
+                if not data:
+                    raise truncated(self.path)
+                write_all(target, data)
+                start += len(data)
+            return
+        copy_range(self._fd, target, start, end, self.path)
+
+    def fileno(self) -> int:
+        """Return the file descriptor. Return -1 if the file is closed, or if it is not a local file."""
+        return self._fd
+
+    def close(self) -> None:
+        """Close the file. The mapped content in `data` stays readable. Closing twice does nothing."""
+        if self._remote is not None:
+            self._remote.close()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> FileView:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_ahead(path: Location, index: Location, whole: bool) -> None:
+    """Prepare to read a segment soon. If the paths are URLs, begin to open it and its offset index.
+
+    If `whole` is True, it will be read from its start.
+    """
+    if isinstance(path, UrlPath) and isinstance(index, UrlPath):
+        remote.open_ahead(index, remote.WHOLE_BYTES)
+        remote.open_ahead(path, remote.NEXT_BYTES if whole else remote.FIRST_BYTES)
+
+
+def forget_ahead(path: Location, index: Location) -> None:
+    """Forget what `open_ahead` has prepared, if it was not used."""
+    for place in (path, index):
+        if isinstance(place, UrlPath):
+            remote.forget_ahead(place)
+
+
+def content_size(path: Location | str) -> int | None:
+    """Return the number of bytes that a `FileView` of a file reads, or None if the file does not exist.
+
+    A compressed segment is decompressed.
+    """
+    if segment_name_of(os.path.basename(path) if isinstance(path, str) else path.name) is None:
+        return file_size(path)
+    try:
+        with FileView(path) as view:
+            return view.size
+    except FileNotFoundError:
+        return None
+
+
+def read_text(path: Location) -> str | None:
+    """Return the content of a small text file, or None if it does not exist.
+
+    Bytes that are not valid UTF-8 are replaced with U+FFFD.
+
+    Raise StructureError if the path is a directory, or if the file exceeds MAX_TEXT_BYTES or
+    MAX_TEXT_LINES.
+    """
+    try:
+        size, data = _read_whole(path, MAX_TEXT_BYTES)
+    except FileNotFoundError:
+        return None
+    except IsADirectoryError:
+        raise StructureError(f"{path.name} is a directory, not a file") from None
+    if size > MAX_TEXT_BYTES:
+        raise StructureError(f"{path.name} has {size} bytes; the limit is {MAX_TEXT_BYTES}")
+    lines = sum(map(data.count, _LINE_ENDS))
+    if lines > MAX_TEXT_LINES:
+        raise StructureError(f"{path.name} has {lines} lines; the limit is {MAX_TEXT_LINES}")
+    return data.decode(errors="replace")
+
+
+def read_bytes(path: Location | str) -> bytes | None:
+    """Return the content of a file, but at most its first MAX_INDEX_BYTES bytes.
+
+    Return None if the path does not exist or is a directory.
+    """
+    try:
+        return _read_whole(path, MAX_INDEX_BYTES)[1]
+    except (FileNotFoundError, IsADirectoryError):
+        return None

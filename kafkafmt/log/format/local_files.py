@@ -1,0 +1,180 @@
+"""Open, write, copy and sync local files.
+
+A function whose docstring says "sync" returns after the data is on disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from ...paths import Location
+from ...types import Buffer, byte_view
+from .files import mode_of
+
+NEW_FILE = 0o644
+"""Mode of a new file, before the umask is applied."""
+COPY_STEP = 1 << 20
+"""Number of bytes that are copied with one read and one write."""
+CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
+"""Errors that copy_file_range and sendfile raise if they cannot copy between two files.
+
+Examples are files on different file systems, pipes, and files opened for appending.
+"""
+
+
+def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
+    """Open a regular file for reading. Return its descriptor and its status.
+
+    A pipe or a device is treated as a missing file, because opening or reading it can block
+    forever.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        raise FileNotFoundError(errno.ENOENT, "not a regular file", os.fspath(path))
+    return handle, status
+
+
+def copy_range(source: int, target: int, start: int, end: int, path: Path) -> None:
+    """Copy the bytes [start, end) of a file to the current position of a file or socket.
+
+    `source` and `target` are file descriptors. `path` is the path of the source. If the kernel
+    supports copy_file_range or sendfile for these descriptors, it copies the bytes itself.
+
+    Raise OSError if the file ends before `end`.
+    """
+    methods = [_copy_file_range, _send_file, _read_and_write]
+    while start < end:
+        try:
+            sent = methods[0](source, target, start, end - start)
+        except OSError as error:
+            if len(methods) == 1 or error.errno not in CANNOT_TRANSFER:
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            del methods[0]
+            continue
+        if sent == 0:
+            raise truncated(path)
+        start += sent
+
+
+def truncated(path: Location) -> OSError:
+    """Return the error for a file that was truncated while it was read."""
+    return OSError(errno.EIO, "the file was truncated while it was read", str(path))
+
+
+def _copy_file_range(source: int, target: int, start: int, count: int) -> int:
+    return os.copy_file_range(source, target, count, start)
+
+
+def _send_file(source: int, target: int, start: int, count: int) -> int:
+    return os.sendfile(target, source, start, count)
+
+
+def _read_and_write(source: int, target: int, start: int, count: int) -> int:
+    data = os.pread(source, min(count, COPY_STEP), start)
+    write_all(target, data)
+    return len(data)
+
+
+def write_all(target: int, data: Buffer) -> None:
+    """Write all bytes of `data` at the current position of the file descriptor `target`."""
+    rest = byte_view(data)
+    while rest:
+        rest = rest[os.write(target, rest) :]
+
+
+def write_at(target: int, data: Buffer, position: int) -> None:
+    """Write all bytes of `data` to the file descriptor `target`, at `position`."""
+    rest = byte_view(data)
+    while rest:
+        written = os.pwrite(target, rest, position)
+        rest, position = rest[written:], position + written
+
+
+def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+    """Append to a file, or restore its previous length if the write fails.
+
+    If the file does not exist, it is created with `mode`.
+    """
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        end = os.fstat(target).st_size
+        try:
+            write_at(target, data, end)
+        except OSError:
+            os.ftruncate(target, end)
+            raise
+    finally:
+        os.close(target)
+
+
+def truncate(path: Path, size: int) -> None:
+    """Truncate a file to `size` bytes, and sync it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.ftruncate(handle, size)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def create(path: Path | str, mode: int = NEW_FILE) -> int:
+    """Create an empty file and return a file descriptor for writing.
+
+    Raise FileExistsError if the path exists.
+
+    The umask is applied to `mode`.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+
+def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
+    """Create a file with the content `data`. Raise FileExistsError if the path exists.
+
+    If `synced` is True, the file is synced. Otherwise, the caller must sync it, as `sync_tree` does.
+    """
+    target = create(path, mode)
+    try:
+        write_all(target, data)
+        if synced:
+            os.fsync(target)
+    finally:
+        os.close(target)
+
+
+def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
+    """Replace a file's content atomically, and sync the file and its directory.
+
+    Readers always see either the old or the new content, even after a crash. An existing file keeps
+    its mode; a new file gets `mode`.
+    """
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    known = mode_of(path)
+    write_new(temporary, data, mode if known is None else known)
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Sync the content of a file, no matter which process wrote it."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_directory(path: Path) -> None:
+    """Sync a directory, so that creations, renames and deletions of files in it are on disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
