@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ..constants import NO_END
 from ..log import PartitionLog
-from ..log.reading.transactions import Transactions, TransactionWalk, settle_hidden
+from ..log.reading.transaction_walk import TransactionWalk, settle_hidden
+from ..log.reading.transactions import Transactions
 from ..types import BatchTable, Buffer
 
 

@@ -21,7 +21,7 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
-from ..reading.transactions import TransactionWalk, misses_a_segment, settle
+from ..reading.transaction_walk import TransactionWalk, misses_a_segment, settle
 from .audit import PartitionAudit
 
 

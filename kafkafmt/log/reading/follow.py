@@ -32,7 +32,7 @@ from .partition_dir import PartitionDir, SegmentFile
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .record_selection import EVERYTHING, Selection
 from .segment_walker import FIRST_READ, Walker
-from .transactions import TransactionWalk, settle_hidden
+from .transaction_walk import TransactionWalk, settle_hidden
 
 Stamp = tuple[int, ...]
 

@@ -31,7 +31,8 @@ from .ranges import MAX_HEADERS_READ, reach
 from .remainder import Remainder, StretchRemainder
 from .segment_walker import Walker
 from .single_pass import SinglePass, UnconfirmedError, add_run
-from .transactions import Transactions, find_transactions
+from .transaction_walk import find_transactions
+from .transactions import Transactions
 
 OnDamage = Callable[[Damage], None]
 

@@ -39,7 +39,7 @@ from ...log.reading.listings import SETTLED_NS, Listings
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.record_selection import OffsetBound
-from ...log.reading.transactions import TransactionWalk
+from ...log.reading.transaction_walk import TransactionWalk
 from ...paths import UrlPath
 from ..option_text import OptionError
 from ..shipped import Shipped

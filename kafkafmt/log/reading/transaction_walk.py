@@ -1,0 +1,311 @@
+"""Determine from the log alone which records a consumer at read_committed would see.
+
+The log is read once, in offset order. A producer's transaction is open from its first transactional
+batch to its marker (Kafka: ``ProducerStateManager``). Aborted transactions are omitted. The last
+stable offset is the first offset of the oldest open transaction.
+
+The marker of a transaction may be in a damaged span or in a missing segment. In this case, the
+transaction index is read, which lists every aborted transaction. If the index does not show how the
+transaction ended, its records before the damage are omitted and reported as a `Doubt`.
+
+A transaction index may list a marker that no batch contains, although nothing is damaged. Brokers
+trust such an index entry, and so does this module: the transaction ends at the offset of the
+marker.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from ...constants import (
+    CONTROL_ABORT,
+    CONTROL_BIT,
+    CONTROL_COMMIT,
+    NO_END,
+    TRANSACTIONAL_BIT,
+)
+from ...records import RecordReader
+from ...types import BatchTable, Buffer
+from ..format import files
+from ..format.file_view import FileView
+from ..format.packed import segment_name_of
+from ..format.producers import Aborted, read_markers
+from .header_walk import MARKER_SIZE
+from .models import Damage
+from .partition_dir import PartitionDir, SegmentFile
+from .parts import Run
+from .plan import SegmentPlan
+from .transaction_index import IndexEntries
+from .transactions import Doubt, Transactions
+
+
+class Batches(Protocol):
+    """Interface of a sequence of batches in one buffer. `Part` implements it."""
+
+    @property
+    def plan(self) -> SegmentPlan:
+        """The plan of the segment that contains the batches."""
+
+    @property
+    def extent(self) -> Run:
+        """The extent that contains the batches."""
+
+    @property
+    def buffer(self) -> Any:
+        """The bytes of the batches."""
+
+    @property
+    def table(self) -> BatchTable:
+        """The header fields of the batches."""
+
+
+class ReadableLog(Protocol):
+    """Interface of a partition whose transactions are read. `PartitionLog` implements it."""
+
+    @property
+    def directory(self) -> PartitionDir:
+        """The directory of the partition."""
+
+    @property
+    def segments(self) -> list[SegmentFile]:
+        """The segments, in offset order."""
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """Largest accepted size of one batch, in bytes after decompression."""
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last valid batch."""
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the log is compacted."""
+
+    @property
+    def planned(self) -> int:
+        """Number of segments that have been planned."""
+
+    def plan(self, segment: SegmentFile) -> SegmentPlan:
+        """Return the plan of a segment."""
+
+    def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]:
+        """Yield the batches that overlap the offsets [start, end), and call `on_damage` for each damaged span."""
+
+
+class TransactionWalk:
+    """Tracks the transactions of every producer from batch to batch.
+
+    Attributes
+    ----------
+    found : Transactions
+        The outcomes of the transactions in the batches added so far.
+    entries : IndexEntries or None
+        Entries of the transaction indexes, which are read when the first transactional batch is
+        added.
+    """
+
+    def __init__(self, log: ReadableLog) -> None:
+        self.log = log
+        self.found: Transactions = Transactions()
+        self.reader: RecordReader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
+        self.suspended: dict[int, list[Doubt]] = defaultdict(list)
+        self.last_marker: dict[int, int] = {}
+        self.entries: IndexEntries | None = None
+
+    def damage(self, damage: Damage) -> None:
+        """Treat the outcome of every open transaction as unknown after a damaged span.
+
+        The damaged span may have contained markers of open transactions. If it is a single batch
+        that is larger than a marker, nothing changes.
+        """
+        if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
+            return
+        self._suspend(damage.first_offset or 0, damage.file)
+
+    def gap(self, end: int, file: str) -> None:
+        """Treat the outcome of every open transaction as unknown after a missing segment.
+
+        The missing segment may have contained markers of open transactions. It begins at the offset
+        `end`, and the segment `file` follows it.
+        """
+        self._suspend(end, file, "a missing segment")
+
+    def _suspend(self, end: int, *why: str) -> None:
+        for producer_id, first in self.found.open.items():
+            self.suspended[producer_id].append(Doubt(producer_id, first, end - 1, *why))
+        self.found.open.clear()
+
+    def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
+        """Add the next batches of the log, in offset order.
+
+        `table` has a row for each batch, `buffer` contains the batches, and `file` is the segment's
+        name.
+        """
+        rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
+        if len(rows) and self.entries is None:
+            self.entries = IndexEntries(self.log.directory)
+        if self.entries is not None:
+            self.entries.cover(table)
+        if not len(rows):
+            return
+        assert self.entries is not None
+        markers = read_markers(self.reader, buffer, rows[(rows["attributes"] & CONTROL_BIT) != 0])
+        open_ = self.found.open
+        columns = (rows["producer_id"].tolist(), rows["base_offset"].tolist(), rows["attributes"].tolist())
+        for producer_id, base, attributes in zip(*columns, strict=True):
+            if producer_id in self.entries.waiting:
+                self._end_without_marker(producer_id, base)
+            if not attributes & CONTROL_BIT:
+                open_.setdefault(producer_id, base)
+                continue
+            kind = markers[base].kind if base in markers else None
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch is an undecodable marker
+                self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
+            elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
+                first = open_.pop(producer_id, None)
+                self.last_marker[producer_id] = base
+                if kind == CONTROL_ABORT and first is not None:
+                    self.found.aborted[producer_id].append((first, base))
+
+    def _end_without_marker(self, producer_id: int, before: int) -> None:
+        """End the open transaction of a producer if an index entry lists a marker for it that no batch contains.
+
+        Only index entries whose marker offset is below `before` are used.
+        """
+        assert self.entries is not None
+        for entry in self.entries.take(producer_id, before):
+            first = self.found.open.get(producer_id)
+            if first is not None and entry.first <= first <= entry.last:
+                del self.found.open[producer_id]
+                self.found.aborted[producer_id].append((first, entry.last))
+                self.found.unmarked.append(entry)
+
+    def finish(self) -> None:
+        """End the open transactions whose markers are listed in a transaction index but missing from the log."""
+        for producer_id in list(self.found.open) if self.entries is not None else ():
+            self._end_without_marker(producer_id, self.log.next_offset)
+
+
+def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
+    """Return whether a damaged span is a single batch according to the length field at its start."""
+    segment = next(s for s in log.segments if s.name == damage.file)
+    try:
+        with FileView(segment.path) as view:
+            length = int.from_bytes(view.read(damage.position + 8, 4), "big", signed=True)
+    except FileNotFoundError:
+        return False
+    return length + 12 == damage.length
+
+
+def find_transactions(log: ReadableLog) -> Transactions:
+    """Return the outcomes of all transactions of a partition, including those below the log start offset."""
+    walk = TransactionWalk(log)
+    before: Batches | None = None
+    for part in () if _has_none(log) else log.parts(0, NO_END, walk.damage):
+        segment, extent = part.plan.segment, part.extent
+        if walk.found.open and before is not None and segment is not before.plan.segment:
+            end = before.extent.last_offset + 1
+            if misses_a_segment(log, before.plan.segment, end, segment, extent.first_offset):
+                walk.gap(end, segment.name)
+        walk.add(part.buffer, part.table, segment.name)
+        before = part
+    return settle(walk)
+
+
+def _has_none(log: ReadableLog) -> bool:
+    """Return whether all segments have been planned and none of them contains a transactional batch."""
+    return log.planned == len(log.segments) and not any(log.plan(s).stats.transactional for s in log.segments)
+
+
+def settle(walk: TransactionWalk) -> Transactions:
+    """Return the outcomes of all transactions of a log. Call this after all its batches were added to `walk`."""
+    found = walk.found
+    walk.finish()
+    found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
+    _ask_indexes(walk.log, walk)
+    for spans in found.aborted.values():
+        spans.sort()
+    return found
+
+
+def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
+    """Determine the outcomes of transactions whose markers may be damaged or missing.
+
+    Return the transactions whose outcome remains unknown. Only damaged spans and missing segments
+    before the last batch added to `walk` are considered. The caller can add more batches
+    afterwards.
+    """
+    known = len(walk.found.doubts)
+    _ask_indexes(walk.log, walk)
+    walk.suspended.clear()
+    for spans in walk.found.aborted.values():
+        spans.sort()
+    return walk.found.doubts[known:]
+
+
+def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
+    """Return whether offsets are missing between two segments for a reason other than compaction.
+
+    The segment `before` ends before the offset `end`. `segment` is the next segment that contains
+    a batch, and `first_offset` is the offset of its first batch. There can be empty segments
+    between these two segments, because compaction keeps the file of a segment from which it has
+    removed all batches.
+    """
+    if first_offset <= end:
+        return False
+    start, end_at = (bisect_left(log.segments, _order(s), key=_order) for s in (before, segment))
+    chain = log.segments[start : end_at + 1]
+    adjacent = all(one.next_base == other.base_offset for one, other in itertools.pairwise(chain))
+    return not (adjacent and not any(s.size for s in chain[1:-1]) and log.compacted)
+
+
+def _order(segment: SegmentFile) -> tuple[bool, int, str]:
+    """Return the sort key of a segment, for the order of the segments in a log."""
+    return segment.base_offset is None, segment.base_offset or 0, segment.name
+
+
+def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
+    """Use the transaction indexes to determine the outcomes of transactions whose markers may be damaged or missing.
+
+    - If an index lists the transaction, it was aborted.
+    - If no index lists it, it was committed, provided that it has ended. It has ended if its
+      producer wrote a later marker, or if a later index entry has a last stable offset above the
+      first offset of the transaction.
+    - In all other cases, the outcome is unknown.
+    """
+    if not walk.suspended:
+        return
+    found = walk.found
+    entries = (walk.entries or IndexEntries(log.directory)).all
+    named = {(e.producer_id, e.last) for e in entries}
+    by_producer: dict[int, list[Aborted]] = defaultdict(list)
+    for entry in entries:
+        by_producer[entry.producer_id].append(entry)
+    stable = list(itertools.accumulate((e.stable for e in reversed(entries)), max))[::-1]
+    complete = all((producer_id, last) in named for producer_id, spans in found.aborted.items() for _, last in spans)
+    for producer_id, doubts in walk.suspended.items():
+        for doubt in doubts:
+            first = doubt.first_offset
+            own = by_producer[producer_id]
+            at = bisect_left(own, first, key=lambda e: e.last)
+            later = bisect_right(entries, doubt.last_offset, key=lambda e: e.last)
+            ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (
+                later < len(entries) and stable[later] > first
+            )
+            indexed = (
+                files.file_size(
+                    (log.directory.path / (segment_name_of(doubt.file) or doubt.file)).with_suffix(".txnindex")
+                )
+                is not None
+            )
+            if at < len(own) and own[at].first <= first:
+                found.aborted[producer_id].append((first, min(doubt.last_offset, own[at].last)))
+                found.unmarked.append(own[at])
+            elif not complete or not indexed or not ended or doubt.hidden_by != "damage":
+                found.aborted[producer_id].append((first, doubt.last_offset))
+                found.doubts.append(doubt)
