@@ -25,7 +25,8 @@ from ..constants import (
 from .batch import HEADER, INT32, INT64, UINT32
 
 CHUNK = 1 << 20
-MAGICS = re.compile(rb"[\x00-\x02]")
+MAGICS = re.compile(rb"[\x00-\x02](?<!\x00\x00\x00\x00.....)", re.DOTALL)
+"""Magic bytes of headers whose length field is not zero. Files often end with many zeros."""
 FAR_FUTURE = 1 << 53
 """Timestamp in ms, in the year 287396. Real records have lower timestamps."""
 
