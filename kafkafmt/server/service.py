@@ -83,7 +83,7 @@ class Server:
         for message in self.catalog.messages:
             settings.on_message(message)
         self._listener: asyncio.Server | None = None
-        self._connections: dict[asyncio.Task[None], ClientConnection] = {}
+        self._connections: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -107,7 +107,7 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        """Number of open connections."""
+        """Number of open connections, including those in the TLS handshake."""
         return len(self._connections)
 
     async def start(self) -> None:
@@ -138,7 +138,7 @@ class Server:
             frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}) if self.settings.users else None
         )
         self._listener = await asyncio.start_server(
-            self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=BACKLOG, ssl=self._tls
+            self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=BACKLOG
         )
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
         advertised = self.settings.advertise or (_reachable(self.host), self.port)
@@ -217,20 +217,43 @@ class Server:
         if len(self._connections) >= self.settings.limits.max_connections:
             writer.transport.abort()
             return
-        writer.transport.set_write_buffer_limits(WRITE_BUFFER)
-        raw = writer.get_extra_info("socket")
-        if raw is not None:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection = ClientConnection(reader, writer, self.catalog, self._handlers, self._memory, self._needs_login)
         task = asyncio.current_task()
         assert task is not None
-        self._connections[task] = connection
+        self._connections.add(task)
         try:
-            await connection.run()
+            if self._tls is None or await self._shake_hands(writer, self._tls):
+                writer.transport.set_write_buffer_limits(WRITE_BUFFER)
+                raw = writer.get_extra_info("socket")
+                if raw is not None:
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                memory, needs_login = self._memory, self._needs_login
+                await ClientConnection(reader, writer, self.catalog, self._handlers, memory, needs_login).run()
         except asyncio.CancelledError:
-            pass
+            writer.transport.abort()
         finally:
-            del self._connections[task]
+            self._connections.remove(task)
+
+    async def _shake_hands(self, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> bool:
+        """Encrypt a connection, and return whether the client has completed the TLS handshake.
+
+        The listener itself does not use TLS, because asyncio reports an encrypted connection only after
+        the handshake. Clients that never complete the handshake would then not count as connections.
+        """
+        peer, limits = writer.get_extra_info("peername"), self.settings.limits
+        try:
+            # No bytes are lost: a new connection is read only after its task has called start_tls.
+            await writer.start_tls(context, ssl_handshake_timeout=limits.handshake_timeout)
+            return True
+        except ConnectionAbortedError:
+            why = f"the TLS handshake was incomplete for {limits.handshake_timeout:g} seconds"
+        except ConnectionError:
+            why = ""  # the client has closed the connection
+        except OSError as error:  # ssl.SSLError is an OSError
+            why = f"the TLS handshake failed: {error}"
+        writer.transport.abort()
+        if why:
+            self.settings.on_message(f"{peer[0]}:{peer[1]}: connection closed: {why}")
+        return False
 
 
 def _check_address(settings: ServerSettings) -> None:

@@ -24,12 +24,15 @@ class ServerLimits:
         Largest request that is accepted, in bytes. A client that sends a larger request is
         disconnected.
     max_connections : int, default 4096
-        Largest number of open connections. Further connections are closed at once.
+        Largest number of open connections, including those in the TLS handshake. Further connections
+        are closed at once.
     max_fetch_bytes : int, default 57671680 (55 MiB)
         Largest size of the record batches in a fetch response, in bytes. A batch that is larger than
         the limit is sent alone.
     max_sessions : int, default 4096
         Largest number of fetch sessions (KIP-227) in memory.
+    handshake_timeout : float, default 10.0
+        Seconds after which a connection is closed if the TLS handshake is not complete.
     idle_timeout : float, default 600.0
         Seconds without a request after which a connection is closed.
     write_timeout : float, default 60.0
@@ -42,6 +45,7 @@ class ServerLimits:
     max_connections: int = 4096
     max_fetch_bytes: int = 55 << 20
     max_sessions: int = 4096
+    handshake_timeout: float = 10.0
     idle_timeout: float = 600.0
     write_timeout: float = 60.0
     max_open_files: int = 256

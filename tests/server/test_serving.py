@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 from golden_cases import BY_NAME, Case
-from serving import Client, fetch_request
+from serving import Client, certificate, fetch_request
 
 import kafkafmt
 from kafkafmt import LogDirectory, protocol
@@ -254,19 +253,6 @@ def test_large_batch_is_sent_alone(started: Start, tmp_path: Path) -> None:
         data = client.fetch("t", 0, 0, partition_max_bytes=1000)
         assert [len(value or b"") for value in values(data)] == [3 << 20]
         assert values(client.fetch("t", 0, 1)) == [b"small"]
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Create a certificate for localhost with openssl."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-        + ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-        + ["-out", str(cert), "-keyout", str(key)],
-        check=True,
-        capture_output=True,
-    )
-    return cert, key
 
 
 def test_tls_clients_read_the_same_records(started: Start, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 from uuid import UUID
@@ -156,3 +158,16 @@ def fetch_request(
     )
     body.forgotten_topics_data = fields.get("forgotten", [])
     return body
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Create a certificate for localhost with openssl."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+        + ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        + ["-out", str(cert), "-keyout", str(key)],
+        check=True,
+        capture_output=True,
+    )
+    return cert, key
