@@ -17,27 +17,27 @@ array.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
+try:
+    import pyarrow as pa
+except ImportError as _missing:
+    from .extras import install_line
+
+    raise ImportError(f"Arrow output needs pyarrow: {install_line('arrow')}") from _missing
+
 from . import arguments
 from ._backend import core
-from .buffer_pool import shared_pool
+from .arrow_columns import COPY_SLACK, MAX_ROWS, TARGET_BYTES, ArrowColumns, BinaryColumn, GrowingArray
 from .constants import MICROS_BEYOND, MICROS_NONE
 from .errors import KafkaFormatError
-from .extras import install_line
 from .log.reading.groups import CommittedOffset
 from .records import Chunk, read_chunks
 from .records.signatures import BufferSelection
 from .sharing import shared
 from .text import decode_header_key
-from .types import Buffer, ByteArray, CopiedColumns
-
-try:
-    import pyarrow as pa
-except ImportError as _missing:
-    raise ImportError(f"Arrow output needs pyarrow: {install_line('arrow')}") from _missing
+from .types import Buffer
 
 HEADER_FIELDS = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct(HEADER_FIELDS)))
@@ -69,19 +69,8 @@ _DECODED = {
     "timestampMillis": ("timestamp",),
     "headers": ("headers",),
 }
-TARGET_BYTES = 8 << 20
-MAX_ROWS = 1 << 17
-GROWTH = 8
-"""Factor by which arrays grow. With a factor of 2, growing them to TARGET_BYTES would copy as many
-bytes as the first Arrow record batch contains. A large capacity is cheap: the operating system
-provides a page of memory only when it is first written.
-"""
 ROW_BYTES, HEADER_BYTES = 16, 8
 """Assumed size of each row and of each header, in bytes, without keys and values."""
-COPY_SLACK = 160
-"""Free space after the data, in bytes. Because of this space, the core can copy short spans in
-steps of a fixed size.
-"""
 _COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
 """Columns that are copied unchanged from the decoded columns."""
 _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
@@ -107,132 +96,6 @@ def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
     return tuple(sorted(wanted)) or ("offset",)
 
 
-class _Numbers:
-    """A growing NumPy array in memory of a BufferPool. Arrow can use it without a copy."""
-
-    def __init__(self, dtype: Any, room: int) -> None:
-        self.dtype: Any = np.dtype(dtype)
-        self.array: Any = self._taken(max(room, 1))
-
-    def _taken(self, items: int) -> Any:
-        self._memory: ByteArray | None = shared_pool.take(items * self.dtype.itemsize)
-        return self._memory[: items * self.dtype.itemsize].view(self.dtype)
-
-    def ensure(self, room: int) -> None:
-        if room > len(self.array):
-            before = self.array
-            self.array = self._taken(max(room, 2 * len(before)))
-            self.array[: len(before)] = before
-
-    def finish(self, n: int) -> pa.Buffer:
-        """Return a buffer with the first `n` items. No more items can be added afterwards."""
-        memory, used, room = self._memory, n * self.dtype.itemsize, len(self.array)
-        assert memory is not None
-        self._memory = self.array = None
-        if n < room // 2:  # a small Arrow record batch must not keep the memory of a large one
-            return pa.py_buffer(memory[:used].copy())
-        return pa.py_buffer(memory).slice(0, used)
-
-
-class _Binary:
-    """A binary or string column that is being built. It copies spans into Arrow buffers."""
-
-    def __init__(self, rows: int, room: int) -> None:
-        self.offsets = _Numbers(np.int32, rows + 1)
-        self.offsets.array[0] = 0
-        self.data = _Numbers(np.uint8, room + COPY_SLACK)
-        self.validity = np.zeros((len(self.offsets.array) + 7) // 8, np.uint8)
-        self.rows = self.filled = self.nulls = 0
-
-    def append(self, source: Buffer, positions: Any, lengths: Any, n: int, size: int) -> None:
-        """Append `n` spans of `source`, which have `size` bytes in total."""
-        if self.rows + n >= len(self.offsets.array):
-            self.offsets.ensure(self.rows + n + 1)
-            self.validity = np.concatenate(
-                (self.validity, np.zeros((len(self.offsets.array) + 7) // 8 - len(self.validity), np.uint8))
-            )
-        if self.filled + size > len(self.data.array):
-            self.data.ensure(self.filled + size)
-        self.filled, nulls = core.gather(
-            source, positions, lengths, n, self.offsets.array, self.data.array, self.validity, self.rows, self.filled
-        )
-        self.rows += n
-        self.nulls += nulls
-
-    def finish(self, type_: pa.DataType) -> pa.Array:
-        validity = pa.py_buffer(self.validity) if self.nulls else None
-        buffers = [validity, self.offsets.finish(self.rows + 1), self.data.finish(self.filled)]
-        return pa.Array.from_buffers(type_, self.rows, buffers, self.nulls)
-
-
-class _Columns(CopiedColumns):
-    """Columns of decoded records. Their arrays can grow, and Arrow can use them without a copy."""
-
-    capacity: int
-    rooms: dict[str, int]
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._arrays: dict[str, _Numbers] = {}
-        super().__init__(1 << 12, tuple(names), room=1 << 18)
-
-    def _make(self, attribute: str, items: int, dtype: Any) -> Any:
-        self._arrays[attribute] = numbers = _Numbers(dtype, items)
-        setattr(self, attribute, numbers.array)
-        return numbers.array
-
-    def filled(self, name: str) -> int:
-        """Return the total size of all keys or of all values, in bytes."""
-        return int(getattr(self, f"{name}_offsets")[self.rows])
-
-    def begin(self, capacity: int, rooms: dict[str, int]) -> None:
-        """Create new arrays of the given sizes, which replace the arrays that Arrow took over."""
-        self.capacity, self.rooms = capacity, rooms
-        self.rows = self.headers = 0
-        self._make_arrays()
-
-    def enlarge(self, target_bytes: int) -> bool:
-        """Multiply the capacity of every array by GROWTH, and keep the rows.
-
-        Return False if the arrays can already hold a full Arrow record batch.
-        """
-        grown = False
-        if self.capacity < MAX_ROWS:
-            grown, self.capacity = True, min(GROWTH * self.capacity, MAX_ROWS)
-            for attribute in self._arrays:
-                if not attribute.endswith("_data"):
-                    self._ensure(attribute, self.capacity + attribute.endswith("_offsets"))
-            for name in self.rooms:
-                validity = getattr(self, f"{name}_validity")
-                more = np.full((self.capacity + 7) // 8 - len(validity), 255, np.uint8)
-                setattr(self, f"{name}_validity", np.concatenate((validity, more)))
-        if self.header_capacity and self.header_capacity < MAX_ROWS and not self.headers:
-            grown = True
-            self.grow_headers(min(GROWTH * self.header_capacity, MAX_ROWS))
-        for name, room in self.rooms.items():
-            if room < target_bytes:
-                grown, self.rooms[name] = True, min(GROWTH * room, target_bytes + COPY_SLACK)
-                self._ensure(f"{name}_data", self.rooms[name])
-        return grown
-
-    def _ensure(self, attribute: str, items: int) -> None:
-        self._arrays[attribute].ensure(items)
-        setattr(self, attribute, self._arrays[attribute].array)
-
-    def take(self, attribute: str, items: int) -> pa.Buffer:
-        """Return the buffer of an array with only its first `items` items.
-
-        The array cannot be used again until `begin` is called.
-        """
-        setattr(self, attribute, None)
-        return self._arrays[attribute].finish(items)
-
-    def take_binary(self, name: str, type_: pa.DataType) -> pa.Array:
-        rows, filled, validity = self.rows, self.filled(name), getattr(self, f"{name}_validity")[: (self.rows + 7) // 8]
-        bits = None if (validity == 255).all() else pa.py_buffer(validity)
-        buffers = [bits, self.take(f"{name}_offsets", rows + 1), self.take(f"{name}_data", filled)]
-        return pa.Array.from_buffers(type_, rows, buffers, 0 if bits is None else -1)
-
-
 def _topic_bytes(topic: str) -> bytes:
     """Return a topic name as UTF-8, which Arrow and Spark require.
 
@@ -253,7 +116,7 @@ class ArrowBuilder:
 
     Attributes
     ----------
-    columns : _Columns
+    columns : ArrowColumns
         The columns into which a RecordReader decodes one chunk after another.
     timestamps_out_of_range : int
         Number of timestamps that int64 microseconds cannot represent. They are null in the column
@@ -265,13 +128,13 @@ class ArrowBuilder:
     ) -> None:
         self.schema = schema
         self.target_bytes = target_bytes
-        self.columns: _Columns = _Columns(decoded_names(schema))
+        self.columns: ArrowColumns = ArrowColumns(decoded_names(schema))
         self.timestamps_out_of_range: int = 0
         self.rows: int = 0
         self._with_headers = "headers" in schema.names
         self._header_bytes = 0
-        self._header_ends: _Numbers | None = None
-        self._header_parts: dict[str, _Binary] = {}
+        self._header_ends: GrowingArray | None = None
+        self._header_parts: dict[str, BinaryColumn] = {}
         self.move_to(topic, partition)
 
     def move_to(self, topic: str, partition: int) -> None:
@@ -327,9 +190,9 @@ class ArrowBuilder:
         stop, count = columns.rows, columns.headers
         sizes = {name: core.total_length(getattr(columns, lengths), count) for name, _, lengths in _HEADER_SPANS}
         if self._header_ends is None:
-            self._header_ends = _Numbers(np.int32, columns.capacity + 1)
+            self._header_ends = GrowingArray(np.int32, columns.capacity + 1)
             self._header_ends.array[: start + 1] = 0
-            self._header_parts = {name: _Binary(4 * count, 4 * sizes[name]) for name in sizes}
+            self._header_parts = {name: BinaryColumn(4 * count, 4 * sizes[name]) for name in sizes}
             self._header_rows = start
         ends = self._header_ends
         ends.ensure(stop + 1)

@@ -25,13 +25,11 @@ zlib, because the compression levels of isal differ.
 
 from __future__ import annotations
 
-import gzip
-import io
 import struct
 import zlib as plain_zlib
 from threading import Lock
 from time import perf_counter
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import lz4.frame
 import numpy as np
@@ -41,6 +39,7 @@ import zstandard
 from .constants import CODEC_GZIP, CODEC_LZ4, CODEC_NAMES, CODEC_SNAPPY, CODEC_ZSTD, DEFAULT_MAX_BATCH_BYTES
 from .errors import KafkaFormatError, StructureError, TooLargeError, UnsupportedError
 from .types import Buffer, view_of
+from .zstd_frames import is_single_frame
 
 try:
     from isal import isal_zlib as zlib
@@ -66,11 +65,6 @@ GZIP_WINDOW = 128
 """Size of the first window in which a gzip member is passed to zlib, in bytes. It applies to the
 second and all later members.
 """
-ZSTD_MAGIC, ZSTD_SKIPPABLE = 0xFD2FB528, 0x184D2A50
-ZSTD_SMALLEST = 8
-"""Size of the smallest zstd frame, in bytes: a skippable frame without content."""
-ZSTD_RLE_BLOCK = 2
-_ZSTD_START = struct.Struct("<IB")
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
 
@@ -365,7 +359,7 @@ class Decompressor:
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
         known = zstandard.frame_content_size(data)
         self._check(known, CODEC_ZSTD)
-        single = _check_zstd_frames(data)
+        single = is_single_frame(data)
         room = known if known > 0 else int(self._zstd_ratio * len(data)) + _ROOM
         if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB, this is 10 % faster than the stream reader
             try:
@@ -385,99 +379,3 @@ class Decompressor:
                 expected = 0
                 self._check(arena.filled - start, CODEC_ZSTD)
         self._zstd_ratio = 1.25 * (arena.filled - start) / len(data)
-
-
-def _check_zstd_frames(data: memoryview) -> bool:
-    """Check the frames of zstd data, and return whether it consists of exactly one normal frame.
-
-    Raise StructureError if the data is not a sequence of complete frames, which the decompressor
-    does not check.
-
-    A skippable frame is not a normal frame.
-    """
-    p, n, frames = 0, len(data), 0
-    while n - p >= ZSTD_SMALLEST:
-        magic, descriptor = _ZSTD_START.unpack_from(data, p)
-        frames += 1
-        if magic != ZSTD_MAGIC:
-            if magic & 0xFFFFFFF0 != ZSTD_SKIPPABLE:
-                raise StructureError("zstd data contains bytes that are not part of a frame")
-            p += 8 + int.from_bytes(data[p + 4 : p + 8], "little")
-            frames += 1
-            continue
-        p += _ZSTD_HEADER_SIZES[descriptor]
-        last = 0
-        while not last:
-            if n - p < 3:
-                raise StructureError("zstd data ends inside a frame")
-            block = data[p] | data[p + 1] << 8 | data[p + 2] << 16
-            last = block & 1
-            p += 3 + (1 if block & 6 == ZSTD_RLE_BLOCK else block >> 3)
-        p += descriptor & 4  # skip the checksum, if there is one
-    if p != n:
-        raise StructureError("zstd data ends inside a frame")
-    return frames == 1
-
-
-def _zstd_header_size(descriptor: int) -> int:
-    """Return the size of a zstd frame header in bytes, given the descriptor in its fifth byte.
-
-    The header consists of magic, descriptor, window, dictionary id and content size.
-    """
-    size = 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
-    # a frame with a single segment has no window byte, and its content size has at least one byte
-    if descriptor & 0x20:
-        size -= descriptor >= 0x40
-    return size
-
-
-_ZSTD_HEADER_SIZES = [_zstd_header_size(descriptor) for descriptor in range(256)]
-
-
-UNPACKING_ERRORS: tuple[type[Exception], ...] = (
-    OSError,
-    EOFError,
-    plain_zlib.error,
-    cast("type[Exception]", zlib.error),
-    zstandard.ZstdError,
-)
-"""The errors that a reader of `unpacking_reader` raises for data that is damaged or incomplete."""
-
-
-def unpacking_reader(source: BinaryIO, kind: str) -> BinaryIO:
-    """Return a file object that decompresses `source` while it is read. `kind` is "gzip" or "zstd"."""
-    if kind == "gzip":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=source))
-    return cast(BinaryIO, _WholeFrames(source))
-
-
-class _WholeFrames(io.RawIOBase):
-    """Decompresses zstd frames, and raises EOFError if the last one is incomplete."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source, self._left, self._ready = source, b"", memoryview(b"")
-        self._frame: Any = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            if self._frame is None or self._frame.eof:
-                self._left = (self._frame.unused_data if self._frame is not None else b"") or self._source.read(
-                    STREAM_BYTES
-                )
-                if not self._left:
-                    return 0
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
-            elif not (data := self._source.read(STREAM_BYTES)):
-                raise EOFError("the last zstd frame is incomplete")
-            else:
-                self._left = data
-            self._ready = memoryview(self._frame.decompress(self._left))
-        n = min(len(buffer), len(self._ready))
-        buffer[:n], self._ready = self._ready[:n], self._ready[n:]
-        return n
-
-
-STREAM_BYTES = 1 << 17

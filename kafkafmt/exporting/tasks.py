@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrow import TARGET_BYTES, ArrowBuilder, schema_of
+from ..arrow import ArrowBuilder, schema_of
+from ..arrow_columns import TARGET_BYTES
 from ..log import Damage, PartitionLog, SegmentFile
 from ..log.reading.plan import SegmentPlan
 from ..log.reading.read_limits import DEFAULT_LIMITS, ReadLimits

@@ -81,7 +81,10 @@ def open_unpacked(path: Location, version: object, open_source: Callable[[], Seq
 
 
 def _unpacked(path: Location, open_source: Callable[[], SequentialReader]) -> int:
-    from ...codecs import UNPACKING_ERRORS, unpacking_reader  # imported here because it needs the compression packages
+    from ...unpacking import (  # imported here because it needs the compression packages
+        UNPACKING_ERRORS,
+        unpacking_reader,
+    )
 
     kind = FORMATS[os.path.splitext(path.name)[1]]
     with tempfile.TemporaryFile(prefix="kafkafmt-", suffix=".log") as target:
