@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,38 @@ def test_micro_batch_is_not_read_on_the_driver(tmp_path: Path, monkeypatch: pyte
     assert read[0] <= 0.02 * size
     assert sum(b.num_rows for p in partitions for b in stream.read(p)) == 2000 * RECORDS
     assert read[0] <= 1.04 * size
+
+
+def test_appended_transactions_are_not_read_on_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver reads headers, markers, and five whole batches: the first, the last, and the open transaction."""
+    stream = reader(tmp_path, **{"kafka.isolation.level": "read_committed"})
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t", 0)
+
+        def transactions(number: int, commit: bool) -> None:
+            for _ in range(number):
+                writer.append(
+                    [(None, b"x" * 50_000)],
+                    producer_id=1,
+                    producer_epoch=0,
+                    base_sequence=next(sequences),
+                    transactional=True,
+                )
+                if commit:
+                    writer.end_transaction(1, 0, commit=True)
+
+        sequences = count()
+        transactions(3, commit=True)
+        begin = stream.latestOffset(stream.initialOffset(), ALL)
+        transactions(200, commit=True)
+        transactions(1, commit=False)
+        new = sum(p.stat().st_size for p in tmp_path.glob("t-0/*.log"))
+        read = count_bytes(monkeypatch)
+        end = stream.latestOffset(begin, ALL)
+        partitions = stream.partitions(begin, end)
+        assert end == {"t": {"0": 406}}
+        assert read[0] <= 0.03 * new
+    assert sum(b.num_rows for p in partitions for b in stream.read(p)) == 200
 
 
 def test_every_change_of_a_log_is_found(tmp_path: Path) -> None:

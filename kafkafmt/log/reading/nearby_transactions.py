@@ -16,7 +16,7 @@ batch (it may have been a marker), a missing segment, and a transaction index th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -57,6 +57,9 @@ class _Outcomes:
     ----------
     open : dict of _Found
         The first batch of each open transaction, by producer id.
+    opened_before : dict of int
+        The first offset of each open transaction that began before the batches that are added, by
+        producer id.
     aborted : dict of list of (int, int)
         The first and last offset of each aborted transaction, by producer id.
     truncated : bool
@@ -65,6 +68,7 @@ class _Outcomes:
 
     reader: RecordReader
     open: dict[int, _Found] = field(default_factory=dict)
+    opened_before: dict[int, int] = field(default_factory=dict)
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     truncated: bool = False
     _indexed: list[tuple[int, int]] = field(default_factory=list)
@@ -74,11 +78,13 @@ class _Outcomes:
         """Add the next batch. Raise UnclearHeadersError if it is a marker that cannot be read."""
         batch, producer = found.batch, found.batch.producer_id
         if not batch.attributes & CONTROL_BIT:
-            self.open.setdefault(producer, found)
+            if producer not in self.opened_before:
+                self.open.setdefault(producer, found)
             return
         kind = self._marker(found)
         if kind in (CONTROL_ABORT, CONTROL_COMMIT):
             first = self.open.pop(producer, None)
+            self.opened_before.pop(producer, None)
             if kind == CONTROL_ABORT:
                 self._abort_markers.add((producer, batch.base_offset))
                 if first is not None:
@@ -284,6 +290,35 @@ def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]]
     return (0, []) if 0 in bases else None
 
 
+def open_after(
+    directory: PartitionDir,
+    begin: int,
+    known: Mapping[int, int],
+    max_batch_bytes: int,
+    next_offset: Callable[[], int],
+    counts: ReadCounts | None = None,
+) -> Transactions | None:
+    """Return the open transactions and the last stable offset, given those at an earlier offset.
+
+    Parameters
+    ----------
+    begin : int
+        The earlier offset. Only the headers of later batches are read.
+    known : mapping of int to int
+        The first offset of each transaction that is open at `begin`, by producer id.
+    directory, max_batch_bytes, next_offset, counts
+        As for `open_at_end`.
+
+    Returns
+    -------
+    Transactions or None
+        Only `open` and `last_stable_offset` are set. None if they depend on the whole log.
+    """
+    if any(s.base_offset is None for s in directory.segments):
+        return None
+    return _open_after(directory, begin, max_batch_bytes, next_offset, counts, known=known)
+
+
 def _open_after(
     directory: PartitionDir,
     begin: int,
@@ -291,10 +326,12 @@ def _open_after(
     next_offset: Callable[[], int],
     counts: ReadCounts | None,
     expected_end: int | None = None,
+    known: Mapping[int, int] | None = None,
 ) -> Transactions | None:
-    """Return the transactions that are open at the end of the log and began at `begin` or later.
+    """Return the transactions that are open at the end of the log.
 
-    If `expected_end` is given, return None if the log does not end at this offset.
+    They began at `begin` or later, or are in `known` and still open. If `expected_end` is given,
+    return None if the log does not end at this offset.
     """
     bases = [s.base_offset or 0 for s in directory.segments]
     at = int(np.searchsorted(bases, begin, "right")) - 1
@@ -302,7 +339,8 @@ def _open_after(
         return None
     segments = directory.segments[at:]
     position = stretch_of(segments[0], begin, NO_END, counts).start.position if begin > bases[at] else 0
-    outcomes = _Outcomes(RecordReader(("offset", "key"), max_batch_bytes=max_batch_bytes))
+    reader = RecordReader(("offset", "key"), max_batch_bytes=max_batch_bytes)
+    outcomes = _Outcomes(reader, opened_before=dict(known or {}))
     end = bases[-1]
     try:
         for walk, batches in _batches(directory, segments, position, outcomes, counts):
@@ -319,6 +357,7 @@ def _open_after(
         return None
     if expected_end is not None and end != expected_end:
         return None
-    result = Transactions(open={producer: found.batch.base_offset for producer, found in outcomes.open.items()})
+    began = {producer: found.batch.base_offset for producer, found in outcomes.open.items()}
+    result = Transactions(open=outcomes.opened_before | began)
     result.last_stable_offset = min([*result.open.values(), end])
     return result

@@ -13,7 +13,8 @@ reader does the following:
 1. It lists the logs once. A local partition directory is listed again only if it has changed.
 2. It finds the end offset of each log. If the last segment has changed, it reads the batches after
    the last entry of the segment's offset index.
-3. With "read_committed", it reads the batches that were appended since the previous micro-batch.
+3. With "read_committed", it reads the headers of the batches that were appended since the previous
+   micro-batch.
 4. It plans the micro-batch from indexes. Only the tasks of the micro-batch read the records.
 
 The content of a micro-batch depends only on its offsets. Therefore, a micro-batch that is repeated
@@ -36,10 +37,11 @@ from ...log import Damage, NoLogError, PartitionLog, SegmentFile
 from ...log.format import files
 from ...log.reading.index_ranges import last_border
 from ...log.reading.listings import SETTLED_NS, Listings
+from ...log.reading.nearby_transactions import open_after
 from ...log.reading.parts import Run
 from ...log.reading.plan import SegmentPlan
 from ...log.reading.record_selection import OffsetBound
-from ...log.reading.transaction_walk import TransactionWalk
+from ...log.reading.transactions import Transactions
 from ...paths import UrlPath
 from ..option_text import OptionError
 from ..shipped import Shipped
@@ -76,7 +78,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._seen: Offsets = {}  # end offsets of the logs at the last check
         self._initial: Offsets | None = None
         self._target: Offsets | None = None  # end offsets of the query if its trigger is availableNow
-        self._walks: dict[Key, tuple[int, TransactionWalk]] = {}
+        # For each log, the end offset at the last check and the transactions that were open there.
+        self._open: dict[Key, tuple[int, Transactions]] = {}
         self._listings = Listings()
         # Logs that latestOffset() has listed for the micro-batch that is planned next.
         self._listed: dict[Key, PartitionLog] = {}
@@ -289,21 +292,22 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _decide(self, log: PartitionLog, end: int) -> int:
         """Update the open transactions of a log that ends at `end`. Return its last stable offset.
 
-        Only the batches that were appended since the last call are read. If one of them is damaged,
-        the whole log is read, because the marker of a transaction may be lost.
+        Only the headers of the batches that were appended since the last call are read. If their
+        transactions depend on other batches, for example because a header is damaged, the whole log
+        is read.
         """
         key = log.topic, log.partition
-        upto, walk = self._walks.get(key, (NO_END, TransactionWalk(log)))
-        damaged: list[Damage] = []
-        if upto <= end:
-            for part in log.parts(upto, end, damaged.append):
-                walk.add(part.buffer, part.table[part.table["base_offset"] >= upto], part.plan.segment.name)
-        if upto > end or damaged:
-            walk = TransactionWalk(log)
-            walk.found = log.transactions if damaged else log.open_transactions
-        walk.found.last_stable_offset = min([*walk.found.open.values(), end])
-        self._walks[key] = end, walk
-        return walk.found.last_stable_offset
+        before = self._open.get(key)
+        found: Transactions | None = None
+        if before is not None and before[0] <= end and not log.knows_transactions:
+            upto, known = before
+            found = open_after(log.directory, upto, known.open, log.max_batch_bytes, lambda: log.next_offset, log)
+            if found is not None:
+                found.doubts = known.doubts
+        found = found or log.open_transactions
+        found.last_stable_offset = min([*found.open.values(), end])
+        self._open[key] = end, found
+        return found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
         """Add a partition's damage to the plan of a micro-batch.
@@ -329,9 +333,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if self._seen.get(key, -1) < stop and log.next_offset < stop:
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         if interval.committed:
-            if self._walks.get(key, (-1, None))[0] < stop:  # not read up to `stop`, for example after a restart
+            if key not in self._open or self._open[key][0] < stop:  # not read up to `stop`, for example after a restart
                 self._decide(log, log.next_offset)
-            log.open_transactions = self._walks[key][1].found
+            log.open_transactions = self._open[key][1]
             plan.add_doubts(log, first, stop)
         splits: list[Split] = []
         for low in range(interval.low, interval.high, most):

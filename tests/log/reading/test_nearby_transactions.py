@@ -17,7 +17,9 @@ from kafkafmt.constants import NO_END, READ_COMMITTED
 from kafkafmt.log import PartitionDir, PartitionLog, discover
 from kafkafmt.log.format.index_entries import TRANSACTION_ENTRY
 from kafkafmt.log.reading.header_walk import HeaderWalk, TransactionalBatch
+from kafkafmt.log.reading.nearby_transactions import open_after
 from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading.transaction_walk import TransactionWalk
 
 
 def partition(path: Path) -> PartitionDir:
@@ -178,3 +180,52 @@ def test_snapshot_is_ignored_if_the_log_ends_elsewhere(
     assert log.open_transactions.open == {"append": {}, "truncate": {}, "corrupt snapshot": {5: 50}}[change]
     assert log.open_transactions.last_stable_offset == {"append": 62, "truncate": 42, "corrupt snapshot": 50}[change]
     assert len(reads) > 40
+
+
+def open_before(log: PartitionLog, offset: int) -> dict[int, int]:
+    """Return the transactions that are open at an offset, from all batches before it."""
+    walk = TransactionWalk(log)
+    for part in log.parts(0, offset, walk.damage):
+        walk.add(part.buffer, part.table[part.table["base_offset"] < offset], part.plan.segment.name)
+    return walk.found.open
+
+
+def batch_offsets(log: PartitionLog) -> list[int]:
+    return [offset for part in log.parts(0, NO_END, None) for offset in part.table["base_offset"].tolist()]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_transactions_open_at_the_end_follow_from_those_at_an_earlier_offset(tmp_path: Path, seed: int) -> None:
+    chance = Random(seed)
+    path = write_transactions(tmp_path, chance)
+    log = PartitionLog(partition(path))
+    whole = PartitionLog(partition(path)).transactions
+    for upto in chance.sample(batch_offsets(log), 8):
+        found = open_after(log.directory, upto, open_before(log, upto), log.max_batch_bytes, lambda: log.next_offset)
+        assert found is not None
+        assert (found.open, found.last_stable_offset) == (whole.open, whole.last_stable_offset)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damage_after_an_offset_gives_the_open_transactions_of_the_whole_log_or_none(tmp_path: Path, seed: int) -> None:
+    chance = Random(seed)
+    path = write_transactions(tmp_path, chance)
+    intact = PartitionLog(partition(path))
+    upto = chance.choice(batch_offsets(intact))
+    known = open_before(intact, upto)
+    last = intact.segments[-1].path
+    data, begin = bytearray(last.read_bytes()), 0
+    for part in intact.parts(upto, NO_END, None):
+        if part.plan.segment.path == last:
+            rows = part.table[part.table["base_offset"] >= upto]
+            begin = part.extent.position + int(rows["position"][0])
+            break
+    if begin == len(data):
+        return
+    at = chance.randrange(begin, len(data))
+    data[at : at + chance.choice((1, 8, 78))] = chance.randbytes(chance.choice((1, 8, 78)))
+    last.write_bytes(data)
+    log = PartitionLog(partition(path))
+    found = open_after(log.directory, upto, known, log.max_batch_bytes, lambda: log.next_offset)
+    whole = PartitionLog(partition(path)).transactions
+    assert found is None or found.open == whole.open
