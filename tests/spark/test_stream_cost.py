@@ -129,7 +129,7 @@ def test_micro_batch_is_not_read_on_the_driver(tmp_path: Path, monkeypatch: pyte
 
 
 def test_appended_transactions_are_not_read_on_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver reads headers, markers, and five whole batches: the first, the last, and the open transaction."""
+    """The driver reads the headers of all batches, the markers, and a few whole batches."""
     stream = reader(tmp_path, **{"kafka.isolation.level": "read_committed"})
     with LogDirectory(tmp_path) as directory:
         writer = directory.writer("t", 0)
