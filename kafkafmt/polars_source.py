@@ -35,7 +35,7 @@ from .log.reading.record_filter import (
     narrowed,
 )
 from .log.reading.record_selection import Selection
-from .scan import scan
+from .parallel import read_parallel
 from .view import Partition, open_log
 from .view.selection_arguments import ON_ERROR
 
@@ -158,7 +158,7 @@ def scan_polars(
         read_names = schema_of([*names, *used] or [PARTITION])
         sources = [partial(_batches, p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
         left = n_rows
-        for batch in scan(sources, count if n_rows is None else 1) if left != 0 else ():
+        for batch in read_parallel(sources, count if n_rows is None else 1) if left != 0 else ():
             frame = pl.DataFrame(batch)
             if left is not None:
                 frame = frame.head(left)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .. import arguments
 from .._backend import core
-from ..scan import scan
+from ..parallel import read_parallel
 from .partition import Partition
 from .selection_arguments import SelectionArguments, parse_selection
 
@@ -60,7 +60,7 @@ def read_batches(
     count = arguments.optional_integer("threads", threads, 1) or os.cpu_count() or 1
     most = arguments.optional_integer("limit", limit, 0)
     if most is None:
-        return scan([partial(p.to_batches, names, **selection) for p in partitions], count, bool(ordered))
+        return read_parallel([partial(p.to_batches, names, **selection) for p in partitions], count, bool(ordered))
     return _first_batches(partitions, names, most, selection)
 
 

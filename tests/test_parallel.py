@@ -1,4 +1,4 @@
-"""Check `Log.scan` and the module `scan`, which read many partitions at the same time."""
+"""Check `Log.scan` and the module `parallel`, which read many partitions at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from building import batch, record
 
 import kafkafmt
-from kafkafmt.scan import WAITING_PER_THREAD, scan
+from kafkafmt.parallel import WAITING_PER_THREAD, read_parallel
 
 WAIT = 20
 """Time that a test waits for a thread before it fails, in seconds."""
@@ -50,18 +50,18 @@ EXPECTED = [(number, i) for number, count in enumerate(COUNTS) for i in range(co
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 20])
 def test_ordered_scan_yields_source_after_source(threads: int) -> None:
-    assert list(scan(sources(COUNTS), threads)) == EXPECTED
+    assert list(read_parallel(sources(COUNTS), threads)) == EXPECTED
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 20])
 def test_unordered_scan_yields_each_source_in_its_order(threads: int) -> None:
-    items = list(scan(sources(COUNTS), threads, ordered=False))
+    items = list(read_parallel(sources(COUNTS), threads, ordered=False))
     assert sorted(items, key=lambda item: item[0]) == EXPECTED
 
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_scan_of_no_sources_is_empty(ordered: bool) -> None:
-    assert list(scan([], 4, ordered)) == []
+    assert list(read_parallel([], 4, ordered)) == []
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -74,7 +74,7 @@ def test_scan_reads_ahead_by_a_bounded_number_of_items(ordered: bool) -> None:
             yield len(read)
 
     threads = 3
-    items = scan([endless] * 10, threads, ordered)
+    items = read_parallel([endless] * 10, threads, ordered)
     most = 0
     for delivered in range(1, 40):
         next(items)
@@ -98,7 +98,7 @@ def test_finished_sources_do_not_accumulate_after_a_slow_one() -> None:
         started.append(number)
         yield number
 
-    items = scan([slow, *(lambda n=n: small(n) for n in range(2, 100))], 2)
+    items = read_parallel([slow, *(lambda n=n: small(n) for n in range(2, 100))], 2)
     assert next(items) == 0
     time.sleep(0.1)
     assert len(started) <= 2 * WAITING_PER_THREAD + 2
@@ -114,8 +114,8 @@ def test_error_of_a_source_follows_the_items_before_it(threads: int) -> None:
 
     got: list[tuple[int, int]] = []
     with pytest.raises(ValueError, match="a bad source"):
-        got.extend(item for item in scan([*sources([3, 2]), bad, *sources([5])], threads))
-    items = scan([*sources([3, 2]), bad, *sources([5])], threads)
+        got.extend(item for item in read_parallel([*sources([3, 2]), bad, *sources([5])], threads))
+    items = read_parallel([*sources([3, 2]), bad, *sources([5])], threads)
     for item in EXPECTED_BEFORE_ERROR:
         assert next(items) == item
     with pytest.raises(ValueError, match="a bad source"):
@@ -133,7 +133,7 @@ def test_unordered_scan_raises_the_error_of_a_source() -> None:
         yield
 
     with pytest.raises(ValueError, match="a bad source"):
-        list(scan([*sources([1000]), bad], 2, ordered=False))
+        list(read_parallel([*sources([1000]), bad], 2, ordered=False))
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -149,7 +149,7 @@ def test_closed_scan_closes_its_sources_and_ends_its_threads(ordered: bool) -> N
         finally:
             closed.append(number)
 
-    items = scan([source] * 5, 3, ordered)
+    items = read_parallel([source] * 5, 3, ordered)
     next(items)
     close(items)
     assert not scan_threads()
@@ -158,7 +158,7 @@ def test_closed_scan_closes_its_sources_and_ends_its_threads(ordered: bool) -> N
 
 
 def test_dropped_scan_ends_its_threads() -> None:
-    items = scan([lambda: itertools.repeat(1)] * 3, 3)
+    items = read_parallel([lambda: itertools.repeat(1)] * 3, 3)
     next(items)
     assert scan_threads()
     del items

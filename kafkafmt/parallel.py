@@ -31,7 +31,7 @@ WAITING_PER_THREAD = 2
 """Number of items per thread that can wait for delivery."""
 
 
-def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
+def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
     """Yield the items of all sources, which at most `threads` threads read at the same time.
 
     If a source raises an error, the error is raised after the items that the source has already
@@ -117,7 +117,7 @@ class _Lanes(Generic[T]):
     def _put(self, lane: int, item: T) -> bool:
         """Wait until a lane can take an item, and add the item.
 
-        Return False if the scan was stopped meanwhile.
+        Return False if reading was stopped in the meantime.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._fits(lane))
