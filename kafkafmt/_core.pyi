@@ -1425,8 +1425,20 @@ class Layout:
         absent: Sequence[tuple[str, Any, bool]] = (),
         flexible: bool = False,
     ) -> None: ...
-    def read(self, buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[Any, int]:
+    def read(
+        self, buffer: Buffer, start: int = 0, end: int | None = None, max_objects: int | None = None
+    ) -> tuple[Any, int]:
         """Read the message that begins at `start`.
+
+        Parameters
+        ----------
+        buffer : bytes-like
+            The buffer that contains the message.
+        start, end : int
+            The range of the buffer to read. By default, the whole buffer.
+        max_objects : int, default MAX_OBJECTS
+            Largest number of objects in the message. Arrays, array elements other than numbers, and
+            unknown tagged fields count as objects.
 
         Returns
         -------
@@ -1446,8 +1458,7 @@ class Layout:
             A field that is not nullable is null, a string has more than MAX_STRING bytes, or tags
             do not increase.
         TooLargeError
-            The message contains more than MAX_OBJECTS objects. Arrays, array elements other than
-            numbers, and unknown tagged fields count as objects.
+            The message contains more than `max_objects` objects.
 
         Notes
         -----

@@ -170,8 +170,8 @@ cdef class Layout:
         self.absent_end += 1
         return 0
 
-    def read(self, buffer, start=0, end=None):
-        cdef WireSource source = WireSource(buffer)
+    def read(self, buffer, start=0, end=None, max_objects=None):
+        cdef WireSource source = WireSource(buffer, MAX_OBJECTS if max_objects is None else max_objects)
         first, last = bounds(source.source, start, end)
         cdef Py_ssize_t p = first
         if self.message_type is None:

@@ -41,18 +41,19 @@ cdef class WireSource:
     cdef object buffer
     cdef object view
     cdef int64_t objects            # how many more objects the message may contain
+    cdef int64_t max_objects
 
-    def __cinit__(self, buffer):
+    def __cinit__(self, buffer, int64_t max_objects):
         self.source = Source(buffer)
-        self.objects = MAX_OBJECTS
+        self.objects = self.max_objects = max_objects
         self.buffer = buffer
         self.view = None
 
     cdef int take(self, Layout form, int i, int64_t count, Py_ssize_t start) except -1:
-        """Add `count` to the number of objects in the message, which must not exceed MAX_OBJECTS."""
+        """Add `count` to the number of objects in the message, which must not exceed `max_objects`."""
         self.objects -= count
         if self.objects < 0:
-            raise TooLargeError(TOO_MANY_OBJECTS.format(name=form.where(i), limit=MAX_OBJECTS), start)
+            raise TooLargeError(TOO_MANY_OBJECTS.format(name=form.where(i), limit=self.max_objects), start)
         return 0
 
     cdef object slice(self, Py_ssize_t start, Py_ssize_t length):

@@ -113,9 +113,11 @@ class Layout:
             smallest = 1 if compact else 4
         return name, read, write, smallest
 
-    def read(self, buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[Any, int]:
+    def read(
+        self, buffer: Buffer, start: int = 0, end: int | None = None, max_objects: int | None = None
+    ) -> tuple[Any, int]:
         view = view_of(buffer)
-        BUDGET.left = MAX_OBJECTS
+        BUDGET.limit = BUDGET.left = MAX_OBJECTS if max_objects is None else max_objects
         return self.read_from(view, start, check_range(view, start, end))
 
     def read_from(self, view: memoryview, p: int, end: int) -> tuple[Any, int]:

@@ -154,7 +154,7 @@ def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> 
 class Budget(local):
     """Stores, for each thread, how many more objects the current message may contain."""
 
-    left = MAX_OBJECTS
+    left = limit = MAX_OBJECTS
 
     def take(self, name: str, count: int, start: int) -> None:
         """Subtract `count` from the number of objects that are left.
@@ -163,7 +163,7 @@ class Budget(local):
         """
         self.left -= count
         if self.left < 0:
-            raise TooLargeError(TOO_MANY_OBJECTS.format(name=name, limit=MAX_OBJECTS), start)
+            raise TooLargeError(TOO_MANY_OBJECTS.format(name=name, limit=self.limit), start)
 
 
 BUDGET = Budget()

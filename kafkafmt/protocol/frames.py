@@ -59,7 +59,7 @@ def _view_of_frame(frame: Buffer) -> memoryview:
     return view
 
 
-def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
     If the API version is too new to be supported, the header is read as in the API's newest
@@ -73,23 +73,29 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         )
     key, version = (int.from_bytes(view[at : at + 2], "big", signed=True) for at in (SIZE_BYTES, SIZE_BYTES + 2))
     read: tuple[RequestHeader, int] = layout_of(header_class(REQUEST), header_version(REQUEST, key, version)).read(
-        view, SIZE_BYTES
+        view, SIZE_BYTES, max_objects=max_objects
     )
     return read
 
 
-def read_request_body(frame: Buffer, header: RequestHeader, position: int) -> tuple[Message | UnknownBody, bytes]:
+def read_request_body(
+    frame: Buffer, header: RequestHeader, position: int, max_objects: int | None = None
+) -> tuple[Message | UnknownBody, bytes]:
     """Read the request body that starts at `position`. Return the body and the bytes after it."""
-    return _read_body(frame, position, REQUEST, header.api_key, header.api_version)
+    return _read_body(frame, position, REQUEST, header.api_key, header.api_version, max_objects)
 
 
-def read_request(frame: Buffer) -> Request[Message | UnknownBody]:
+def read_request(frame: Buffer, *, max_objects: int | None = None) -> Request[Message | UnknownBody]:
     """Read a request from its frame.
 
     Parameters
     ----------
     frame : bytes-like
         The whole frame, including its size field of four bytes.
+    max_objects : int, optional
+        Largest number of objects in the header and in the body. Arrays, array elements other than
+        numbers, and unknown tagged fields count as objects. Each object needs about 100 bytes of
+        memory. By default, the limit is 8388608 objects.
 
     Returns
     -------
@@ -101,10 +107,11 @@ def read_request(frame: Buffer) -> Request[Message | UnknownBody]:
     Raises
     ------
     KafkaFormatError
-        The frame's size field is wrong, or the header or the body is damaged.
+        The frame's size field is wrong, or the header or the body is damaged. `TooLargeError`, a
+        subclass, if the request contains more than `max_objects` objects.
     """
-    header, position = read_request_header(frame)
-    return Request(header, *read_request_body(frame, header, position))
+    header, position = read_request_header(frame, max_objects)
+    return Request(header, *read_request_body(frame, header, position, max_objects))
 
 
 def correlation_id_of(frame: Buffer) -> int:
@@ -196,7 +203,9 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
     return Response(header, *read_response_body(frame, position, key, api_version))
 
 
-def _read_body(frame: Buffer, position: int, kind: Kind, key: int, version: int) -> tuple[Message | UnknownBody, bytes]:
+def _read_body(
+    frame: Buffer, position: int, kind: Kind, key: int, version: int, max_objects: int | None = None
+) -> tuple[Message | UnknownBody, bytes]:
     """Read a body that starts at `position`. Return the body and the bytes after it.
 
     An `UnknownBody` contains all bytes from `position` onwards.
@@ -205,7 +214,7 @@ def _read_body(frame: Buffer, position: int, kind: Kind, key: int, version: int)
         layout = layout_of(class_of_key(key, kind), version)
     except UnsupportedError:
         return UnknownBody(kind, key, version, bytes(byte_view(frame)[position:])), b""
-    message, end = layout.read(frame, position)
+    message, end = layout.read(frame, position, max_objects=max_objects)
     return message, bytes(byte_view(frame)[end:]) if view_of(frame).nbytes > end else b""
 
 

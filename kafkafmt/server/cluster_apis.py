@@ -9,7 +9,7 @@ from .. import protocol
 from ..protocol import ErrorCode
 from ..protocol.apis import API_VERSIONS
 from .catalog import Catalog, Topic
-from .handlers import Handlers, HandlerSet, RequestContext
+from .handlers import Handlers, HandlerSet, RequestContext, distinct
 
 METADATA, DESCRIBE_CLUSTER = 3, 60
 NEWEST_API_VERSIONS = 4
@@ -86,7 +86,7 @@ class ClusterApis:
                 yield self._topic(topic, operations)
             return
         unknown = protocol.MetadataResponse.MetadataResponseTopic
-        for wanted in request.topics:
+        for wanted in distinct(request.topics, lambda topic: (topic.name, topic.topic_id)):
             if wanted.name is None or (not wanted.name and wanted.topic_id.int):
                 found = self._catalog.topic_by_id(wanted.topic_id)
                 error = ErrorCode.UNKNOWN_TOPIC_ID

@@ -22,7 +22,7 @@ from ..protocol import (
 )
 from .catalog import Catalog
 from .groups import GroupLimits
-from .handlers import Handlers, RequestContext
+from .handlers import Handlers, RequestContext, distinct
 from .settings import ServerSettings
 
 KnownConfigs = Mapping[str, Mapping[str, str]]
@@ -198,7 +198,7 @@ class ConfigApis:
 
     def _described(self, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
         results = []
-        for resource in request.resources:
+        for resource in distinct(request.resources, lambda r: (r.resource_type, r.resource_name)):
             result = DescribeConfigsResponse.DescribeConfigsResult(
                 resource_type=resource.resource_type, resource_name=resource.resource_name
             )

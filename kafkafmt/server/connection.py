@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from typing import Any
 
 from .. import protocol
@@ -18,40 +17,14 @@ from .catalog import Catalog
 from .fetch import FileResponse
 from .file_records import FileRecords
 from .handlers import CLOSE_AFTER_RESPONSE, HandlerSet, RequestContext
+from .memory import ELEMENT_BYTES, FREE_FRAME, LARGE_RESPONSES, MOST_OBJECTS, ServerMemory, count_elements
 from .response_writer import ClosedError, ResponseWriter
 from .settings import ServerLimits
 
-FREE_FRAME = 16 << 10
-"""Requests up to this size do not count towards the memory of large requests."""
 PARTIAL_TIMEOUT = 30.0
 """Seconds in which a request must arrive completely."""
 
-
-class FrameMemory:
-    """Limits the memory of all large requests that are being received.
-
-    Parameters
-    ----------
-    capacity : int
-        Largest total size of the requests, in bytes.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._free = capacity
-        self._changed = asyncio.Condition()
-
-    @asynccontextmanager
-    async def reserved(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes are available, and reserve them."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._free >= size)
-            self._free -= size
-        try:
-            yield
-        finally:
-            async with self._changed:
-                self._free += size
-                self._changed.notify_all()
+Buffers = list[bytes | memoryview]
 
 
 class ReadDeadline:
@@ -119,14 +92,14 @@ class ClientConnection:
         writer: asyncio.StreamWriter,
         catalog: Catalog,
         handlers: HandlerSet,
-        memory: FrameMemory,
+        memory: ServerMemory,
         needs_login: frozenset[int] | None,
     ) -> None:
         self.principal: str | None = None
         self.attributes: dict[str, Any] = {}
         self._reader, self._writer = reader, writer
         self._deadline = ReadDeadline(reader)
-        self._responses = ResponseWriter(writer, catalog)
+        self._responses = ResponseWriter(writer, catalog, memory.unread)
         self._catalog = catalog
         self._handlers = handlers
         self._memory = memory
@@ -180,12 +153,31 @@ class ClientConnection:
         if not 0 < size <= self._limits.max_frame_bytes:
             limit = self._limits.max_frame_bytes
             raise ClosedError(f"the size field of a request is {size}; it must be from 1 to {limit}")
+        response = await self._response_to(size_field, size)
+        if response is not None:
+            await self._responses.write(*response)
+        if CLOSE_AFTER_RESPONSE in self.attributes:
+            raise ClosedError(self.attributes[CLOSE_AFTER_RESPONSE])
+
+    async def _response_to(self, size_field: bytes, size: int) -> tuple[Buffers, FileRecords] | None:
+        """Read the rest of a request, and return the response, or None if the request demands no response.
+
+        A large request waits until there is memory for its objects. Until then, only its bytes are kept.
+        """
         if size <= FREE_FRAME:
-            await self._answer(size_field + await self._rest(size))
-            return
+            return await self._handle(self._decode(size_field + await self._rest(size)))
         self._deadline.clear()
-        async with self._memory.reserved(size):
-            await self._answer(size_field + await self._rest(size))
+        async with self._memory.frames.reserved(size):
+            frame = size_field + await self._rest(size)
+            request: Any = self._decode(frame)
+            elements = count_elements(request.body)
+            if elements > MOST_OBJECTS:
+                raise ClosedError(f"a request contains {elements} array elements; the limit is {MOST_OBJECTS}")
+            needed = elements * ELEMENT_BYTES
+            if not self._memory.objects.has(needed):
+                request = None
+            async with self._memory.objects.reserved(needed):
+                return await self._handle(self._decode(frame) if request is None else request)
 
     async def _rest(self, size: int) -> bytes:
         """Return the request after its size field."""
@@ -199,15 +191,17 @@ class ClientConnection:
         finally:
             self._deadline.clear()
 
-    async def _answer(self, frame: bytes) -> None:
+    def _decode(self, frame: bytes) -> Any:
         try:
-            request = protocol.read_request(frame)
+            return protocol.read_request(frame, max_objects=MOST_OBJECTS)
         except (KafkaFormatError, UnicodeDecodeError) as error:
             raise ClosedError(f"a request cannot be read: {error}") from None
+
+    async def _handle(self, request: Any) -> tuple[Buffers, FileRecords] | None:
+        """Return the response to a request, or None if the request demands no response."""
         key, version = request.header.api_key, request.header.api_version
-        body: Any = request.body
         handler = self._handlers.find(key, version)
-        if handler is None or (isinstance(body, UnknownBody) and key != API_VERSIONS):
+        if handler is None or (isinstance(request.body, UnknownBody) and key != API_VERSIONS):
             raise ClosedError(f"the API with key {key} is not answered in version {version}")
         if self._open_apis is not None and self.principal is None and key not in self._open_apis:
             raise ClosedError(f"the API with key {key} was requested before authentication")
@@ -215,21 +209,19 @@ class ClientConnection:
         context = RequestContext(key, version, client_id, self)
         records = FileRecords()
         try:
-            response = await handler(body, context)
-            if response is None:
-                return
-            if isinstance(response, FileResponse):
-                response, records = response.body, response.records
-            if key == API_VERSIONS and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-                version = 0  # after this error, a client reads the response in version 0 (KIP-511)
-            made = protocol.make_response(response, version, request.header.correlation_id)
-            buffers = protocol.write_response(made)
+            async with self._memory.turns if key in LARGE_RESPONSES else nullcontext():
+                response = await handler(request.body, context)
+                if response is None:
+                    return None
+                if isinstance(response, FileResponse):
+                    response, records = response.body, response.records
+                if key == API_VERSIONS and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                    version = 0  # after this error, a client reads the response in version 0 (KIP-511)
+                made = protocol.make_response(response, version, request.header.correlation_id)
+                return protocol.write_response(made), records
         except (ConnectionError, ClosedError):
             raise
         except Exception as error:
             raise ClosedError(
                 f"{plain(client_id or '')}: the API with key {key}, version {version} failed: {error!r}"
             ) from error
-        await self._responses.write(buffers, records)
-        if CLOSE_AFTER_RESPONSE in self.attributes:
-            raise ClosedError(self.attributes[CLOSE_AFTER_RESPONSE])

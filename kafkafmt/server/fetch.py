@@ -25,6 +25,8 @@ POLL = 0.1
 """Least number of seconds between two checks for new batches while a client waits."""
 SLOW_POLL_FACTOR = 10
 """The pause between two checks is at least this many times as long as a check takes."""
+MOST_IN_LOOP = 1000
+"""Requests for more partitions are answered in a thread. Each partition takes about 10 µs."""
 READ_COMMITTED_LEVEL = 1
 NEWEST_VERSION = 18
 SESSION_VERSION = 7
@@ -136,7 +138,7 @@ class FetchApi:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
         while True:
-            answers = collect(True)
+            answers = collect(True) if len(found.partitions) <= MOST_IN_LOOP else None
             if answers is None:
                 answers = await self._catalog.run(collect, False)
             assert answers is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ..protocol import message_class
 from ..protocol.apis import API_VERSIONS
@@ -13,6 +13,17 @@ CLOSE_AFTER_RESPONSE = "close_after_response"
 """Key in `Connection.attributes` that closes the connection after the response. A handler sets it to
 the reason, which is logged.
 """
+
+
+T = TypeVar("T")
+
+
+def distinct(parts: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
+    """Return the parts of a request without repetitions, of which the last one is kept.
+
+    Without this, a small request that repeats one topic many times would cause a huge response.
+    """
+    return list({key(part): part for part in parts}.values())
 
 
 class Connection(Protocol):

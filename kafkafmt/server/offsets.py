@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from .. import protocol
@@ -10,7 +12,7 @@ from ..log.format.leader_epochs import end_offset_for
 from ..protocol import ErrorCode
 from .catalog import Catalog
 from .fetch import READ_COMMITTED_LEVEL, wrong_epoch
-from .handlers import Handlers, RequestContext
+from .handlers import Handlers, RequestContext, distinct
 from .served_partition import ServedPartition
 
 LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 2, 23
@@ -19,6 +21,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 UNKNOWN = -1
 LEADER_EPOCH_VERSION = 4
 
+Key = tuple[str, int]
 Found = tuple[int, int, int]
 """Timestamp, offset and leader epoch of a ListOffsets result. An unknown value is -1."""
 
@@ -50,13 +53,18 @@ class OffsetApis:
         make = protocol.ListOffsetsResponse.ListOffsetsTopicResponse
         committed = request.isolation_level == READ_COMMITTED_LEVEL
         topics = []
+        repeated = _repeated((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
         for topic in request.topics:
-            partitions = [self._listed(topic.name, wanted, committed, version) for wanted in topic.partitions]
+            partitions = [self._listed(topic.name, wanted, committed, version, repeated) for wanted in topic.partitions]
             topics.append(make(name=topic.name, partitions=partitions))
         return protocol.ListOffsetsResponse(topics=topics)
 
-    def _listed(self, topic: str, wanted: Any, committed: bool, version: int) -> Any:
+    def _listed(self, topic: str, wanted: Any, committed: bool, version: int, repeated: set[Key]) -> Any:
+        """Return the answer for one partition. As in Kafka, a partition that is repeated is an invalid request."""
         answer = protocol.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+        if (topic, wanted.partition_index) in repeated:
+            answer.error_code = ErrorCode.INVALID_REQUEST
+            return answer
         served = self._catalog.partition(topic, wanted.partition_index)
         if served is None:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -87,8 +95,11 @@ class OffsetApis:
     def _end_offsets(self, request: Any) -> Any:
         make = protocol.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
         topics = []
-        for topic in request.topics:
-            partitions = [self._end_offset(topic.topic, wanted) for wanted in topic.partitions]
+        for topic in distinct(request.topics, lambda topic: topic.topic):
+            partitions = [
+                self._end_offset(topic.topic, wanted)
+                for wanted in distinct(topic.partitions, lambda p: (p.partition, p.leader_epoch))
+            ]
             topics.append(make(topic=topic.topic, partitions=partitions))
         return protocol.OffsetForLeaderEpochResponse(topics=topics)
 
@@ -110,6 +121,12 @@ class OffsetApis:
         if found is not None:
             answer.leader_epoch, answer.end_offset = found
         return answer
+
+
+def _repeated(partitions: Iterable[Key]) -> set[Key]:
+    """Return the partitions that occur more than once."""
+    counts = Counter(partitions)
+    return {key for key, count in counts.items() if count > 1} if len(counts) < counts.total() else set()
 
 
 def _find(served: ServedPartition, timestamp: int, committed: bool) -> Found:

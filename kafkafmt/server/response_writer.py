@@ -10,6 +10,7 @@ from typing import Any
 from .catalog import Catalog
 from .checked_batches import Span
 from .file_records import FileRecords, is_placeholder
+from .memory import UnreadResponses
 from .open_files import OpenSegment
 from .served_partition import ServedPartition
 
@@ -38,9 +39,12 @@ class ResponseWriter:
         The connection.
     catalog : Catalog
         The partitions, which own the open segments.
+    unread : UnreadResponses
+        Limits the memory of responses that clients have not read yet.
     """
 
-    def __init__(self, writer: asyncio.StreamWriter, catalog: Catalog) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, catalog: Catalog, unread: UnreadResponses) -> None:
+        self._unread = unread
         self._writer = writer
         self._catalog = catalog
         self._timeout = catalog.settings.limits.write_timeout
@@ -51,7 +55,7 @@ class ResponseWriter:
         self._in_turn = 0
 
     async def write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
-        """Write a response, and send segments in place of its placeholders.
+        """Write a response, and send segments in place of its placeholders. The list `buffers` is cleared.
 
         Raises
         ------
@@ -62,7 +66,9 @@ class ResponseWriter:
         """
         self._in_turn = 0
         if not len(records):
-            await self._send_bytes(b"".join(buffers))
+            data = b"".join(buffers)
+            buffers.clear()  # while the client reads, the response is in memory only once
+            await self._send_bytes(data)
             return
         spans = iter(records)
         for placeholder, group in groupby(buffers, is_placeholder):
@@ -115,15 +121,17 @@ class ResponseWriter:
 
     async def _send_bytes(self, data: bytes) -> None:
         if self._socket is None:
-            self._writer.write(data)
-            await self._in_time(self._writer.drain())
+            view = memoryview(data)
+            for start in range(0, len(data), CHUNK):
+                self._writer.write(view[start : start + CHUNK])
+                await self._in_time(self._writer.drain(), len(data))
             return
         rest = memoryview(data)
         while len(rest):
             try:
                 rest = rest[os.write(self._open_socket(), rest) :]
             except BlockingIOError:
-                await self._writable()
+                await self._writable(len(data))
 
     def _open_socket(self) -> int:
         """Return the descriptor of the socket. Raise an error if the transport has closed the socket."""
@@ -132,8 +140,8 @@ class ResponseWriter:
             raise ConnectionResetError("the connection is closed")
         return descriptor
 
-    async def _writable(self) -> None:
-        """Wait until the client has read some bytes.
+    async def _writable(self, held: int = 0) -> None:
+        """Wait until the client has read some bytes. `held` is the size of the response in memory.
 
         The event loop accepts callbacks for a transport's descriptor only from the transport.
         Therefore, a duplicate of the descriptor is watched.
@@ -148,16 +156,22 @@ class ResponseWriter:
         ready = loop.create_future()
         loop.add_writer(watched, _set_once, ready)
         try:
-            await self._in_time(ready)
+            await self._in_time(ready, held)
         finally:
             loop.remove_writer(watched)
             os.close(watched)
 
-    async def _in_time(self, waiting: Any) -> None:
+    async def _in_time(self, waiting: Any, held: int) -> None:
+        deadline = asyncio.get_running_loop().time() + self._timeout
         try:
-            async with asyncio.timeout(self._timeout):
-                await waiting
+            async with asyncio.timeout_at(deadline) as limit:
+                with self._unread.held(limit, held):
+                    await waiting
         except TimeoutError:
+            if asyncio.get_running_loop().time() < deadline:
+                raise ClosedError(
+                    f"the client did not read {held} bytes, and the memory for such responses is full"
+                ) from None
             raise ClosedError(f"the client read nothing for {self._timeout:g} seconds") from None
 
 

@@ -14,20 +14,19 @@ from types import TracebackType
 
 from .catalog import Catalog
 from .cluster_apis import ClusterApis
-from .connection import ClientConnection, FrameMemory
+from .connection import ClientConnection
 from .describe import DescribeApis
 from .fetch import FetchApi
 from .groups import GroupApis
 from .handlers import HandlerSet
 from .internal_topics import read_groups, read_topic_configs
+from .memory import ServerMemory
 from .offsets import OffsetApis
 from .refusals import Refusals
 from .sasl import SaslApis
 from .settings import ServerSettings
 from .users import Users
 
-FRAME_MEMORY = 64 << 20
-"""Largest total size in bytes of the large requests that are being received at the same time."""
 READ_BUFFER = 16 << 10
 """Size of the read buffer of each connection, in bytes."""
 WRITE_BUFFER = 256 << 10
@@ -133,7 +132,7 @@ class Server:
             parts.append(SaslApis(self._users).handlers())
         self._handlers = HandlerSet(*parts)
         cluster.announce(self._handlers)
-        self._memory = FrameMemory(FRAME_MEMORY)
+        self._memory = ServerMemory()
         self._needs_login = (
             frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}) if self.settings.users else None
         )

@@ -25,7 +25,7 @@ from ..protocol import (
     ListTransactionsResponse,
 )
 from .catalog import Catalog
-from .handlers import Handlers, RequestContext
+from .handlers import Handlers, RequestContext, distinct
 from .internal_topics import TRANSACTION_STATES, Transaction, read_transactions
 from .served_partition import ServedPartition
 from .settings import ServerSettings
@@ -62,7 +62,7 @@ class TransactionApis:
         known = await self._catalog.run(self._transactions)
         make = DescribeTransactionsResponse
         response = make()
-        for name in request.transactional_ids:
+        for name in dict.fromkeys(request.transactional_ids):
             found = known.get(name)
             if found is None:
                 error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -117,9 +117,9 @@ class TransactionApis:
     ) -> DescribeProducersResponse:
         make = DescribeProducersResponse
         response = make()
-        for topic in request.topics:
+        for topic in distinct(request.topics, lambda topic: topic.name):
             found = make.TopicResponse(name=topic.name)
-            for number in topic.partition_indexes:
+            for number in dict.fromkeys(topic.partition_indexes):
                 served = self._catalog.partition(topic.name, number)
                 if served is None:
                     result = make.PartitionResponse(

@@ -69,6 +69,28 @@ def test_limit_covers_elements_and_unknown_tags(
                 layout.read(data)
 
 
+@pytest.mark.parametrize(("topics", "unknown"), [(9, 0), (10, 0), (0, 9), (0, 10), (4, 5), (5, 5)])
+def test_limit_of_objects_can_be_chosen(core: ModuleType, topics: int, unknown: int) -> None:
+    layout, data = layout_of(message_class("Metadata", "request"), 9, core), metadata_request(topics, unknown)[4 + 11 :]
+    if topics + unknown < 10:  # the array also counts
+        message, end = layout.read(data, max_objects=10)
+        assert (len(message.topics), len(message.unknown_tagged_fields), end) == (topics, unknown, len(data))
+    else:
+        with pytest.raises(TooLargeError, match="more than 10 array elements"):
+            layout.read(data, max_objects=10)
+    layout.read(data)  # the limit applies to one call
+
+
+def test_read_request_limits_objects_of_header_and_body() -> None:
+    assert read_request(metadata_request(8), max_objects=10)
+    with pytest.raises(TooLargeError, match="more than 10 array elements"):
+        read_request(metadata_request(20), max_objects=10)
+    tags = b"".join(uvarint(100 + i) + b"\0" for i in range(20))
+    frame = struct.pack(">hhih", 3, 9, 1, -1) + uvarint(20) + tags + b"\x01\0\0\0\0"
+    with pytest.raises(TooLargeError, match="RequestHeader's tagged fields"):
+        read_request(struct.pack(">i", len(frame)) + frame, max_objects=10)
+
+
 def test_elements_of_integer_arrays_are_not_counted(core: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (core, wire, wire_read):
         monkeypatch.setattr(module, "MAX_OBJECTS", 10, raising=False)

@@ -197,7 +197,7 @@ class GroupApis:
         return FindCoordinatorResponse(
             coordinators=[
                 make(key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=message)
-                for key in request.coordinator_keys
+                for key in dict.fromkeys(request.coordinator_keys)
             ]
         )
 
@@ -293,7 +293,7 @@ class GroupApis:
     async def _describe_groups(self, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
         operations = GROUP_OPERATIONS if request.include_authorized_operations else NO_OPERATIONS
         return DescribeGroupsResponse(
-            groups=[self._describe(name, operations, context.api_version) for name in request.groups]
+            groups=[self._describe(name, operations, context.api_version) for name in dict.fromkeys(request.groups)]
         )
 
     async def _list_groups(self, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:

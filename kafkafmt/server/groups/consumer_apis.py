@@ -102,7 +102,7 @@ class ConsumerApis:
     ) -> ConsumerGroupDescribeResponse:
         operations = READ_OPERATIONS if request.include_authorized_operations else NO_OPERATIONS
         groups = []
-        for group_id in request.group_ids:
+        for group_id in dict.fromkeys(request.group_ids):
             group = self._coordinator.find_consumer(group_id)
             described = ConsumerGroupDescribeResponse.DescribedGroup(
                 group_id=group_id, authorized_operations=operations

@@ -19,7 +19,7 @@ from ...protocol import (
     OffsetFetchResponse,
 )
 from ..catalog import Catalog
-from ..handlers import Handlers, RequestContext
+from ..handlers import Handlers, RequestContext, distinct
 from .consumer_state import ConsumerGroup
 from .coordinator import AnyGroup, Coordinator
 from .offsets import CLASSIC_PROTOCOL, COMMIT_BYTES, Commit, GroupFacts, PartitionKey
@@ -127,7 +127,8 @@ class OffsetApis:
     async def _fetch(self, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
         version = context.api_version
         if version >= 8:
-            return OffsetFetchResponse(groups=[await self._fetched_group(group, version) for group in request.groups])
+            groups = distinct(request.groups, lambda group: group.group_id)
+            return OffsetFetchResponse(groups=[await self._fetched_group(group, version) for group in groups])
         response = OffsetFetchResponse()
         for found in await self._fetched(request.group_id, request.topics, version):
             partitions = [

@@ -1,0 +1,150 @@
+"""Limit the memory of requests that are processed, and of responses that clients have not read yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+from ..messages import SchemaMessage
+from ..messages.schema import Struct
+
+FREE_FRAME = 1 << 10
+"""Requests up to this size in bytes are not counted. Even 4096 of them need less than 200 MiB."""
+FRAME_MEMORY = 64 << 20
+"""Largest total size in bytes of the large requests that are being received or processed."""
+OBJECT_MEMORY = 128 << 20
+"""Largest total memory in bytes for the objects of the large requests that are being processed."""
+UNREAD_MEMORY = 64 << 20
+"""Largest total size in bytes of responses that clients have not read yet."""
+MOST_OBJECTS = 200_000
+"""Largest number of objects in one request, such as topics and partitions."""
+ELEMENT_BYTES = 512
+"""Estimated memory for one element of a request and for the element of its response, in bytes."""
+TURNS = 4
+"""Largest number of large responses that are built at the same time."""
+LARGE_RESPONSES = frozenset({3, 9, 15, 16, 32, 35, 61, 65, 66, 69, 74, 75})
+"""Keys of the APIs whose responses can be much larger than the requests, such as Metadata."""
+
+_NESTED: dict[int, tuple[str, ...]] = {}
+"""Names of the array and structure fields of each schema, by its id. Schemas exist as long as the process."""
+
+
+class Budget:
+    """Limits the total of sizes that are reserved at the same time. All calls come from one event loop.
+
+    Parameters
+    ----------
+    capacity : int
+        Largest total, in bytes. A larger size is reserved as `capacity`.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = self._free = capacity
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def has(self, size: int) -> bool:
+        """Return whether `size` bytes can be reserved without waiting."""
+        return self._free >= min(size, self._capacity)
+
+    @asynccontextmanager
+    async def reserved(self, size: int) -> AsyncIterator[None]:
+        """Wait until `size` bytes are available, and reserve them."""
+        size = min(size, self._capacity)
+        while self._free < size:
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            try:
+                await waiting
+            finally:
+                with suppress(ValueError):
+                    self._waiting.remove(waiting)
+        self._free -= size
+        try:
+            yield
+        finally:
+            self._free += size
+            while self._waiting:
+                waiting = self._waiting.popleft()
+                if not waiting.done():
+                    waiting.set_result(None)
+
+
+class UnreadResponses:
+    """Limits the memory of responses that clients have not read yet.
+
+    If there is too much, the wait of the client that has read nothing for the longest time ends.
+
+    Parameters
+    ----------
+    capacity : int
+        Largest total size, in bytes. A single response may be larger.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._sizes: dict[asyncio.Timeout, int] = {}
+        self._total = 0
+
+    @contextmanager
+    def held(self, limit: asyncio.Timeout, size: int) -> Iterator[None]:
+        """Count a response of `size` bytes while a client is waited for. `limit` ends the wait."""
+        self._sizes[limit] = size
+        self._total += size
+        while self._total > self._capacity and len(self._sizes) > 1:
+            oldest = next(iter(self._sizes))
+            self._total -= self._sizes.pop(oldest)
+            with suppress(RuntimeError):  # the wait has just ended
+                oldest.reschedule(asyncio.get_running_loop().time())
+        try:
+            yield
+        finally:
+            self._total -= self._sizes.pop(limit, 0)
+
+
+class ServerMemory:
+    """The limits that all connections of a server share.
+
+    Attributes
+    ----------
+    frames, objects : Budget
+        The bytes of large requests, and the memory of their objects and of their responses.
+    unread : UnreadResponses
+        The responses that clients have not read yet.
+    turns : asyncio.Semaphore
+        Held while a large response is built.
+    """
+
+    def __init__(self) -> None:
+        self.frames: Budget = Budget(FRAME_MEMORY)
+        self.objects: Budget = Budget(OBJECT_MEMORY)
+        self.unread: UnreadResponses = UnreadResponses(UNREAD_MEMORY)
+        self.turns: asyncio.Semaphore = asyncio.Semaphore(TURNS)
+
+
+def count_elements(message: object) -> int:
+    """Return the number of array elements and unknown tagged fields in a message, at all levels."""
+    total = 0
+    left = [message]
+    while left:
+        part = left.pop()
+        if not isinstance(part, SchemaMessage):
+            continue
+        total += len(part.unknown_tagged_fields)
+        for name in _nested_fields(part.SCHEMA):
+            value = getattr(part, name)
+            if not isinstance(value, list):
+                left.append(value)
+                continue
+            total += len(value)
+            if value and isinstance(value[0], SchemaMessage):
+                left += value
+    return total
+
+
+def _nested_fields(schema: Struct) -> tuple[str, ...]:
+    found = _NESTED.get(id(schema))
+    if found is None:
+        found = _NESTED[id(schema)] = tuple(f.name for f in schema.fields if f.array or f.struct is not None)
+    return found
