@@ -104,7 +104,7 @@ def make(
     *,
     topic: str | None = None,
     partitions: int = 1,
-    source_format: str | None = None,
+    input_format: str | None = None,
     codec: str | int = "none",
     level: int | None = None,
     timestamp_type: str = "CreateTime",
@@ -135,7 +135,7 @@ def make(
         Topic of all rows. By default, each row has its topic in the column `topic`.
     partitions : int, default 1
         Number of partitions of each topic.
-    source_format : {"parquet", "csv", "json"}, optional
+    input_format : {"parquet", "csv", "json"}, optional
         Format of the file. By default, the format follows from the suffix of the file name.
     codec : str or int, default "none"
         Codec of the batches: none, gzip, snappy, lz4 or zstd.
@@ -212,7 +212,7 @@ def make(
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
                 making = _Making(directory, topic, partitions, batch_bytes, new_builder, say)
-                for rows in read_rows(source, source_format):
+                for rows in read_rows(source, input_format):
                     making.add(rows)
                 made = making.finish()
         (filled.work / ".lock").unlink()
@@ -394,8 +394,8 @@ class _Making:
         wrong = numbers[(~null & (numbers < 0)) | (numbers >= self._partitions)]
         if len(wrong):
             raise RowsError(
-                f"the partition of a row is {wrong[0]}, but topic {topic} has {self._partitions} partitions, "
-                f"0 to {self._partitions - 1}; pass a larger number of partitions"
+                f"the partition of a row is {wrong[0]}, but the largest partition number of topic {topic} is "
+                f"{self._partitions - 1}; pass a larger number of partitions"
             )
         if null.any():
             free = np.flatnonzero(null)

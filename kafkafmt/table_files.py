@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,6 +22,11 @@ BLOCK_BYTES = 16 << 20
 MAX_ROWS = 1 << 16
 TEXT_COLUMNS = ("topic", "key", "value")
 _SUFFIXES = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+HEADER_PAIRS = 'headers must be lists of pairs of strings, such as [["name", "value"]]'
+_ARTICLES = {"array": "an array", "boolean": "true or false", "object": "an object", "string": "text"}
+_OTHER_TYPE = re.compile(r"Column\((.*)\) changed from (\w+) to (\w+)")
+_NO_INTEGER = re.compile(r"(?:couldn't parse: ?|error to int64: invalid value ')([^']*)")
+"""Errors of pyarrow. Only the column `partition` is read as int64."""
 
 
 class RowsError(ValueError):
@@ -34,7 +40,7 @@ def format_of(source: Any, given: str | None) -> str | None:
     """
     if given is not None:
         if given not in FORMATS:
-            raise ValueError(f"source_format is {given!r}; it must be one of {', '.join(FORMATS)}")
+            raise ValueError(f"input_format is {given!r}; it must be one of {', '.join(FORMATS)}")
         return given
     if not isinstance(source, str | os.PathLike):
         return None
@@ -43,20 +49,20 @@ def format_of(source: Any, given: str | None) -> str | None:
     found = _SUFFIXES.get(Path(source).suffix.lower().removeprefix("."))
     if found is None:
         raise ValueError(
-            f"the format of {os.fspath(source)!r} is unknown; pass source_format, or rename the file so that its name "
+            f"the format of {os.fspath(source)!r} is unknown; pass input_format, or rename the file so that its name "
             f"ends with {', '.join(f'.{f}' for f in FORMATS[:-1])} or .{FORMATS[-1]}"
         )
     return found
 
 
-def read_rows(source: Any, source_format: str | None = None) -> Iterator[pa.RecordBatch]:
+def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file or of a table as Arrow record batches.
 
     Parameters
     ----------
     source : str, os.PathLike or table
         The path of a file, "-" for stdin, or an object with the method ``__arrow_c_stream__``.
-    source_format : {"parquet", "csv", "json"}, optional
+    input_format : {"parquet", "csv", "json"}, optional
         Format of the file. By default, the format follows from the suffix of the file name. The
         default for stdin is "json".
 
@@ -67,7 +73,7 @@ def read_rows(source: Any, source_format: str | None = None) -> Iterator[pa.Reco
     TypeError, ValueError
         `source` is neither a path nor a table, or the format is unknown.
     """
-    kind = format_of(source, source_format)
+    kind = format_of(source, input_format)
     if kind is None:
         yield from _table_batches(source)
         return
@@ -81,8 +87,33 @@ def read_rows(source: Any, source_format: str | None = None) -> Iterator[pa.Reco
             open(name, "rb").close()
         yield from {"parquet": _parquet, "csv": _csv, "json": _json}[kind](opened)
     except pa.ArrowInvalid as error:
+        if problem := _wrong_value(str(error)):
+            raise RowsError(problem) from None
         text = " ".join(str(error).split())[:200]
         raise OSError(errno.EINVAL, f"the file cannot be read as {kind}: {text}", name) from None
+
+
+def _wrong_value(text: str) -> str | None:
+    """Return what is wrong with a value in a file, or None if pyarrow's error `text` is not about a value."""
+    if found := _NO_INTEGER.search(text):
+        return f"the column 'partition' contains {found[1]!r}; a partition number must be an integer"
+    found = _OTHER_TYPE.search(text)
+    if found is None:
+        return None
+    path, wanted, given = found.groups()
+    column, _, inner = path.strip("/").partition("/")
+    what = _ARTICLES.get(given, f"a {given}")
+    if not column:
+        advice = "; jq -c '.[]' converts an array of objects" if given == "array" else ""
+        return f"a line contains {what}; each line must contain one JSON object{advice}"
+    if column in TEXT_COLUMNS and not inner:
+        advice = f"; jq -c '.{column} |= tojson' converts it to JSON text" if column != "topic" else ""
+        return f"the column {column!r} contains {what}; it must contain text{advice}"
+    if column == "partition":
+        return f"the column 'partition' contains {what}; a partition number must be an integer"
+    if column == "headers" and inner:
+        return f"the column 'headers' contains {what}; {HEADER_PAIRS}"
+    return f"the column {column!r} contains {what}, and other rows contain {_ARTICLES.get(wanted, f'a {wanted}')}"
 
 
 def _table_batches(source: Any) -> Iterator[pa.RecordBatch]:
@@ -157,7 +188,12 @@ def milliseconds(column: pa.Array, now: int) -> pa.Array:
             try:
                 column = column.cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
             except pa.ArrowInvalid as error:
-                raise RowsError(f"timestamp: {error}; use milliseconds or a time in ISO format") from None
+                found = re.search("string: '(.*)' as a scalar", str(error))
+                what = repr(found[1]) if found else "text"
+                raise RowsError(
+                    f"the column 'timestamp' contains {what}, which is not a time; valid forms are a number of "
+                    "milliseconds since 1970-01-01 UTC, and an ISO date or time"
+                ) from None
     if column.null_count:
         value = pa.scalar(now, pa.timestamp("ms", "UTC")).cast(column.type) if _is_time(column) else now
         column = column.fill_null(value)
@@ -174,6 +210,10 @@ def header_structs(column: pa.Array) -> pa.Array:
     In JSON, a pair is an array of two strings. A column that contains no pairs is returned
     unchanged.
     """
+    kind = column.type
+    inner = kind.value_type if pa.types.is_list(kind) else kind
+    if pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_struct(kind):
+        raise RowsError(f"the column 'headers' contains values of the type {kind}; {HEADER_PAIRS}")
     if not pa.types.is_list(column.type):
         return column
     inner = column.type.value_type
@@ -185,7 +225,7 @@ def header_structs(column: pa.Array) -> pa.Array:
         return pa.nulls(len(column)) if not len(column.flatten()) else column
     pairs = column.flatten()
     if not pc.all(pc.equal(pc.list_value_length(pairs), 2)).as_py():
-        raise RowsError('headers: each header must be a pair, such as ["name", "value"]')
+        raise RowsError(f"the column 'headers' contains a list that is not a pair; {HEADER_PAIRS}")
     words = pairs.flatten()
     structs = pa.StructArray.from_arrays([words[::2], words[1::2]], ["key", "value"])
     counts = pc.fill_null(pc.list_value_length(column), 0)

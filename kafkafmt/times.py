@@ -8,9 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
-RELATIVE_TIME = re.compile(r"-([0-9]+)([wdhms])\Z")
+MILLISECONDS = re.compile(r"-?[0-9]{1,30}\Z")
+RELATIVE_TIME = re.compile(r"-([0-9]{1,30})([wdhms])\Z")
 UNIT_MILLIS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 """Number of milliseconds in each unit of a relative time such as "-7d"."""
+VALID_FORMS = (
+    "valid forms are a number of milliseconds, an ISO date or time, and -N followed by w, d, h, m or s, such as -7d"
+)
 
 
 def now_millis() -> int:
@@ -42,17 +46,20 @@ def parse_time(text: str) -> int:
     ValueError
         `text` has none of these forms.
     """
-    if text.isascii() and text.lstrip("-").isdigit():
+    if MILLISECONDS.match(text):
         return int(text)
     if relative := RELATIVE_TIME.match(text):
         return now_millis() - int(relative[1]) * UNIT_MILLIS[relative[2]]
     # datetime.fromisoformat() accepts any character in place of the T, even a colon.
     if not ISO_TIME.match(text):
-        raise ValueError(
-            f"{text!r} is not a time; valid forms are a number of milliseconds, an ISO date or time, and -N "
-            "followed by w, d, h, m or s, such as -7d"
-        )
-    moment = datetime.fromisoformat(text)
+        raise ValueError(f"{text!r} is not a time; {VALID_FORMS}")
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        # The messages "month must be in 1..12" and "day is out of range for month" help the user.
+        # The others describe Python's implementation.
+        reason = f": {error}" if re.match("(year|month|day|hour|minute|second) ", str(error)) else f"; {VALID_FORMS}"
+        raise ValueError(f"{text!r} is not a time{reason}") from None
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:
         # datetime.fromisoformat() accepts time zones with seconds.
         raise ValueError(f"{text!r} has a time zone with seconds, which ISO 8601 does not allow")

@@ -110,12 +110,15 @@ def test_log_append_time_codec_and_segment_size_are_used(tmp_path: Path) -> None
         ({"value": ["v"], "key": [1.5]}, "key is an Arrow array of double"),
         ({"value": ["v"], "colour": ["red"]}, "the column 'colour' is unknown"),
         ({"key": ["v"]}, "the column 'value' is missing"),
-        ({"value": ["v"], "partition": [2]}, "the partition of a row is 2, but topic t has 2 partitions"),
+        (
+            {"value": ["v"], "partition": [2]},
+            "the partition of a row is 2, but the largest partition number of topic t is 1",
+        ),
         ({"value": ["v"], "partition": [-1]}, "the partition of a row is -1"),
         ({"value": ["v"], "partition": ["0"]}, "the column 'partition' has the type string"),
-        ({"value": ["v"], "timestamp": ["yesterday"]}, "use milliseconds or a time in ISO format"),
+        ({"value": ["v"], "timestamp": ["yesterday"]}, "valid forms are a number of milliseconds"),
         ({"value": ["v"], "timestamp": [1.5]}, "timestamp must contain integers or times"),
-        ({"value": ["v"], "headers": [[["a"]]]}, "each header must be a pair"),
+        ({"value": ["v"], "headers": [[["a"]]]}, "contains a list that is not a pair"),
     ],
 )
 def test_wrong_rows_are_refused_and_leave_nothing(columns: Any, message: str, tmp_path: Path) -> None:
@@ -189,6 +192,40 @@ def test_command_reads_the_output_of_cat(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "ignored columns: offset, timestampType" in done.stderr
     assert rows_of(tmp_path / "one", "t") == rows_of(tmp_path / "two", "t")
+
+
+PAIRS = 'headers must be lists of pairs of strings, such as [["name", "value"]]'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.json", '{"value":{"a":1}}', "the column 'value' contains an object; it must contain text; jq -c '.value |= tojson' converts it to JSON text"),
+        ("a.json", '{"value":"x"}\n{"value":5}', "the column 'value' contains a number; it must contain text"),
+        ("a.json", '{"value":"x","key":[1]}', "the column 'key' contains an array; it must contain text"),
+        ("a.json", '{"value":"x","topic":true}', "the column 'topic' contains true or false; it must contain text ("),
+        ("a.json", '[{"value":"x"}]', "a line contains an array; each line must contain one JSON object; jq -c '.[]' converts"),
+        ("a.json", "5", "a line contains a number; each line must contain one JSON object"),
+        ("a.json", '{"value":"x","partition":"0"}', "the column 'partition' contains text; a partition number must be an integer"),
+        ("a.json", '{"value":"x","partition":1.5}', "the column 'partition' contains '1.5'; a partition number must be an integer"),
+        ("a.csv", "value,partition\nx,first\n", "the column 'partition' contains 'first'; a partition number must be an integer"),
+        ("a.csv", "value,partition\nx,7\n", "the partition of a row is 7, but the largest partition number of topic t is 0"),
+        ("a.json", '{"value":"x","headers":{"a":"b"}}', f"the column 'headers' contains values of the type struct<a: string>; {PAIRS}"),
+        ("a.json", '{"value":"x","headers":["a"]}', f"the column 'headers' contains values of the type list<item: string>; {PAIRS}"),
+        ("a.json", '{"value":"x","headers":[["a"]]}', f"the column 'headers' contains a list that is not a pair; {PAIRS}"),
+        ("a.json", '{"value":"x","headers":[["a","b"]]}\n{"value":"x","headers":[["a",1]]}', f"the column 'headers' contains a number; {PAIRS}"),
+        ("a.csv", "value,headers\nx,a=b\n", f"the column 'headers' contains values of the type string; {PAIRS}"),
+        ("a.csv", "value,timestamp\nx,noon\n", "the column 'timestamp' contains 'noon', which is not a time"),
+        ("a.json", '{"value":"x","timestamp":1}\n{"value":"x","timestamp":"noon"}', "the column 'timestamp' contains text, and other rows contain a number"),
+    ],
+)  # fmt: skip
+def test_wrong_values_are_reported_by_column(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    done = inside("make", "--from", tmp_path / name, "-t", "t", "--output", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_command_reports_unreadable_files_in_one_line(tmp_path: Path) -> None:

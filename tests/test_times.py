@@ -39,12 +39,23 @@ def test_text_is_converted_to_milliseconds(text: str, ms: int) -> None:
     assert arguments.millis("start_time", text) == ms
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "7d", "-7y", "-d", "-1.5h", "-7d ", "2026-13-01", "--7d"])
+FORMS = "valid forms are a number of milliseconds, an ISO date or time, and -N followed by w, d, h, m or s, such as -7d"
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7d", "-7y", "-d", "-1.5h", "-7d ", "--7d", "--7"])
 def test_other_text_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a time|month must be"):
+    with pytest.raises(ValueError) as error:
         parse_time(text)
+    assert str(error.value) == f"{text!r} is not a time; {FORMS}"
     with pytest.raises(ValueError, match=r"^start_time: "):
         arguments.millis("start_time", text)
+
+
+def test_error_for_an_impossible_date_says_what_is_wrong() -> None:
+    with pytest.raises(ValueError, match=r"^'2026-13-01' is not a time: month must be in 1..12$"):
+        parse_time("2026-13-01")
+    with pytest.raises(ValueError, match=r"^'2026-01-01T00:00\+99:00' is not a time; valid forms"):
+        parse_time("2026-01-01T00:00+99:00")
 
 
 def test_other_types_are_refused() -> None:

@@ -33,6 +33,7 @@ from .choosing import Choice, choose_range, find
 from .find_options import conditions_of, find_options, partitions_of_key
 from .options import (
     ParamType,
+    WholeNumber,
     bytes_option,
     isolation_option,
     limit_batch_option,
@@ -101,7 +102,7 @@ class CatCommand(click.Command):
     "-n",
     "--limit",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     help="Print at most N records in total. With --key, --grep and similar options, only matching records are counted.",
 )
 @find_options

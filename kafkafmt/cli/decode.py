@@ -19,7 +19,7 @@ from ..protocol.decode import DecodedFrame, decode_requests, decode_responses
 from ..protocol.frames import SIZE_BYTES
 from ..records import read_records
 from ..text import counted, encode_json, plain
-from .options import LocalPath, ParamType, bytes_option, format_option, limit_batch_option
+from .options import LocalPath, ParamType, WholeNumber, bytes_option, format_option, limit_batch_option
 from .output import BYTES, EXIT_DAMAGE, tell
 from .record_lines import json_row, text_line
 
@@ -55,7 +55,7 @@ class ApiName(ParamType[int]):
 @click.option(
     "--api-version",
     metavar="N",
-    type=click.IntRange(0, 32767),
+    type=WholeNumber(0, 32767),
     help="Decode responses without a matching request as this version of the API. Requires --api.",
 )
 @click.option(

@@ -18,7 +18,7 @@ from ..log.auditing.dump import dump as dump_files
 from ..text import json_encoder, plain
 from .dump_rows import Row, row_of
 from .dump_text import text_of
-from .options import Decorator, LocalPath, bytes_option, format_option, limit_batch_option, options
+from .options import Decorator, LocalPath, WholeNumber, bytes_option, format_option, limit_batch_option, options
 from .output import BYTES, EXIT_DAMAGE, raw_in_a_pipe, tell
 
 encode: Callable[[Any], str] = json_encoder(default=lambda data: base64.b64encode(data).decode())
@@ -73,7 +73,7 @@ decoder_options: Decorator = options(
 @click.option(
     "--max-bytes",
     metavar="BYTES",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     help="Read only the first BYTES bytes of each log.",
 )
 @click.option(

@@ -19,6 +19,7 @@ from ..exporting.options import (
     CODECS,
     COLUMN_NAMES,
     DEFAULT_FILE_SIZE,
+    DEFAULT_MASTER,
     DEFAULT_ZSTD_LEVEL,
     ENGINES,
     ON_ERROR,
@@ -36,6 +37,7 @@ from .options import (
     ByteSize,
     InputPath,
     Names,
+    WholeNumber,
     isolation_option,
     paths_argument,
     range_options,
@@ -95,7 +97,7 @@ MOST_LINES = 20
 )
 @click.option(
     "--compression-level",
-    type=click.IntRange(*ZSTD_LEVELS),
+    type=WholeNumber(*ZSTD_LEVELS),
     help=f"Compression level for zstd. Requires --compression zstd.  [default: {DEFAULT_ZSTD_LEVEL}]",
 )
 @click.option(
@@ -132,7 +134,7 @@ MOST_LINES = 20
 )
 @click.option(
     "--master",
-    default="local[*]",
+    default=DEFAULT_MASTER,
     show_default=True,
     help="Master URL for Spark. Every executor must be able to access PATH and OUT.",
 )
@@ -166,6 +168,8 @@ def export(
             raise click.UsageError(f"--{error}") from error
     if given["compression_level"] is not None and given["compression"] != "zstd":
         raise click.UsageError("--compression-level requires --compression zstd")
+    if engine == "local" and (conf or given["master"] != DEFAULT_MASTER):
+        raise click.UsageError("--master and --conf are settings of Spark; with --engine local, omit them")
     if given["resume"] and given["overwrite"]:
         raise click.UsageError("--resume and --overwrite cannot both be given")
     if str(given["output"]).endswith(".parquet"):

@@ -136,6 +136,11 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _in_one_line(message: str) -> str:
+    """Return a message of click without the line breaks that click adds between the values of a choice."""
+    return message.replace("\n\t", " ").strip()
+
+
 def run() -> NoReturn:
     """Run the command.
 
@@ -162,7 +167,7 @@ def run() -> NoReturn:
         command = (
             error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "kafkafmt"
         )
-        click.echo(f"{command}: Error: {plain(error.format_message())} (see {command} --help)", err=True)
+        click.echo(f"{command}: Error: {plain(_in_one_line(error.format_message()))} (see {command} --help)", err=True)
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = EXIT_INTERRUPTED

@@ -9,7 +9,7 @@ import click
 from ..make_log import TIMESTAMP_TYPES, MakeReport
 from ..make_log import make as make_log
 from ..text import counted, encode_json
-from .options import ByteSize, Codec, LocalPath, format_option
+from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
 from .output import EXIT_INTERRUPTED, show, show_table, tell
 
 
@@ -36,7 +36,7 @@ from .output import EXIT_INTERRUPTED, show, show_table, tell
     "-P",
     "--partitions",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=1,
     show_default=True,
     help="Number of partitions of each topic.",
@@ -90,7 +90,7 @@ def make(
             output,
             topic=topic,
             partitions=partitions,
-            source_format=input_format,
+            input_format=input_format,
             codec=codec[0],
             level=codec[1],
             timestamp_type=timestamp_type,

@@ -46,10 +46,26 @@ def options(*decorators: Decorator) -> Decorator:
     return apply
 
 
+MAX_INT64 = (1 << 63) - 1
 MOST_PARTITIONS = 1 << 20
 """Largest number of partition numbers in one option. No topic in a real cluster has as many
 partitions.
 """
+
+
+class WholeNumber(click.IntRange):
+    """A parameter type for a whole number that fits into 64 bits."""
+
+    name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        if isinstance(value, str):
+            if not re.fullmatch(r"-?[0-9]+", value):
+                self.fail(f"{value!r} is not a whole number", param, ctx)
+            if len(value) > 20 or abs(int(value)) > MAX_INT64:
+                self.fail(f"{value[:40]} is too large; the largest number is {MAX_INT64}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class Numbers(ParamType[list[int]]):
@@ -122,6 +138,8 @@ class Codec(ParamType[tuple[str, int | None]]):
         codec, colon, level = str(value).partition(":")
         if codec not in CODEC_NAMES:
             self.fail(f"{codec!r} is not one of {', '.join(CODEC_NAMES)}", param, ctx)
+        if colon and not re.fullmatch(r"-?[0-9]{1,9}", level):
+            self.fail(f"{value!r} has the level {level!r}, which is not a whole number", param, ctx)
         try:
             number = int(level) if colon else None
             BatchBuilder(codec=codec, level=number)
@@ -145,7 +163,7 @@ class Time(ParamType[int]):
         try:
             return parse_time(str(value).removeprefix("@"))
         except ValueError as error:
-            self.fail(f"{value!r} is not a time: {error}", param, ctx)
+            self.fail(str(error), param, ctx)
 
 
 class Offsets(ParamType[OffsetRange]):
@@ -163,24 +181,6 @@ class Offsets(ParamType[OffsetRange]):
             self.fail(str(error), param, ctx)
 
 
-class Moment(ParamType[int]):
-    """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO date or time.
-
-    The text may start with @, as in `kafkafmt cat -o`.
-    """
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the time in milliseconds since 1970-01-01 UTC."""
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_time(str(value).removeprefix("@"))
-        except ValueError as error:
-            self.fail(f"{value!r} is not a time: {error}", param, ctx)
-
-
 class LocalPath(ParamType[str]):
     """A parameter type for a local path. A `file:` URL is also accepted."""
 
@@ -192,6 +192,8 @@ class LocalPath(ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the local path."""
+        if not value:
+            self.fail("the path is empty", param, ctx)
         try:
             return local_path(value)
         except ValueError as error:
@@ -237,7 +239,7 @@ format_option: Decorator = click.option(
 limit_batch_option: Decorator = click.option(
     "--max-batch-bytes",
     metavar="BYTES",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=DEFAULT_MAX_BATCH_BYTES,
     show_default=True,
     help="Largest size of one batch, in bytes after decompression. A larger batch is reported as damage.",
@@ -246,7 +248,7 @@ jobs_option: Decorator = click.option(
     "-j",
     "--jobs",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=os.cpu_count() or 1,
     help="Number of partitions to process in parallel.  [default: number of cores]",
 )

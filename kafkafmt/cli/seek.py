@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from glob import escape
+from glob import has_magic
 from typing import Any
 
 import click
@@ -17,7 +17,7 @@ from ..log.reading.seek import seek as seek_in
 from ..text import counted, encode_json
 from ..times import parse_time
 from .choosing import choose, find
-from .options import ParamType, paths_argument, reading_options
+from .options import ParamType, WholeNumber, paths_argument, reading_options
 from .output import moment, show, tell
 
 ORDER = "kafkafmt.seek.order"
@@ -57,7 +57,7 @@ class Time(ParamType[int | str]):
         try:
             return parse_time(text)
         except ValueError as error:
-            self.fail(f"{value!r} is not a time: {error}", param, ctx)
+            self.fail(str(error), param, ctx)
 
 
 class InOrder(click.Command):
@@ -75,12 +75,12 @@ class InOrder(click.Command):
 )
 @paths_argument
 @click.option("-t", "--topic", required=True, help="Topic to search.")
-@click.option("-p", "--partition", metavar="N", type=click.IntRange(min=0), required=True, help="Partition to search.")
+@click.option("-p", "--partition", metavar="N", type=WholeNumber(min=0), required=True, help="Partition to search.")
 @click.option(
     "--offset",
     "offsets",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     multiple=True,
     help="Find the first record at or after this offset. May be repeated.",
 )
@@ -107,7 +107,9 @@ def seek(
     """
     if not offsets and not times:
         raise click.UsageError("specify --offset or --timestamp")
-    chosen = choose(find(paths, replicas), (escape(topic),), [partition])
+    if has_magic(topic):
+        raise click.UsageError(f"-t is {topic!r}; seek reads one topic, so -t must be a name without wildcards")
+    chosen = choose(find(paths, replicas), (topic,), [partition])
     log = PartitionLog(chosen[0], ReadLimits(max_batch_bytes), tell=tell)
     waiting: dict[str, Iterator[Any]] = {"offset": iter(offsets), "timestamp": iter(times)}
     for name in ctx.meta[ORDER]:

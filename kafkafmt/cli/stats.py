@@ -16,7 +16,7 @@ from ..log.reading.choice import PartitionNotFoundError
 from ..text import counted, encode_json, plain
 from .chart import sparkline
 from .choosing import not_there, tell_nothing_to_read
-from .options import LocalPath, choice_options, jobs_option, paths_argument, reading_options
+from .options import LocalPath, WholeNumber, choice_options, jobs_option, paths_argument, reading_options
 from .output import moment, progress_bar, show, show_table, tell
 
 UNKNOWN = "?"
@@ -39,7 +39,7 @@ LONGEST_KEY = 40
 @click.option(
     "--top",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=TOP,
     show_default=True,
     help="Largest number of keys, header keys and producers to list.",

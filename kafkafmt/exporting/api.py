@@ -21,7 +21,7 @@ from ..log.reading.choice import choose_partitions
 from ..log.reading.group_choice import choose_from_group
 from ..log.reading.record_selection import Selection, offset_bound
 from .errors import SparkError
-from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
+from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_MASTER, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def export(
     overwrite: bool = False,
     resume: bool = False,
     engine: Literal["spark", "local"] | None = None,
-    master: str = "local[*]",
+    master: str = DEFAULT_MASTER,
     replicas: str | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     spark_conf: Mapping[str, str] | None = None,
@@ -231,6 +231,8 @@ def export(
     level: int | None = arguments.integer("compression_level", compression_level)
     if compression != "zstd" and level == DEFAULT_ZSTD_LEVEL:
         level = None
+    if engine == "local" and (spark_conf or master != DEFAULT_MASTER):
+        raise ValueError("master and spark_conf are settings of Spark; with engine='local', omit them")
     options = ExportOptions(
         paths=tuple(given),
         output=output,

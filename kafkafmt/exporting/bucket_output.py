@@ -332,7 +332,9 @@ def output_of(options: ExportOptions) -> Output:
     text = str(options.output)
     if is_url(text):
         if options.resume:
-            raise ResumeError(f"{text}: only an output in a local directory can be resumed")
+            raise ResumeError(
+                f"{text}: only an output in a local directory can be resumed; export to another output, or replace this output (overwrite)"
+            )
         if options.single_file:
             raise OutputPlaceError(text, "is in a bucket, but a single Parquet file can only be written locally")
         return BucketOutput(UrlPath(text), options.overwrite)

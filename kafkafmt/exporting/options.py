@@ -28,6 +28,8 @@ PERIODS = ("day", "hour")
 ON_ERROR = ("quarantine", "fail")
 ENGINES = ("spark", "local")
 ZSTD_LEVELS = (-7, 22)
+DEFAULT_MASTER = "local[*]"
+"""Master URL for Spark: this machine, with all cores."""
 DEFAULT_ZSTD_LEVEL = 1
 DEFAULT_FILE_SIZE = 256 << 20
 SMALLEST_FILE_SIZE = 1 << 20
@@ -66,7 +68,7 @@ class ExportOptions:
     resume: bool = False
     engine: str = "spark"
     """Engine that runs the tasks: "spark", or "local", which uses threads of this process."""
-    master: str = "local[*]"
+    master: str = DEFAULT_MASTER
     replicas: str | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     file_size: int = DEFAULT_FILE_SIZE

@@ -20,6 +20,7 @@ from .errors import ResumeError
 from .layout import OutputLayout
 from .options import ExportOptions
 
+REMEDY = "export to another output, or replace this output (overwrite)"
 Key = tuple[str, int]
 """Topic and partition."""
 
@@ -62,7 +63,7 @@ class EarlierRuns:
         if log.next_offset < known:
             raise ResumeError(
                 f"{name} ends at offset {log.next_offset}, but the output contains offsets up to {known}: the log was "
-                "truncated, or it is another log; export it to another output"
+                f"truncated, or it is another log; {REMEDY}"
             )
         if log.log_start_offset > known:
             on_message(
@@ -82,7 +83,7 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
     """
     layout = OutputLayout(output)
     if not Path(layout.success).is_file():
-        raise ResumeError(f"{plain(str(output))} contains no complete export, so it cannot be resumed")
+        raise ResumeError(f"{plain(str(output))} contains no complete export, so it cannot be resumed; {REMEDY}")
     latest = _read(Path(layout.report))
     given = options.to_dict()
     for name in SAME_OPTIONS:
@@ -106,6 +107,6 @@ def _read(path: Path) -> dict[str, Any]:
         _ = [report["options"][name] for name in SAME_OPTIONS]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResumeError(
-            f"{plain(str(path))} is not the report of an export that can be resumed: {error!r}"
+            f"{plain(str(path))} is not the report of an export that can be resumed ({error!r}); {REMEDY}"
         ) from error
     return report  # type: ignore[no-any-return]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import socket
 import ssl
@@ -289,5 +290,14 @@ def _tls_context(settings: ServerSettings) -> ssl.SSLContext | None:
         raise ValueError("tls_key is given without tls_cert")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    # The errors of load_cert_chain() do not contain the path.
+    for path in (settings.tls_cert, settings.tls_key):
+        if path is not None:
+            open(path, "rb").close()
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except ssl.SSLError as error:
+        key = "" if settings.tls_key is None else f" and the private key in {settings.tls_key}"
+        problem = f"the certificate in this file{key} cannot be loaded: {error.reason or error}"
+        raise OSError(errno.EINVAL, problem, str(settings.tls_cert)) from None
     return context

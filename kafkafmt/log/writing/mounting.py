@@ -165,10 +165,11 @@ def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
 
 def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
     for reason, names in reasons.items():
+        whose = "its directory" if len(names) == 1 else "their directories"
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         yield (
             f"{root}: {reason}, so a KRaft broker does not serve {', '.join(names[:MAX_NAMED])}{more}, "
-            "and renames their directories to '…-stray'. To mount the partitions, create the topics on a broker, "
+            f"and renames {whose} to '…-stray'. To mount the partitions, create the topics on a broker, "
             f"stop it, and run `kafkafmt restore`: see {GUIDE}"
         )
 
