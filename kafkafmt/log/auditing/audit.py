@@ -31,7 +31,7 @@ BEYOND = {
     RECOVERY_POINTS: "the offsets in between were on disk before",
     HIGH_WATERMARKS: "the offsets in between were delivered to consumers",
 }
-"""Consequence of an offset that exceeds the log end offset, by the file name of the checkpoint."""
+"""Consequence of a checkpoint offset above the log end offset, by the file name of the checkpoint."""
 
 
 class PartitionAudit:
@@ -162,8 +162,8 @@ class PartitionAudit:
     def _missing_indexes(self) -> list[Finding]:
         """Return a finding for each segment whose index is missing.
 
-        If no segment has an index, the directory is a copy of the `.log` files alone, and there is
-        no finding.
+        If no segment has an index, the directory is assumed to be a copy of only the `.log` files,
+        and no finding is returned.
         """
         found = []
         for suffix, meaning in (

@@ -222,7 +222,7 @@ def _findings(
 
 
 def _between(values: np.ndarray, low: int, high: int) -> slice:
-    """Return the slice of the increasing array `values` that is within [low, high]."""
+    """Return the slice of the increasing array `values` whose values are within [low, high]."""
     return slice(int(np.searchsorted(values, low)), int(np.searchsorted(values, high, "right")))
 
 
@@ -234,7 +234,7 @@ def _others(mask: np.ndarray) -> str:
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
     """Return a mask that is True for entries that refer to damage or to an unfinished tail.
 
-    These entries cannot be checked.
+    Entries that refer to such bytes cannot be checked.
     """
     if not len(offsets) or not len(plan.damaged):
         return np.zeros(len(offsets), bool)
