@@ -108,8 +108,7 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # Batches are missing only from the first gap on, so the batches before it are added
-            # first.
+            # No batch is missing before the first gap, so the batches before the first gap are added first.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])

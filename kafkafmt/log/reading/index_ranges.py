@@ -153,8 +153,8 @@ def divide(
     inside = (positions > stretch.start.position) & (positions < stretch.end.position)
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
-    # At the first index entry whose offset is at least `end` - 1, a batch can still contain offsets
-    # below `end`. At the following entry, a batch begins at or after `end`.
+    # A batch at the first index entry whose offset is at least `end` - 1 can still contain offsets below `end`.
+    # The batch at the following index entry begins at or after `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
     last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
