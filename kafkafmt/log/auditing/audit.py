@@ -31,7 +31,7 @@ BEYOND = {
     RECOVERY_POINTS: "the offsets in between were on disk before",
     HIGH_WATERMARKS: "the offsets in between were delivered to consumers",
 }
-"""Consequence of an offset that exceeds the log end offset, by the file name of the checkpoint."""
+"""Consequence of a checkpoint offset above the log end offset, by the file name of the checkpoint."""
 
 
 class PartitionAudit:
@@ -108,8 +108,7 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # Batches are missing only from the first gap on, so the batches before it are added
-            # first.
+            # No batch is missing before the first gap, so the batches before the first gap are added first.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])
@@ -162,8 +161,8 @@ class PartitionAudit:
     def _missing_indexes(self) -> list[Finding]:
         """Return a finding for each segment whose index is missing.
 
-        If no segment has an index, the directory is a copy of the `.log` files alone, and there is
-        no finding.
+        If no segment has an index, the directory is assumed to be a copy of only the `.log` files,
+        and no finding is returned.
         """
         found = []
         for suffix, meaning in (

@@ -108,15 +108,14 @@ class IndexAudit:
         if self._empty:
             return
         n = len(self._offset)
-        # For the batch at the position in each offset index entry, `_first_of` is the offset after
-        # the previous batch, and `_last_at` is the last offset of the batch itself.
+        # `_first_of`: for the batch at the position in each offset index entry, the offset after the previous batch.
+        # `_last_at`: the last offset of the batch at the position in each offset index entry.
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # `_last_of` is the position of the batch whose last offset is the offset in the index
-        # entry.
+        # `_last_of`: the position of the batch whose last offset is the offset in each offset index entry.
         self._last_of = np.full(n, -1)
-        # `_timestamp_of` is the timestamp of the batch with the offset of a time index entry.
-        # `_largest_upto` is the largest timestamp of all batches up to and including that batch.
+        # `_timestamp_of`: the timestamp of the batch with the offset in each time index entry.
+        # `_largest_upto`: for each time index entry, the largest timestamp up to the batch with its offset.
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
@@ -222,7 +221,7 @@ def _findings(
 
 
 def _between(values: np.ndarray, low: int, high: int) -> slice:
-    """Return the slice of the increasing array `values` that is within [low, high]."""
+    """Return the slice of the increasing array `values` whose values are within [low, high]."""
     return slice(int(np.searchsorted(values, low)), int(np.searchsorted(values, high, "right")))
 
 
@@ -234,7 +233,7 @@ def _others(mask: np.ndarray) -> str:
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
     """Return a mask that is True for entries that refer to damage or to an unfinished tail.
 
-    These entries cannot be checked.
+    Entries that refer to such bytes cannot be checked.
     """
     if not len(offsets) or not len(plan.damaged):
         return np.zeros(len(offsets), bool)

@@ -182,8 +182,7 @@ def _of_producer(
                     "kafkafmt delivers them, but a Kafka consumer may drop them, because the marker of an earlier aborted "
                     "transaction of the same producer is missing",
                 )  # fmt: skip
-        # A consumer applies an index entry of a producer only up to the producer's next abort
-        # marker.
+        # A consumer applies an index entry of a producer only up to the producer's next abort marker.
         if e.kind == CONTROL_ABORT:
             filtered, until = False, -1
             while at < len(named) and named[at].first <= e.marker:

@@ -32,7 +32,7 @@ from .diff_report import (
 from .run import Globs, Numbers, OnMessage, Progress, Run, paths_of
 
 NOT_OF_RECORDS = (BYTES, LEADER_EPOCH, EPOCH_CHECKPOINT, LOG_START)
-"""Kinds of differences that `diff` omits with `records_only`."""
+"""Kinds of differences that `diff` omits if `records_only` is True."""
 Copies = dict[tuple[str, int], list[tuple[str, PartitionDir]]]
 
 
@@ -145,7 +145,7 @@ def _unreadable(directories: Sequence[PartitionDir], error: OSError) -> Partitio
 def _copies(
     found: Iterable[tuple[str, Discovery]], topics: Globs | None, partitions: Numbers | None, run: Run
 ) -> Copies:
-    """Return the copies of each selected partition, each with the path that the caller gave."""
+    """Return the copies of each selected partition, each with the path that the caller passed."""
     copies: Copies = {}
     missing: PartitionNotFoundError | None = None
     for name, discovery in found:

@@ -99,7 +99,7 @@ class _Batches:
     first, last, epoch : int64 arrays
         First offset, last offset and leader epoch of each batch that was read but not yet processed.
     same : structured array
-        CRC, size and magic of each of these batches.
+        CRC, size and magic of each batch that was read but not yet processed.
     """
 
     def __init__(self, log: PartitionLog, low: int, high: int, on_damage: Any) -> None:
@@ -150,15 +150,15 @@ class _Comparison:
     """Compares two copies of a partition in a range of offsets.
 
     A unit is a range of offsets in which the batches of the two copies differ. In both copies, a
-    batch starts at its first offset and a batch ends at its last offset. The records of adjacent
-    units are compared in one pass, because each pass has a fixed cost.
+    batch starts at the first offset of the unit, and a batch ends at the last offset of the unit.
+    The records of adjacent units are compared in one pass, because each pass has a fixed cost.
     """
 
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
         self._logs = logs
         self._spans = spans
         self._units: list[int] = []
-        """The first offset of each unit that was not yet compared by its records."""
+        """The first offset of each unit whose records were not yet compared."""
         self._end = -1
         """The last offset of the last unit in `_units`."""
 
@@ -212,7 +212,10 @@ class _Comparison:
         self._unit(first, max(ends))
 
     def _only_in_one(self, sides: list[_Batches]) -> None:
-        """Skip the batches of one copy that end before the next batch of the other, and report them as missing."""
+        """Skip the batches of one copy that end before the next batch of the other copy, which lacks these batches.
+
+        These batches are reported as missing.
+        """
         one = 0 if sides[0].last[0] < sides[1].first[0] else 1
         batches = sides[one]
         n = int(np.searchsorted(batches.last, sides[1 - one].first[0]))

@@ -1,4 +1,4 @@
-"""Differences between copies of partitions: the results of `kafkafmt.diff`."""
+"""Define the results of `kafkafmt.diff`: the differences between copies of partitions."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Difference:
     first_offset, last_offset : int or None
         The first and the last offset of the range. None if the damage makes the offset unknown.
     paths : tuple of str
-        The copies that the difference concerns. For "missing", "log_start_differs", "damaged" and
-        "transactions_differ", `kind` defines them. For the other kinds, the first copy and all
-        copies that differ from it.
+        The copies to which the difference refers. For "missing", "log_start_differs", "damaged" and
+        "transactions_differ", the description of `kind` says which copies these are. For the other
+        kinds, these are the first copy and all copies that differ from the first copy.
     """
 
     kind: str
@@ -161,8 +161,9 @@ class Span(NamedTuple):
     first, last : int or None
         The first and the last offset of the range.
     side : int
-        For damage, the damaged copy. For the kinds in `PRESENCE`, the copy that contains what the
-        other copy does not contain. 0 is the first copy, 1 is the other copy. For other kinds, -1.
+        0 for the first copy, 1 for the other copy. For damage, the damaged copy. For the kinds in
+        `PRESENCE`, the copy that contains something that the other copy does not contain. For all
+        other kinds, -1.
     """
 
     kind: str
@@ -172,14 +173,14 @@ class Span(NamedTuple):
 
 
 def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Difference, ...]:
-    """Combine the differences of each copy from the first copy into differences between all copies.
+    """Combine the differences between the first copy and each other copy into differences between all copies.
 
     Parameters
     ----------
     paths : sequence of str
         The copies.
     pairs : iterable of sequences of Span
-        For each copy except the first one, its differences from the first copy.
+        For each copy except the first one, the differences between that copy and the first copy.
     """
     found: list[Difference] = []
     by_kind: dict[str, list[tuple[int, Span]]] = {}
@@ -199,7 +200,7 @@ def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Diffe
 
 
 def _joined_damage(found: list[Difference]) -> list[Difference]:
-    """Combine equal damaged spans. A span of the first copy occurs once for each comparison."""
+    """Combine equal damaged spans, because a damaged span of the first copy occurs once for each comparison."""
     joined: dict[tuple[str, int | None, int | None], dict[str, None]] = {}
     for d in found:
         joined.setdefault((d.kind, d.first_offset, d.last_offset), {}).update(dict.fromkeys(d.paths))

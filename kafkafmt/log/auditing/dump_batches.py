@@ -102,9 +102,9 @@ class LogDump:
     def _judged(self, bad: list[Problem]) -> list[Problem]:
         """Plan the segment, and return the damage and the findings of the plan as problems.
 
-        In addition to `bad`, a plan contains batches whose offsets contradict each other. In a plan,
-        an incomplete last batch is a finding, not damage, and so is a repeated batch. If the file
-        is not a segment, return `bad`.
+        In addition to the problems in `bad`, a plan contains batches whose offsets contradict each
+        other. In a plan, an incomplete last batch is a finding, not damage. A repeated batch is
+        also a finding. If the file is not a segment, return `bad`.
         """
         if self.path.suffix != ".log":
             return bad

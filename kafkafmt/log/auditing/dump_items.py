@@ -1,4 +1,4 @@
-"""The items that `kafkafmt.dump` yields: batches, records, index entries, producers and problems."""
+"""Define the items that `kafkafmt.dump` yields: batches, records, index entries, producers and problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merge the replicas of a partition: take each range of offsets from a replica in which it is valid."""
+"""Merge the replicas of a partition. Each range of offsets is copied from a replica in which it is valid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MERGED = ".replicas"
 
 @dataclass(frozen=True)
 class Merged:
-    """The merged copy of a partition.
+    """Describes the merged copy of a partition.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
 
 
 def _placed(damage: Damage, log: PartitionLog) -> Damage:
-    """Return `damage` with the file and the position in the copy at which the lost batches are missing."""
+    """Return a copy of `damage` with the file and position in the merged copy at which the batches are missing."""
     offset = damage.first_offset or 0
     segment = log.segments[log.first_segment(offset)]
     with log.view(segment) as view:

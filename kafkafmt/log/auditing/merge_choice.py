@@ -77,8 +77,8 @@ def cut_batch(batch: bytes, first: int, last: int, max_batch_bytes: int) -> byte
     built = build_batch(records, **given)
     if source.magic != MAGIC_V2:
         return built
-    # Header fields are copied from the source batch, because build_batch rejects combinations of
-    # fields that readers accept, such as a producer without a sequence number.
+    # Header fields are copied from the source batch, because build_batch rejects some fields that readers accept.
+    # For example, build_batch rejects a producer without a sequence number.
     data = bytearray(built)
     data[LEADER_EPOCH_AT:MAGIC_AT] = batch[LEADER_EPOCH_AT:MAGIC_AT]
     data[PRODUCER_ID_AT:COUNT_AT] = batch[PRODUCER_ID_AT:COUNT_AT]
@@ -109,8 +109,8 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     best = np.concatenate(([True], ~same))
     dense = (rows["count"] == rows["last"] - rows["first"] + 1)[best][group]
     copies = np.concatenate(([False], same & (rows["crc"][1:] == rows["crc"][:-1])))
-    # Keep all versions of a batch from which compaction has removed records: it may have removed
-    # different records in each replica.
+    # Keep all versions of a batch from which compaction has removed records.
+    # Compaction may have removed different records in each replica.
     rows = rows[best | (~dense & ~copies)]
     reached = np.maximum.accumulate(rows["last"])
     begins = np.flatnonzero(np.concatenate(([True], rows["first"][1:] > reached[:-1])))

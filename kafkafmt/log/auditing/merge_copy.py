@@ -287,7 +287,7 @@ class MergedDirectory:
         - The log start offset is the log start offset of the leader.
         - The high watermark is the highest one of all replicas.
         - The cleaner offset is the lowest one of the replicas that contribute batches. If only
-          some of these replicas have a cleaner offset, it is the first base offset.
+          some of these replicas have a cleaner offset, the cleaner offset is the first base offset.
         """
         found: dict[str, int] = {}
         leader = self._leader.log.directory.checkpoints
@@ -370,7 +370,7 @@ class MergedDirectory:
 
 
 def _by_file(rows: Headers) -> Iterator[Headers]:
-    """Split batches into groups: consecutive batches from one segment file, either all cut or all whole."""
+    """Yield groups of consecutive batches from one segment file. The batches of a group are all cut or all whole."""
     if not len(rows):
         return
     keys = rows["replica"].astype(np.int64) * 2 + rows["cut"], rows["segment"]

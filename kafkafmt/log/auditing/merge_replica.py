@@ -3,8 +3,8 @@
 Replicas of a partition can diverge after an unclean leader election, or if a broker fails before
 its followers have fetched its last batches. A merge treats the replica with the latest leader epoch
 as the leader. The other replicas contribute only the offsets up to which a follower would truncate
-its log (KIP-101, KIP-279). So if batches at the same offset differ, the batch with the higher leader
-epoch is used.
+its log (KIP-101, KIP-279). Therefore, if batches at the same offset differ, the batch with the
+higher leader epoch is used.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Replica:
     end : int
         Log end offset.
     usable_end : int
-        The replica contributes only offsets below `usable_end`. It is lower than `end` if the
-        replica has diverged from the leader.
+        The replica contributes only offsets below `usable_end`. If the replica has diverged from
+        the leader, `usable_end` is lower than `end`.
     """
 
     log: PartitionLog
@@ -208,9 +208,9 @@ def _repair_epochs(replicas: Sequence[Replica]) -> None:
     """Replace corrupted leader epochs of batches that another replica also contains.
 
     The CRC of a batch does not cover its leader epoch. A leader epoch that is too high would make
-    the replica the leader. Therefore, if several replicas contain a batch, the lowest of its leader
-    epochs is used for all of them. An epoch that is too low contradicts the batches before it, so
-    `trusted_epochs` ignores it.
+    the replica the leader. Therefore, if several replicas contain a batch, the lowest leader epoch
+    of its copies is used for all copies. A leader epoch that is too low contradicts the previous
+    batches, so `trusted_epochs` ignores it.
     """
     if len(replicas) < 2:
         return
@@ -261,10 +261,10 @@ def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
 def ranked(replicas: Sequence[Replica]) -> list[Replica]:
     """Order replicas from the leader to the oldest follower, and set `Replica.usable_end` of each.
 
-    The leader is the replica with the latest leader epoch. If several replicas have this epoch, it
-    is the one with the highest end offset. A replica without leader epochs is used up to its high
-    watermark, because a follower without leader epochs truncates its log to this offset. A replica
-    without leader epochs and without a high watermark is used up to the end of the leader.
+    The leader is the replica with the latest leader epoch. If several replicas have this epoch, the
+    leader is the one with the highest end offset. A replica without leader epochs is used up to its
+    high watermark, because a follower without leader epochs truncates its log to this offset. A
+    replica without leader epochs and without a high watermark is used up to the end of the leader.
     """
     stored = {id(replica): replica.headers["epoch"].copy() for replica in replicas}
     _repair_epochs(replicas)
@@ -279,8 +279,8 @@ def ranked(replicas: Sequence[Replica]) -> list[Replica]:
         if common is None:
             high_watermark = replica.log.directory.checkpoints.get(HIGH_WATERMARKS, 0)
             common = min(high_watermark if high_watermark > 0 else replica.end, leader.end)
-        # usable_end can exceed the log end offset of the leader: the leader's last batches can be lost
-        # while its leader epoch checkpoint still contains their epochs.
+        # usable_end can exceed the log end offset of the leader if the last batches of the leader are lost.
+        # The leader epoch checkpoint can still contain the epochs of lost batches.
         replica.usable_end = min(common, replica.end)
     history = np.array(joined_epochs(usable_epochs(r) for r in found), np.int64).reshape(-1, 2)
     for i, (replica, epochs_in_file) in enumerate((r, stored[id(r)]) for r in found):
@@ -319,9 +319,9 @@ def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: i
     """Return the ranges of offsets that are valid in no replica.
 
     If the end of a replica is damaged, the number of damaged offsets is unknown. Replicas normally
-    contain the same bytes. Therefore, if the merged log contains at least as many bytes from the
-    first damaged offset on, nothing is lost. If it contains fewer bytes, the range is lost, and its
-    last offset is None.
+    contain the same bytes. Therefore, nothing is lost if the merged log contains at least as many
+    bytes from the first damaged offset onwards. If the merged log contains fewer bytes, the range
+    is lost, and its last offset is None.
 
     Parameters
     ----------

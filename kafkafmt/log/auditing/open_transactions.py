@@ -7,7 +7,7 @@ forever.
 
 A transaction in the copy can be open because it was open in the source, or because its marker was
 lost. `abort_transactions` appends an abort marker to the copy, as a broker does for
-``kafka-transactions.sh abort``. It does not change existing batches.
+``kafka-transactions.sh abort``. Existing batches are not changed.
 """
 
 from __future__ import annotations

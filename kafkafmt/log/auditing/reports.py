@@ -1,4 +1,4 @@
-"""Reports on partitions: what was checked, what is damaged, and what could not be read.
+"""Define reports on partitions: what was checked, what is damaged, and what could not be read.
 
 All classes are frozen. Each `to_dict` returns the JSON object that the command prints; its keys are
 stable.
@@ -45,7 +45,7 @@ class UnreadablePartition:
     path : str
         The partition directory, or the file.
     error : str
-        Why it could not be read.
+        The reason why the partition or file could not be read.
     """
 
     topic: str | None
@@ -70,7 +70,7 @@ class PartitionReport:
         The partition directory.
     segments, batches, bytes : int
         Number of segments, number of batches, and total size of the `.log` files. A wrapper message
-        counts as one batch, and so does an uncompressed message of magic 0 or 1.
+        or an uncompressed message of magic 0 or 1 counts as one batch.
     records : int or None
         Sum of `records_recovered` and the number of lost data records. None if the number of lost
         records is unknown.
@@ -80,8 +80,8 @@ class PartitionReport:
     log_start_offset, next_offset, last_stable_offset : int
         The offsets that a broker would report. `next_offset` is the log end offset.
     damaged : sequence of Damage
-        Spans of `.log` files that cannot be delivered, sorted by file and position. The objects are
-        created when they are used.
+        Spans of `.log` files that cannot be delivered, sorted by file and position. Each `Damage`
+        object is created when it is accessed.
     findings : sequence of Finding
         All other problems.
     """

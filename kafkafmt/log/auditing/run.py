@@ -113,9 +113,9 @@ class Run:
 
     @contextmanager
     def _callback(self) -> Iterator[None]:
-        """Remember an error that a callback of the caller raises.
+        """Record an error that a callback function of the caller raises.
 
-        An OSError that comes from a callback is not a read error, so `reading` must raise it again.
+        An OSError that a callback function raises is not a read error, so `reading` re-raises it.
         """
         try:
             yield

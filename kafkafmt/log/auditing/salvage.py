@@ -63,12 +63,13 @@ class SalvagedPartition:
     open_transactions : tuple of OpenTransaction
         Transactions that have no marker among the copied batches, from the oldest to the newest.
     restored_markers : tuple of int
-        Offsets of the lost abort markers that salvage has written again. Each of their
-        transactions is listed in a transaction index of the source.
+        Offsets of the lost abort markers that salvage has written again. The transaction of each
+        of these markers is listed in a transaction index of the source.
     sources : tuple of SourceRange, or None
-        With ``replicas="merge"``, the replica from which each range of offsets was taken, in offset
-        order. `source` is then the report on the copy. The ranges that are valid in no replica are
-        its `damaged` spans, with length 0. Without ``replicas="merge"``, `sources` is None.
+        With ``replicas="merge"``, the replica from which each range of offsets was copied, in
+        offset order. In this case, `source` is the report on the copy. The `damaged` spans of this
+        report are the ranges that are valid in no replica, with length 0. Without
+        ``replicas="merge"``, `sources` is None.
     diverged : tuple of SourceRange
         With ``replicas="merge"``, the ranges of offsets at the end of a replica that were not used,
         because they contradict the replica with the latest leader epoch.
@@ -172,7 +173,7 @@ def salvage(
     Parameters
     ----------
     paths : str, os.PathLike, or an iterable of these
-        Log directories, partition directories or `.log` files. They are never written to.
+        Log directories, partition directories or `.log` files. Nothing is written to these paths.
     output : str or os.PathLike
         The log directory to write. It must be new or empty, and outside `paths`.
     topics : str or iterable of str, optional
@@ -237,8 +238,8 @@ def salvage(
     Kafka's metadata log, that log is always copied, even if it is not selected.
 
     A merge follows the rules by which a follower truncates its log (KIP-101, KIP-279; Kafka's
-    ``AbstractFetcherThread`` and ``LeaderEpochFileCache``). It needs memory for the batch headers of
-    all replicas of a partition, about 60 bytes for each batch.
+    ``AbstractFetcherThread`` and ``LeaderEpochFileCache``). A merge needs memory for the batch
+    headers of all replicas of a partition, about 60 bytes for each batch.
     """
     if replicas not in (None, "longest", "merge"):
         raise ValueError(f"replicas is {replicas!r}; it must be 'longest', 'merge' or None")
@@ -335,8 +336,8 @@ def is_output_error(error: OSError) -> bool:
 def is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
     """Return whether a partition can be salvaged.
 
-    If the partition cannot be salvaged, report it. Also report each of its files that is not
-    copied.
+    A partition that cannot be salvaged is reported. Each file of the partition that is not copied
+    is also reported.
     """
     with run.reading(directory):
         bounds.check_partition(directory)

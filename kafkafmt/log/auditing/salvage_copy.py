@@ -1,9 +1,9 @@
 """Copy the valid batches of one damaged partition unchanged, and rebuild its other files.
 
-Each segment keeps its name. Its batches are copied in offset order, inside the kernel
+Each segment keeps its name. The batches of a segment are copied in offset order, inside the kernel
 (``copy_file_range``). Then the copy is read once, to check every CRC again and to rebuild the
-indexes, producer snapshots and leader epochs. If a segment's indexes could not hold its batches,
-the segment is split.
+indexes, producer snapshots and leader epochs. A segment is split if its indexes cannot hold all its
+batches.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ CLUSTER_METADATA = "__cluster_metadata"
 QUORUM_STATE = "quorum-state"
 KRAFT_SNAPSHOT = ".checkpoint"
 OWNER = 0o600
-"""The owner's permissions, which the files need until the copy is complete."""
+"""Permissions that the owner needs for the files until the copy is complete."""
 
 
 @dataclass
 class Salvaged:
-    """The copy of a partition.
+    """Describes the copy of a partition.
 
     Attributes
     ----------
     next_offset : int
         Log end offset of the copy.
     offsets : dict
-        The offset of the copy to write to each offset checkpoint, by checkpoint name.
+        The offset to write for the copy to each offset checkpoint, by the name of the checkpoint.
     open : list of ProducerEntry
         Producers with a transaction that is open at the end of the copy, the oldest transaction
         first.
@@ -136,8 +136,8 @@ def salvage_partition(
     stop_at_first : bool, default False
         Copy only the batches before the first damage, as a broker does.
     bounds : Bounds, optional
-        Links to places outside these paths are not followed. By default, the bounds are the log
-        directory. If the partition was given as a path, they are the partition directory.
+        Links to places outside these paths are not followed. By default, the only such path is the
+        log directory, or the partition directory if the partition was given as a path.
 
     Raises
     ------
@@ -307,7 +307,7 @@ class PartitionCopy:
     def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:
         """Return whether the source has changed since it was planned.
 
-        A source has also changed if its bytes now differ from the copied bytes.
+        The source also counts as changed if its bytes now differ from the copied bytes.
         """
         known = self.log.stamps.get(source.name)
         if known is not None and files.stamp(source.path) != known:
@@ -332,7 +332,7 @@ class PartitionCopy:
     def _new(self, name: str, data: bytes, mode: int) -> None:
         """Write a rebuilt file.
 
-        The permissions of the file are those that both `mode` and the source file of the same name
+        The file gets only the permissions that both `mode` and the source file of the same name
         include.
         """
         mode &= ALL_FILE_BITS
@@ -362,8 +362,7 @@ class PartitionCopy:
         """Return whether a snapshot contradicts the batches that were copied so far."""
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
-            # A higher producer epoch in the snapshot is no contradiction, because an epoch can
-            # begin without a batch.
+            # A higher producer epoch in the snapshot is no contradiction, because an epoch can begin without a batch.
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
                 return True
             fields = ("epoch", "last_sequence", "offset_delta")

@@ -105,8 +105,8 @@ class _Search:
         """Decide which markers to restore after the last batch of the copy.
 
         `lost` is the number of bytes of the source after the last batch of the copy. Every offset
-        takes at least one byte, so index entries with a higher marker offset are corrupted, and are
-        ignored.
+        takes at least one byte. An index entry is therefore corrupted if its marker offset is more
+        than `lost` offsets after the last batch. Such entries are ignored.
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:

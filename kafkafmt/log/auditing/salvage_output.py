@@ -1,9 +1,9 @@
 """Build the output directory so that an interrupted salvage leaves nothing that looks complete.
 
-All files are written to `.kafkafmt-salvage` below the output directory. When all of them are
+All files are written to `.kafkafmt-salvage` below the output directory. When all files are
 complete, they are synced together, and then moved to the output directory. As long as
-`.kafkafmt-salvage` exists, kafkafmt refuses to read the output directory. So no file needs to be
-synced before the others are complete.
+`.kafkafmt-salvage` exists, kafkafmt refuses to read the output directory. Therefore, no file needs
+to be synced before all files are complete.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def finish_directory(
     output : Path
         The log directory to finish.
     partitions : iterable of Salvaged
-        The partitions that were copied into it.
+        The partitions that were copied into `output`.
     roots : iterable of Path or UrlPath
         The log directories that contain the source partitions. `meta.properties`, which identifies
-        the broker, is copied from the first of them in which it is valid.
+        the broker, is copied from the first of these directories that contains a valid one.
     bounds : Bounds, optional
         Links to places outside these paths are not followed. By default, the bounds are `roots`.
     """
@@ -221,7 +221,7 @@ class Output:
     def publish(self, made: Iterable[Salvaged]) -> None:
         """Sync all files, and move them to the target.
 
-        A partition is moved by one rename. `meta.properties` is moved last.
+        Each partition directory is moved with one rename. `meta.properties` is moved last.
         """
         sync_tree(self.work, self._lock)
         partitions = {m.path.name: m for m in made}

@@ -37,7 +37,7 @@ NO_HOLE = np.iinfo(np.int64).max
 
 
 def pieces_of(spans: IntArray) -> list[Piece]:
-    """Return spans of the source file as objects."""
+    """Return spans of the source file as `Piece` objects."""
     return [Piece(start, end) for start, end in spans.tolist()]
 
 
@@ -49,8 +49,8 @@ def spans_of(pieces: Sequence[Piece]) -> IntArray:
 def outside(holes: IntArray, spans: IntArray) -> IntArray:
     """Return the parts of `spans` that are outside all `holes`.
 
-    Both are arrays with two columns: start and end positions in the file, in bytes. The holes are
-    sorted.
+    `holes` and `spans` are arrays with two columns: start and end positions in the file, in bytes.
+    The holes are sorted.
     """
     starts, ends = spans.T
     following = np.searchsorted(holes[:, 0], starts)
@@ -83,7 +83,7 @@ def _around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
 
 @dataclass
 class Batches:
-    """The file positions and offsets of batches, in delivery order, with a list for each value."""
+    """Contains the file positions and offsets of batches in delivery order, with a list for each field."""
 
     positions: list[int]
     ends: list[int]
@@ -183,7 +183,7 @@ def indexable(
     lower : int
         Base offset of the segment.
     next_base : int or None
-        Base offset of the next segment. None if this is the last one.
+        Base offset of the next segment. None if there is no next segment.
     """
     bad: list[tuple[Piece, KafkaFormatError]] = []
     batches = read_batches(walker, pieces, bad)

@@ -32,7 +32,7 @@ class LeftOut:
 
 
 class Bounds:
-    """The paths that the user gave. Symbolic links may lead only to places below them.
+    """Decides which symbolic links are followed. A link may lead only to places below the paths that the user gave.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class Bounds:
         self._roots.append(Path(os.path.realpath(path)))
 
     def reason_to_leave_out(self, path: Location, *also: Path) -> str | None:
-        """Return why a link must not be followed, or None if `path` may be read.
+        """Return the reason why a link must not be followed, or None if `path` may be read.
 
         A link must not be followed if it is broken, or if it leads to a place outside the paths
         that the user gave and the directories `also`.
         """
-        if isinstance(path, UrlPath):  # it cannot be a link
+        if isinstance(path, UrlPath):  # a URL cannot be a link
             return None
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(root) for root in [*self._roots, *(Path(os.path.realpath(a)) for a in also)]):

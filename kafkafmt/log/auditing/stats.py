@@ -27,7 +27,7 @@ from .stats_report import Content, PartitionStats, StatsReport, TopicStats
 TOP = 10
 """Default number of keys, header keys and producers that are listed."""
 PARTITION_BUCKETS = 60
-"""Largest number of time buckets of a partition. It limits the report of many partitions."""
+"""Largest number of time buckets of a partition. This number limits the size of a report on many partitions."""
 READ_COLUMNS = ("timestamp", "key", "value", "headers")
 
 
@@ -95,9 +95,9 @@ def stats(
     Without `deep`, the CRC of a batch is checked only if the batch is small (up to 8 KiB) or if its
     segment contains an impossible header. With `deep`, all CRCs are checked.
 
-    At most 131,072 distinct keys are in memory for each thread, and the same number for each topic
-    that is being read. If there are more distinct keys, sketches of the package datasketches replace
-    the exact counts: HyperLogLog for the number of keys, and Misra-Gries for the most frequent keys.
+    At most 131,072 distinct keys are held in memory for each thread and for each topic that is being
+    read. If there are more distinct keys, sketches of the package datasketches replace the exact
+    counts: HyperLogLog for the number of keys, and Misra-Gries for the most frequent keys.
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     top = arguments.integer("top", top, 0)
@@ -140,7 +140,8 @@ class _Topics:
     results : dict of Content
         The statistics of each topic whose partitions were all read.
     without_keys : set of str
-        Topics whose keys were not counted, because there are too many and datasketches is missing.
+        Topics whose keys were not counted, because there are too many keys and the package
+        datasketches is missing.
     """
 
     def __init__(self, chosen: list[PartitionDir], deep: bool, top: int) -> None:

@@ -24,7 +24,7 @@ MOST_POINTS = 512
 """Largest number of timestamps over which the records of one batch are spread."""
 FEW_BUCKETS = 1 << 16
 _DROPPED_BITS = 44
-"""Number of low bits of a float64 that are ignored, so that the size class has eight bits of the fraction."""
+"""Number of low bits of a float64 that are ignored. The size class keeps eight bits of the fraction."""
 _LOWEST = (1023 << 52) >> _DROPPED_BITS
 _CLASSES = 40 * 256
 
@@ -113,7 +113,7 @@ class RateCounts:
         of_batch = np.repeat(np.arange(len(points)), points)
         point = np.arange(len(of_batch)) - np.repeat(np.cumsum(points) - points, points)
         n, whole = points[of_batch], records[of_batch]
-        # The time span of a batch is divided into equal parts. Records get the middle of their part.
+        # The time span of a batch is divided into equal parts. Each record gets the time in the middle of its part.
         times = firsts[of_batch] + span[of_batch] // n * point + span[of_batch] // (2 * n)
         self.add(times, whole * (point + 1) // n - whole * point // n)
 
@@ -139,7 +139,7 @@ class RateCounts:
     def result(self, most: int = MOST_BUCKETS) -> Rate:
         """Return the buckets that contain records, in time order. There are at most `most` buckets.
 
-        If there were more buckets, the bucket width of this object is increased permanently.
+        If this object has more buckets, its bucket width is increased permanently.
         """
         self._limit(most)
         buckets = (RateBucket(place * self.width, n) for place, n in sorted(self._counts.items()) if n)

@@ -1,4 +1,4 @@
-"""Statistics of topics and partitions: the results of `kafkafmt.stats`.
+"""Define the results of `kafkafmt.stats`: statistics of topics and partitions.
 
 All classes are immutable. Each `to_dict` method returns an object of the JSON output. The keys of
 these objects are stable.
@@ -376,15 +376,15 @@ class StatsReport:
         Parameters
         ----------
         path : str or os.PathLike
-            File to write. Its suffix is the format: ``.png`` and ``.svg`` need the package
-            matplotlib, and ``.html`` needs plotly.
+            File to write. Its suffix determines the format: ``.png`` and ``.svg`` require the
+            package matplotlib, and ``.html`` requires plotly.
 
         Raises
         ------
         ValueError
             The suffix is not ``.png``, ``.svg`` or ``.html``.
         ImportError
-            matplotlib or plotly, which the suffix requires, is not installed.
+            The package that the suffix requires (matplotlib or plotly) is not installed.
         OSError
             The file cannot be written.
         """

@@ -1,4 +1,4 @@
-"""Verify partitions: report damaged spans, other problems, and how much can be delivered."""
+"""Verify partitions: report damaged spans, other problems, and how many records can be delivered."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def verify_partition(
     Parameters
     ----------
     log : PartitionLog
-        The partition. It keeps the plans and transactions that the check computes.
+        The partition. The check stores the computed plans and transactions in this object.
     shallow : bool, default False
         Check batches and CRCs only. Do not check records or the files next to the segments.
     progress : callable, optional
@@ -217,7 +217,7 @@ def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> No
 def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Damage]:
     """Return the damage of one segment, sorted by position.
 
-    `planned` is the damage of its plan, and `deep` is the damage that was found later.
+    `planned` is the damage in the plan of the segment, and `deep` is the damage that was found later.
     """
     position = DamageColumns.of(planned).position
     if not deep and bool((position[1:] >= position[:-1]).all()):
@@ -286,8 +286,8 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
     """Return a finding for each gap between two segments that neither compaction nor damage explains.
 
     Only segments that are adjacent in the directory are compared. If only some of the `.log` files
-    were given as paths, there may be other files between them. A segment without deliverable
-    batches is treated as if it ended where the previous segment ended.
+    were given as paths, there may be other files between these files. A segment without
+    deliverable batches is treated as if it ended where the previous segment ended.
     """
     if log.compacted:
         return []

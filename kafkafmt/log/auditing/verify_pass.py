@@ -1,9 +1,9 @@
-"""Collect the data that verify needs while a segment is planned, so that it is read only once.
+"""Collect the data that verify needs while a segment is planned, so that the segment is read only once.
 
 `VerifyPass.see` gets each valid batch while the segment is being planned. At that time, it is
-unknown whether all valid batches will be delivered in file order. If they are, which is the usual
-case, the collected data is kept. If not, the data is discarded, and the extents of the finished
-plan are read again.
+unknown whether all valid batches will be delivered in file order. Usually, all of them are, and the
+collected data is kept. Otherwise, the data is discarded, and the extents of the finished plan are
+read again.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class VerifyPass:
             and int(runs.batches.sum()) == self._batches
             and bool((runs.position[1:] > runs.position[:-1]).all())
         ):
-            if len(plan.damaged) or len(runs) > 1:  # the walk must learn of damage between the batches
+            if len(plan.damaged) or len(runs) > 1:  # the transaction walk must get the damage between the batches
                 self._walk = None
             self._flush()
             self._follow(plan)

@@ -1,4 +1,4 @@
-"""Read files, which can be local or have a URL.
+"""Read local files and files that have a URL.
 
 remote.py and stores.py implement reading by URL. Local files are read with `pread` into reused
 buffers whose addresses are multiples of 64 bytes. A file is memory-mapped only if the caller
@@ -83,9 +83,10 @@ class FileView:
         A regular file, or the URL of a file.
     mapped : bool, default False
         Also map the file into memory, as `data`. This is safe only if the file is never truncated.
-        A URL cannot be mapped; it raises ValueError. A compressed segment is not mapped.
+        A URL raises ValueError, because it cannot be mapped. A compressed segment is not mapped.
     whole : bool, default False
-        Read a compressed segment as it is. By default, its decompressed content is read.
+        Read a compressed segment without decompressing it. By default, the decompressed content is
+        read.
 
     Attributes
     ----------
@@ -97,7 +98,7 @@ class FileView:
     data : numpy.ndarray of uint8, or None
         The content of the mapped file. None if the file is not mapped or is empty.
     least_read : int
-        Number of bytes that even the smallest read fetches. 0 for a local file.
+        Smallest number of bytes that a read fetches. 0 for a local file.
     """
 
     least_read: int = 0
@@ -135,7 +136,7 @@ class FileView:
         return self._given if isinstance(self._given, UrlPath) else Path(self._given)
 
     def expect(self, start: int, end: int) -> None:
-        """Prepare to read the bytes [start, end) in order. For a URL, several requests are then sent ahead."""
+        """Prepare to read the bytes [start, end) in order. For a URL, several requests are sent in advance."""
         if self._remote is not None:
             self._remote.expect(start, end)
 
@@ -165,7 +166,7 @@ class FileView:
         return got
 
     def _count_requests(self, remote: RemoteFile) -> None:
-        """Set the counts to what was fetched, which can be more than was read."""
+        """Set the counts to the number of fetched bytes, which can be more than were read, and of requests."""
         self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
 
     def read(self, position: int, size: int) -> bytes:
@@ -237,9 +238,9 @@ class FileView:
 
 
 def open_ahead(path: Location, index: Location, whole: bool) -> None:
-    """Prepare to read a segment soon. If the paths are URLs, begin to open it and its offset index.
+    """Prepare to read a segment soon. If the paths are URLs, begin to open the segment and its offset index.
 
-    If `whole` is True, it will be read from its start.
+    If `whole` is True, the segment will be read from its start.
     """
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)
@@ -247,7 +248,7 @@ def open_ahead(path: Location, index: Location, whole: bool) -> None:
 
 
 def forget_ahead(path: Location, index: Location) -> None:
-    """Forget what `open_ahead` has prepared, if it was not used."""
+    """Discard the files that `open_ahead` has begun to open, if they were not used."""
     for place in (path, index):
         if isinstance(place, UrlPath):
             remote.forget_ahead(place)

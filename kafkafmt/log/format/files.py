@@ -58,8 +58,8 @@ Stamp = tuple[int | str, int, int]
 def stamp(path: Location | str) -> Stamp | None:
     """Return values that change if a file is changed, or None if it does not exist.
 
-    They are the inode, the size and the modification time (in ns). For a URL, they are the version,
-    the size and 0.
+    The values are the inode, the size and the modification time (in ns). For a URL, the values are
+    the version, the size and 0.
     """
     try:
         if isinstance(path, UrlPath):
@@ -72,7 +72,7 @@ def stamp(path: Location | str) -> Stamp | None:
 
 
 def times_of(path: Location | str) -> tuple[int, int] | None:
-    """Return the times of the last access and the last modification of a file, in ns. None if they are not known."""
+    """Return the times of the last access and modification of a file in ns, or None if they are not known."""
     if isinstance(path, UrlPath):
         modified = store_of(path).status(path).modified
         return None if modified is None else (modified, modified)
@@ -81,7 +81,7 @@ def times_of(path: Location | str) -> tuple[int, int] | None:
 
 
 def mode_and_times(path: Location | str) -> tuple[int, tuple[int, int] | None]:
-    """Return what `mode_of` and `times_of` return, with one system call. Raise OSError if the file does not exist."""
+    """Return the results of `mode_of` and `times_of` with one system call. A missing file raises OSError."""
     if isinstance(path, UrlPath):
         return mode_of(path) or 0, times_of(path)
     status = os.stat(path)
@@ -106,9 +106,9 @@ def list_links(path: Path) -> list[str]:
 
 
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
-    """Return what `list_directory` returns, and the sizes in bytes of those files whose size is listed.
+    """Return the result of `list_directory`, and the sizes in bytes of the files whose size the listing contains.
 
-    The sizes of local files are not listed, since they need a system call each.
+    The sizes of local files are not included, because each size would take a system call.
     """
     if isinstance(path, UrlPath):
         directories, sizes = store_of(path).list_directory(path)
@@ -121,7 +121,7 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
             elif entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
             elif entry.is_symlink():
-                if not os.path.exists(entry.path):  # a circular link too, for which is_dir() raises an error
+                if not os.path.exists(entry.path):  # or is a circular link, for which is_dir() raises an error
                     names.append(entry.name)
                 elif entry.is_dir():
                     directories.append(entry.name)

@@ -87,7 +87,7 @@ def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int 
     decrease.
 
     All entries after the used ones are zeros or invalid. If the only entry has the lowest possible
-    values, it is unused too.
+    values, this entry is also unused.
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0

@@ -89,8 +89,8 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     changes : sequence of (int, int)
         Pairs (epoch, base offset), as returned by `epochs_of`.
     """
-    # `tops` contains, for each length, the lowest epoch with which a sequence of that length can
-    # end. `ends` contains the last change of that sequence.
+    # For each length, `tops` contains the lowest epoch with which a sequence of that length can end.
+    # For each length, `ends` contains the last change of the sequence that ends with this epoch.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -153,9 +153,9 @@ def believable_runs(
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # `epochs`, `weights` and `ends` contain the last epoch, the weight and the last run of each
-    # sequence that can still become part of the result. Both epochs and weights increase from
-    # sequence to sequence.
+    # `epochs`, `weights` and `ends` have an item for each sequence that can still become part of the result.
+    # Their items are the last epoch, the weight and the last run of each sequence.
+    # Both epochs and weights increase from sequence to sequence.
     epochs: list[int] = []
     weights: list[int] = []
     ends: list[int] = []
@@ -191,10 +191,10 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
     """Return an epoch and its end offset, as a broker returns them for OffsetsForLeaderEpoch requests.
 
-    - The returned epoch is the largest epoch of the log up to `epoch`. If the log has none, it is
-      `epoch` itself.
-    - The result is None if the end offset is unknown. This is the case if the log has no epochs, or
-      if `epoch` is negative or above the latest epoch.
+    - The returned epoch is the largest epoch of the log up to `epoch`. If the log has no such
+      epoch, `epoch` itself is returned.
+    - The result is None if the end offset is unknown. The end offset is unknown if the log has no
+      epochs, or if `epoch` is negative or above the latest epoch.
     """
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None
@@ -229,7 +229,7 @@ def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[i
 def common_end(
     leader: Sequence[tuple[int, int]], leader_end: int, follower: Sequence[tuple[int, int]], follower_end: int
 ) -> int | None:
-    """Return the offset to which a follower must truncate its log to make it a prefix of the leader's.
+    """Return the offset to which a follower must truncate its log to make it a prefix of the leader's log.
 
     Return None if the leader's or the follower's log has no leader epochs.
 

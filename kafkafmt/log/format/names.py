@@ -23,7 +23,7 @@ class PartitionName(NamedTuple):
     topic: str
     partition: int
     state: str
-    """"live", "delete", "stray" or "future"."""
+    """State of the partition: "live", "delete", "stray" or "future"."""
     parsed: bool
     """Whether the name has the form `topic-partition`. If not, `topic` is the whole name and
     `partition` is 0.

@@ -1,4 +1,4 @@
-"""Access object stores (S3, Google Cloud Storage, Azure) through obstore, which is imported here only."""
+"""Access object stores (S3, Google Cloud Storage, Azure) with obstore, which only this module imports."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ...types import Buffer, byte_view
 from .store_base import Status, Store, StoredFile, Upload, errors_of, nanoseconds
 
 PART_BYTES = 5 << 20
-"""Size of a part of an upload, in bytes. It is the smallest part that S3 accepts. An upload to S3
-has at most 10,000 parts, so an object can have up to 52 GB.
+"""Size of a part of an upload, in bytes. S3 accepts no smaller parts. An upload to S3 has at most
+10,000 parts, so an object can have up to 52 GB.
 """
 PARTS_AT_ONCE = 4
 """Largest number of parts of an upload that are sent at the same time."""
 
 
 class ObjectStore(Store):
-    """Accesses a bucket or container through obstore, which retries failed requests."""
+    """Accesses a bucket or container with obstore, which retries failed requests."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class ObjectStore(Store):
                 return _object_status(found.meta), found.bytes()
         except FileNotFoundError:
             raise
-        except OSError:  # an empty object has no range
+        except OSError:  # a range of an empty object cannot be requested
             status = self.status(path)
             if status.size:
                 raise
@@ -119,7 +119,7 @@ class ObjectStore(Store):
                     obstore.delete(self._store, path.key)
 
     def list_all(self, path: UrlPath) -> dict[UrlPath, int]:
-        """Return all objects below a directory, in any depth, with their sizes in bytes."""
+        """Return all objects below a directory, at any depth, with their sizes in bytes."""
         with errors_of(path):
             pages = list(obstore.list(self._store, prefix=f"{path.key}/" if path.key else None))
         root = path

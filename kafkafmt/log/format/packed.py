@@ -1,8 +1,8 @@
 """Decompress compressed copies of segments, such as `00000000000000000000.log.gz`.
 
-Readers need the bytes of a segment at any position. Therefore a compressed segment is decompressed
-once, from start to end, into a temporary file without a name, which needs as much disk space as the
-segment. The last files that were decompressed are kept for the next reader.
+Readers need the bytes of a segment at any position. Therefore, a compressed segment is decompressed
+once, from start to end, into a temporary file without a name. This file needs as much disk space as
+the decompressed segment. The most recently decompressed files are kept for later readers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def base_of(name: str) -> int | None:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a name is that of a `.log` file or of the compressed copy of a segment."""
+    """Return whether a name is the name of a `.log` file or of the compressed copy of a segment."""
     return name.endswith(".log") or segment_name_of(name) is not None
 
 

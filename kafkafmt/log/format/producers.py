@@ -1,9 +1,9 @@
 """Track the state of a partition's producers batch by batch, as a broker does.
 
 Kafka's counterparts are ``ProducerStateManager`` and ``ProducerAppendInfo``. A transaction is open
-from the producer's first transactional batch to its marker. A marker has no effect if no
-transaction is open, and neither has a control batch whose record was removed by the log cleaner.
-Unlike in a broker, a producer's state does not expire by age, unless `Producers.forget` is called.
+from the producer's first transactional batch to the transaction's marker. A marker has no effect if
+no transaction is open. A control batch has no effect if the log cleaner has removed its record.
+Unlike in a broker, the state of a producer expires only if `Producers.forget` is called.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict
 
     Markers that cannot be read are omitted.
 
-    If the reader has no timestamp column, timestamps are -1. If it has no value column, coordinator
-    epochs are -1.
+    If the reader has no timestamp column, timestamps are -1. If the reader has no value column,
+    coordinator epochs are -1.
     """
     found: dict[int, Marker] = {}
     for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
@@ -81,7 +81,7 @@ def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict
 
 
 class Producers:
-    """The state of all producers of a partition.
+    """Contains the state of all producers of a partition.
 
     Attributes
     ----------

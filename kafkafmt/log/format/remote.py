@@ -1,8 +1,8 @@
-"""Read byte ranges of a file that is not local, some of them ahead and in parallel.
+"""Read byte ranges of a file that is not local. Some ranges are requested in advance and in parallel.
 
-A request takes 10 to 100 ms before the first byte arrives, whatever its size. Therefore small reads
-fetch more than was asked for, and a reader that goes through a file has several large requests open
-at the same time.
+After a request of any size, 10 to 100 ms pass until the first byte arrives. Therefore, a small read
+fetches more bytes than the caller needs, and several large requests are open at the same time while
+a file is read sequentially.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ...types import Buffer, byte_view
 from .stores import store_of
 
 FIRST_BYTES = 64 << 10
-"""Number of bytes that opening a file fetches. Most index files of small segments are not larger."""
+"""Number of bytes that are fetched when a file is opened. Most index files of small segments are not larger."""
 LEAST_BYTES = 256 << 10
-"""Smallest range that a read fetches."""
+"""Smallest number of bytes that a read fetches."""
 WHOLE_BYTES = 4 << 20
 """A file up to this size is fetched completely when more than its first bytes are read."""
 REQUEST_BYTES = 4 << 20
 """Largest range of one request, in bytes. With 8 MB, a scan has 10 % less throughput and takes more CPU time."""
 AHEAD_BYTES = 64 << 20
-"""Number of bytes that are fetched ahead of a sequential reader. At 50 ms a request, this allows 1 GB/s."""
+"""Number of bytes that are fetched ahead of a sequential reader. If a request takes 50 ms, this allows 1 GB/s."""
 KEPT_BYTES = 4 << 20
 """Number of bytes before the position of a sequential reader that are kept."""
 KEPT_BLOCKS = 64
-"""Largest number of blocks that are kept, if they are not read in order."""
+"""Largest number of blocks that are kept if a file is not read in order."""
 THREADS = 32
 
 NEXT_BYTES = 32 << 20
-"""Number of bytes of the next segment that are fetched before its turn."""
+"""Number of bytes of the next segment that are fetched before that segment is read."""
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _opened: dict[tuple[int, UrlPath], Future[RemoteFile]] = {}
@@ -144,11 +144,11 @@ class RemoteFile:
         at = position
         while at < end:
             block = self._block_at(at)
-            if block is None:  # it was dropped, because the range has more blocks than are kept
+            if block is None:  # the block was dropped, because the range has more blocks than are kept
                 self.fetch(at, end)
                 continue
             data = block.bytes()[at - block.start : end - block.start]
-            if not len(data):  # the file became shorter
+            if not len(data):  # the file has been truncated
                 break
             target[at - position : at - position + len(data)] = data
             at += len(data)
@@ -163,7 +163,7 @@ class RemoteFile:
         self._blocks = []
 
     def _request(self, start: int, end: int) -> None:
-        """Request what is missing of the bytes [start, end), and what will be read after them."""
+        """Request the missing parts of the bytes [start, end), and bytes that will be read after them."""
         low, high = self._expected
         if low <= start < high:
             self._forget(start - KEPT_BYTES)
@@ -180,9 +180,9 @@ class RemoteFile:
             self.fetch(start, max(end, min(start + LEAST_BYTES, self.size)))
 
     def _extend(self, start: int, end: int, least: int) -> None:
-        """Request the bytes [start, end), but wait until `least` of them are missing, to save requests.
+        """Request the bytes [start, end). To save requests, do nothing until at least `least` of them are missing.
 
-        At the end of what will be read, do not wait.
+        The last bytes that will be read are requested even if fewer bytes are missing.
         """
         reached = start
         while (block := self._block_at(reached)) is not None:

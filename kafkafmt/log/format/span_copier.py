@@ -20,7 +20,7 @@ SMALL = 1 << 14
 MOST_SPANS = 8192
 """Largest number of spans that are copied together."""
 FEWEST_SPANS = 4
-"""If fewer small spans are close to each other, each of them is copied separately."""
+"""If fewer small spans than this are close to each other, each of them is copied separately."""
 
 
 class SpanCopier:
@@ -71,7 +71,7 @@ class SpanCopier:
                 k += n
 
     def _close_to(self, spans: IntArray) -> int:
-        """Return how many spans, from the first one on, are small and in one window together."""
+        """Return the number of small spans at the start of `spans` that fit in one window together."""
         near = spans[:, 1] - spans[:, 0] <= SMALL
         low = np.minimum.accumulate(spans[:, 0])
         near &= np.maximum.accumulate(spans[:, 1]) - low <= WINDOW
@@ -90,7 +90,7 @@ class SpanCopier:
 
 
 def joined(spans: IntArray) -> IntArray:
-    """Merge each span that begins at the end of the previous one with it."""
+    """Merge each span with the previous span if it begins where the previous span ends."""
     if len(spans) < 2:
         return spans
     if (spans[1:, 0] != spans[:-1, 1]).all():

@@ -1,4 +1,4 @@
-"""Define how files that are not local are accessed, and how the errors of libraries are converted."""
+"""Define the interface for files that are not local, and convert errors of libraries to OSError."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Store(ABC):
             self.check_writable(path)
 
     def list_all(self, path: UrlPath) -> dict[UrlPath, int]:
-        """Return all files below a directory, in any depth, with their sizes in bytes."""
+        """Return all files below a directory, at any depth, with their sizes in bytes."""
         raise SchemeError(f"{path}: the files below a URL can be listed on object stores only")
 
     def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:

@@ -34,9 +34,9 @@ _OTHERS: dict[str, Callable[[UrlPath], Store]] = {}
 
 
 def register(scheme: str, make: Callable[[UrlPath], Store]) -> None:
-    """Serve the URLs of a scheme with the stores that `make` returns.
+    """Register a function that returns the stores for the URLs of a scheme.
 
-    `make` is called with a URL of the scheme.
+    The function `make` is called with a URL of the scheme.
     """
     _OTHERS[scheme] = make
 
@@ -128,7 +128,7 @@ class FileSystem(Store):
             return Status(int(found["size"]), version, next(filter(None, map(nanoseconds, times)), None))
 
     def read(self, path: UrlPath, start: int, end: int, version: str) -> Buffer:
-        """Return the bytes [start, end) of a file. Its version is not checked."""
+        """Return the bytes [start, end) of a file. The version of the file is not checked."""
         with self._alone(path):
             data: bytes = self._fs.cat_file(self._name(path), start=start, end=end)
             return data

@@ -1,4 +1,4 @@
-"""Make a directory tree durable with one pass after everything in it was written.
+"""Sync a directory tree in one pass, after all files in it were written.
 
 Linux can sync a whole file system with one call (``syncfs``). One call for thousands of small files
 takes a fraction of the time of one ``fsync`` for each of them.
@@ -33,7 +33,7 @@ def sync_tree(root: Path, opened: int) -> None:
         A directory. All files below it are in the same file system.
     opened : int
         A descriptor of a directory in this file system. It must have been opened before the files
-        were written: ``syncfs`` reports only errors that occurred afterwards.
+        were written, because ``syncfs`` reports only errors that occurred after it was opened.
 
     Raises
     ------

@@ -8,14 +8,14 @@ from ..format.names import parse_partition_name
 
 SCHEMES = {".tar": "tar", ".zip": "zip"}
 LEVELS = 4
-"""Greatest number of directories that are entered because each is alone in its parent."""
+"""Maximum number of nested directories that are entered if each contains only the next directory."""
 
 
 def archive_root(path: Location) -> UrlPath | None:
     """Return the directory in a tar or zip file in which logs are searched, or None for any other file.
 
-    If an archive contains only one directory, this is that directory, unless it is a partition.
-    Archives are often made of a directory.
+    Archives are often created from a single directory. If an archive contains only one directory,
+    that directory is returned, unless it is a partition directory.
     """
     scheme = SCHEMES.get(path.suffix)
     if scheme is None or (isinstance(path, UrlPath) and path.chain):

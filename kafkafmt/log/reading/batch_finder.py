@@ -34,8 +34,8 @@ LARGEST_WINDOW = 1 << 20
 long as each window directly follows the previous one.
 """
 OVERLAP = 1 << 15
-"""Number of bytes that two consecutive windows share. A damaged batch and the valid batches after
-it should be in the same window.
+"""Number of bytes that two consecutive windows share. Because of this overlap, a damaged batch and
+the valid batches after it are usually in the same window.
 """
 ROWS = 1 << 16
 _ZEROS = bytes(LARGEST_WINDOW)
@@ -106,8 +106,8 @@ class BatchFinder:
     def _search_ahead(self, start: int) -> None:
         """Search the window that begins at `start`, before any caller asks for a batch in it.
 
-        The last OVERLAP bytes of the window are not searched. The search would find a batch that
-        ends after the window only if its offset is plausible.
+        The last OVERLAP bytes of the window are not searched, because many batches that begin there
+        end after the window. The search would miss such a batch if its offset is not plausible.
         """
         window = self._scanned
         if start + BATCH_HEADER_SIZE > window.end:

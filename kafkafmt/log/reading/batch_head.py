@@ -38,7 +38,7 @@ class Head:
     position, end : int
         Position of the batch, and its end as given by its length field, in bytes.
     first_offset : int
-        The offset field. For a wrapper message, this is its last offset.
+        Value of the offset field. In a wrapper message, this field contains the last offset.
     dense : bool
         Whether the header fields agree with each other and the batch has a record for every offset.
     wrapper, plain_message : bool
@@ -71,7 +71,7 @@ class Head:
         self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
-        """Return whether the offset field and the length field are possible. The magic is not checked."""
+        """Return whether the offset field and the length field have possible values. The magic is not checked."""
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def continues(self, expected: int) -> bool:
@@ -80,7 +80,7 @@ class Head:
 
 
 def whole_varint(raw: bytes) -> int | None:
-    """Return the value of a varint that consists of exactly the bytes `raw`, or None if there is none."""
+    """Return the value of the varint in `raw`, or None if the bytes are not exactly one varint."""
     try:
         value, end = core.read_varint(raw)
     except KafkaFormatError:

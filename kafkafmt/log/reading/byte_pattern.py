@@ -4,8 +4,8 @@ A span is the position and length of a key or value in a buffer. A regular expre
 inside one span, and its text is encoded as UTF-8. Three fast paths avoid a call for each span:
 
 - A pattern without special characters is searched by the core.
-- If every match must contain one of a few literals, the core first finds the spans that contain
-  one.
+- If every match must contain one of a few literals, the core first finds the spans that contain at
+  least one of these literals.
 - If the length of a match is limited, and if a match does not depend on the bytes around it, the
   whole buffer is searched at once. Only spans that contain the start of a match are then searched
   separately.
@@ -24,7 +24,7 @@ from ..._backend import core
 from ...types import Buffer, IntArray, LengthArray, byte_view
 
 FEW = 8
-"""If fewer than 1 in FEW spans contain a required literal, each of them is searched separately."""
+"""If fewer than 1 in FEW spans contain a required literal, each of these spans is searched separately."""
 MOST_LITERALS = 16
 """Largest number of literals to search for. With more literals, the regular expression is faster."""
 _QUANTIFIER = re.compile(r"[*+?]|\{(?=[\d,])\d*,?\d*\}")

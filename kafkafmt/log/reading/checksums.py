@@ -45,7 +45,7 @@ class SpanCrcs:
         self._known: dict[bool, list[int]] = {True: [0], False: [0]}
 
     def span(self, castagnoli: bool, start: int, end: int) -> int:
-        """Return the CRC-32C (`castagnoli`) or CRC-32 of the bytes in [start, end)."""
+        """Return the CRC of the bytes in [start, end): the CRC-32C if `castagnoli` is True, otherwise the CRC-32."""
         if end - start <= STEP:
             return self.update(castagnoli, start, end)
         if not self._start <= start <= self._start + max(map(len, self._known.values())) * STEP:
@@ -69,7 +69,7 @@ class SpanCrcs:
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
-        """Return the file positions of the valid batches in `beyond`.
+        """Return the file positions of the valid batches that begin in a window of the file and end after it.
 
         Parameters
         ----------

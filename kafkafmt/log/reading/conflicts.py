@@ -18,8 +18,8 @@ from ...types import IntArray
 from .parts import Parts
 
 REACH = 2048
-"""Number of preceding runs with which each run is compared. Fewer than this many consecutive runs
-can be omitted.
+"""Number of preceding runs with which each run is compared. At most REACH - 1 consecutive runs can
+be omitted.
 """
 
 
@@ -33,7 +33,7 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
     if int(first[0]) < lower or (last < first).any() or (first[1:] <= last[:-1]).any():
         return False
-    near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET  # usual: all base offsets are plausible
+    near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET  # all base offsets are plausible, which is usual
     return (near or not _adrift(parts, lower).any()) and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
 
 

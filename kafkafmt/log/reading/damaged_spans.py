@@ -20,7 +20,7 @@ _DAMAGE_SETTERS = field_setters(Damage)
 
 @dataclass
 class DamageColumns:
-    """Damaged spans as columns of int64 and bool.
+    """Contains damaged spans as columns of int64 and bool.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class DamageColumns:
 
     @classmethod
     def of(cls, damaged: Sequence[Damage]) -> DamageColumns:
-        """Return the columns of damaged spans. If they are `DamagedSpans`, nothing is copied."""
+        """Return the columns of damaged spans. If `damaged` is a `DamagedSpans` object, nothing is copied."""
         if isinstance(damaged, DamagedSpans):
             return damaged.columns
         if isinstance(damaged, Joined) and damaged.parts:
@@ -65,7 +65,7 @@ class DamageColumns:
 
     @property
     def empty(self) -> npt.NDArray[np.bool_]:
-        """Whether no offset can be missing because of the span."""
+        """Mask of the spans that cannot contain any missing offset."""
         empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
         return empty
 
@@ -79,9 +79,9 @@ NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NO
 
 
 class DamagedSpans(Rows[Damage]):
-    """The damaged spans of one segment as a sequence that builds a `Damage` only when it is used.
+    """A sequence of the damaged spans of one segment. Each `Damage` object is created when it is accessed.
 
-    The first offset of each span is known. If its last offset is not known, it is None.
+    The first offset of each span is known. The last offset of a span is None if it is not known.
 
     Attributes
     ----------
@@ -179,8 +179,8 @@ class OffsetBounds:
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
         """Return the first and the last offset that may be missing because of each damaged part.
 
-        The third array contains whether the last offset is known. If not, it is MAX_OFFSET. `at`
-        contains the indexes of the damaged parts.
+        `at` contains the indexes of the damaged parts. If a last offset is not known, it is
+        MAX_OFFSET, and the value in the third returned array is False.
         """
         i, n = np.searchsorted(self._at, at), len(self._at)
         first = np.concatenate(([self._lower], self._last + 1))[i]

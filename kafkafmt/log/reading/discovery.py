@@ -42,8 +42,8 @@ from .replicas import choose_replicas, in_order
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
-"""Maximum number of directories that are searched for logs below a path that contains no log
-itself. The error message names the logs that are found.
+"""Maximum number of directories that are searched below a path that contains no log. If logs are
+found there, the error message names them.
 """
 INCOMPLETE = ".kafkafmt-salvage"
 """Name of the directory in which salvage builds its result. A log directory that contains it is
@@ -121,7 +121,7 @@ def discover(
 
 
 def _is_file(path: Location) -> bool:
-    """Return whether a path refers to a file. For a URL without the name of a file, no request is sent."""
+    """Return whether a path refers to a file. No request is sent for a URL that does not end with a file name."""
     if isinstance(path, UrlPath) and not path.suffix:
         return False
     return files.is_file(path)
@@ -230,7 +230,7 @@ def _nearby(path: Location) -> str:
     At most LOOKED_INTO directories are searched.
     """
     found: list[str] = []
-    if isinstance(path, UrlPath):  # each look takes a request
+    if isinstance(path, UrlPath):  # listing a remote directory takes a request
         return ""
     level, left = list[Location]([path]), LOOKED_INTO
     for _ in range(2):

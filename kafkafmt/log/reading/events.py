@@ -18,13 +18,14 @@ FEW_ROWS = 16
 
 
 class Events:
-    """The extents and damaged spans of a plan that overlap the offsets [start, end), in offset order.
+    """Contains the extents and damaged spans of a plan that overlap the offsets [start, end), in offset order.
 
     Attributes
     ----------
     damage_before : list of int
         The number of damaged spans before each extent, followed by the total number of damaged
-        spans. A damaged span with the same offset as an extent counts as before it.
+        spans. If a damaged span and an extent have the same offset, the span is counted as before
+        the extent.
     """
 
     extents: Extents
@@ -63,7 +64,7 @@ def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
 def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray | None:
     """Return the rows that overlap the offsets [start, end), in offset order.
 
-    Return None if these are all rows, in the given order.
+    Return None if all rows overlap these offsets and are already in offset order.
     """
     if len(first) <= FEW_ROWS:  # for a few rows, NumPy is slower than this loop
         offsets, ends = first.tolist(), last.tolist()

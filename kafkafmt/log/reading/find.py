@@ -1,8 +1,8 @@
 """Find the records that meet several conditions, by testing the decoded columns of a chunk.
 
-A condition is tested on one column, before any record is formatted or converted to objects.
-`matching` yields chunks with only the matching rows. Any code that processes chunks can therefore
-process the records that were found.
+Each condition is tested on one column, before any record is formatted or converted to an object.
+`matching` yields chunks that contain only the matching records, so any code that processes chunks
+can process its results.
 """
 
 from __future__ import annotations

@@ -87,14 +87,14 @@ class Follower:
 
     @property
     def _low(self) -> int:
-        """First offset of the log that the selection includes."""
+        """Lowest offset of the log that the selection includes."""
         segments = self.log.segments
         if self._selection.below_log_start:
             return segments[0].base_offset or 0 if segments else 0
         return self.log.log_start_offset
 
     def _begin(self) -> None:
-        """Mark all valid batches that are now in the log as seen."""
+        """Mark all valid batches that the log already contains as seen."""
         self._walk = TransactionWalk(self.log)
         if self._selection.committed:
             self._walk.found = self.log.transactions
@@ -118,7 +118,7 @@ class Follower:
             yield from core.make_records(source, columns)
 
     def chunks(self, on_damage: OnDamage | None = None, capacity: int = 16384) -> Iterator[Chunk]:
-        """Yield the records of `records` as chunks of columns. For the parameters, see `PartitionLog.chunks`."""
+        """Yield the same records as `records`, in chunks of columns. For the parameters, see `PartitionLog.chunks`."""
         if self.next < self._low:
             self._tell(f"{self.name}: retention removed offsets {self.next} to {self._low - 1} before they were read")
             self.next = self._low
@@ -249,7 +249,7 @@ class Follower:
     def _judge(self, segment: SegmentFile) -> None:
         """Plan the whole segment, to decide which of its bytes are damaged.
 
-        Batches after the damage that the plan delivers are marked as seen.
+        If the plan delivers batches after the damage, these batches are marked as seen.
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size

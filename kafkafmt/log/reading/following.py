@@ -31,8 +31,8 @@ class Followers:
     chosen : iterable of PartitionDir
         The partitions that exist when following starts.
     make : callable
-        Function that returns the Follower for a partition. Its arguments are a PartitionDir, and
-        whether following started with this partition.
+        Function that returns the Follower for a partition. The function is called with a
+        PartitionDir, and with a bool that is True if the partition existed when following started.
     rescan : callable, optional
         Function that returns all existing partitions to follow. By default, new partitions are not
         followed.
@@ -113,8 +113,8 @@ class Followers:
 def paths_to_follow(directory: PartitionDir, paths: Iterable[str | os.PathLike[str]]) -> list[Location]:
     """Return the paths with which a partition can be found again.
 
-    If `paths` contains `.log` files of the partition, return these files. If not, return the
-    directory of the partition.
+    If `paths` contains `.log` files of the partition, return the paths of these files. Otherwise,
+    return the path of the partition directory.
     """
     given = [place for path in paths for place in matching(input_path(path))]
     folder = files.real_path(directory.path)

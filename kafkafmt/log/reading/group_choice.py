@@ -105,7 +105,7 @@ def choose_from_group(
     partitions : list of PartitionDir
         The partitions of topics for which the group has committed offsets.
     selection : Selection
-        The same selection, which now starts at the committed offset of each partition.
+        A copy of the selection that starts at the committed offset of each partition.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def choose_from_group(
 
 
 def _other_start(directory: PartitionDir, group: str, offset: int | None) -> str | None:
-    """Return why reading does not start at a committed offset, or None if it does."""
+    """Return the reason why reading does not start at a committed offset, or None if it starts there."""
     if offset is None:
         return f"group {group} has not committed an offset; reading starts at the log start offset"
     start = directory.log_start_offset

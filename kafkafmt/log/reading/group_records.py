@@ -48,7 +48,7 @@ def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterato
     - all other records, such as tombstones, whose record timestamp is after `at`
     - records of transactions whose marker has a timestamp after `at`
 
-    If compaction may have removed a value that was valid at the time `at`, a message says so.
+    A message is reported if compaction may have removed a value that was valid at the time `at`.
     """
     past = PartitionLog(log.directory, log.limits, tell=log.tell)
     past.transactions = _transactions_at(past, at)

@@ -47,7 +47,7 @@ class CommittedOffset(NamedTuple):
         Time of the commit, in milliseconds since 1970-01-01 UTC.
     expire_timestamp : int or None
         Time at which the commit expires, in milliseconds since 1970-01-01 UTC. None if the commit
-        does not contain it; only commits up to Kafka 2.0 do.
+        contains no expiry time. Only Kafka 2.0 and earlier versions write an expiry time.
     log_end_offset : int or None
         The log end offset of the partition. None if the partition was not found or cannot be read.
     lag : int or None

@@ -37,7 +37,7 @@ MARKER_SIZE = 78
 BLOCK = 256 << 10
 """Size of a block, in bytes."""
 REMOTE_BLOCK = 4 << 20
-"""Size of a block of a file that is not local, in bytes. Each block is a request."""
+"""Size in bytes of a block of a file that is not local. Reading a block takes one request."""
 _HEADER = struct.Struct(">qiibIhiqqq")
 
 
@@ -122,8 +122,8 @@ class HeaderWalk:
         Raises
         ------
         UnclearHeadersError
-                A header is impossible, offsets do not increase, a batch that may be a marker is
-            damaged, or there is a wrapper message, whose offset is not protected by a CRC.
+            A header contains an impossible value, offsets do not increase, a batch that may be a
+            marker is damaged, or there is a wrapper message, whose offset no CRC covers.
         """
         if self.position >= self._end:
             return None
@@ -166,7 +166,7 @@ class HeaderWalk:
     def _read_block(self) -> list[TransactionalBatch] | None:
         """Read and check the batches that are completely in the next block.
 
-        Return None if there are none, because the next batch is larger than a block.
+        Return None if the next batch is larger than a block.
         """
         if not len(self._buffer):
             self._buffer = aligned_buffer(self._block)

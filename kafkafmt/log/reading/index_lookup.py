@@ -52,8 +52,9 @@ class TimeBounds(NamedTuple):
     after : int
         All records up to and including this offset have earlier timestamps.
     upto : int or None
-        Offset in the next index entry, or None if there is none. A record up to this offset should
-        have the timestamp or a later one. The batch to which the entry refers was not checked.
+        Offset in the next index entry, or None if there is no next entry. At least one record up to
+        this offset should have the requested timestamp or a later one. The batch to which the entry
+        refers was not checked.
     """
 
     after: int

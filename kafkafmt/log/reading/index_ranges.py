@@ -86,10 +86,10 @@ class Range(Stretch):
     Attributes
     ----------
     after_start, after_end : int
-        The offset in the last index entry before the start, and before the end. The base offset of
-        the batch at the start, or at the end, must be higher.
+        The offset in the last index entry before the start or before the end of the range. The
+        base offset of the batch at the start or at the end must be higher than this offset.
     before_start, before_end : int
-        The position in the last index entry before the start, and before the end.
+        The position in the last index entry before the start or before the end of the range.
     """
 
     after_start: int
@@ -153,8 +153,8 @@ def divide(
     inside = (positions > stretch.start.position) & (positions < stretch.end.position)
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
-    # At the first index entry whose offset is at least `end` - 1, a batch can still contain offsets
-    # below `end`. At the following entry, a batch begins at or after `end`.
+    # A batch at the first index entry whose offset is at least `end` - 1 can still contain offsets below `end`.
+    # The batch at the following index entry begins at or after `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
     last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
@@ -180,14 +180,14 @@ def divide(
 
 
 class ReadCounts(Protocol):
-    """Counts of bytes and of read calls, as in `PartitionLog`."""
+    """Interface of an object that counts bytes and read calls, such as `PartitionLog`."""
 
     bytes_read: int
     reads: int
 
 
 def _count(view: FileView, counts: ReadCounts | None) -> None:
-    """Add what was read from a file to `counts`."""
+    """Add the bytes and read calls of an open file to `counts`."""
     if counts is not None:
         counts.bytes_read += view.bytes_read
         counts.reads += view.reads
@@ -196,9 +196,10 @@ def _count(view: FileView, counts: ReadCounts | None) -> None:
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
     """Return the shortest part of a segment that contains the offsets [start, end).
 
-    If there is no usable index, the result is the whole segment, as listed. If there is, the batch
-    headers at both ends of the result are read. They must confirm that no other batch contains
-    offsets in [start, end). What is read is added to `counts`.
+    If the segment has no usable offset index, the result is the whole segment, with the size from
+    the directory listing. If the index is usable, the batch headers at both ends of the result are
+    read. These headers must confirm that no other batch contains offsets in [start, end). The bytes
+    and read calls are added to `counts`.
     """
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
@@ -299,7 +300,8 @@ def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArr
 
     The entry is found by bisection. The arguments of `before` are the relative offsets and the
     positions of entries. The result of `before` must be true for all entries up to the returned
-    one, and false for all others. Entries of zeros are unused, except for the first entry.
+    one, and false for all others. Entries that contain only zeros are unused, except for the first
+    entry.
     """
     low, high = -1, view.size // OFFSET_ENTRY.itemsize
     while high - low > 1:
@@ -328,7 +330,7 @@ def _border(view: FileView, base: int, i: int) -> Border | None:
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:
-    """Return the offsets and positions of the entries with indexes in [first, last), as far as they exist."""
+    """Return the offsets and positions of all existing entries with indexes in [first, last)."""
     size = OFFSET_ENTRY.itemsize
     return all_offset_entries(view.read(first * size, (last - first) * size), base)
 

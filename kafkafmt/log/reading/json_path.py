@@ -73,7 +73,7 @@ class JsonEquals:
 
     @cached_property
     def _pattern(self) -> BytePattern | None:
-        """Pattern that occurs in every matching record value without a backslash, or None."""
+        """Pattern that matches in every matching record value without a backslash. None if there is no pattern."""
         name = self.path[-1]
         if not _PLAIN.fullmatch(name) or name.isdigit():  # an array index is not in the text
             return None

@@ -1,17 +1,23 @@
 """Find the outcomes of transactions without reading the whole log.
 
-The next marker of a producer after one of its batches decides whether the batch is committed. So
-the outcomes for a range of offsets follow from the headers of the range, and from the headers after
-it up to the last marker that is needed.
+A transactional batch is committed or aborted by the next marker of its producer. Therefore, the
+outcomes for a range of offsets are determined from the batch headers in the range, and from later
+headers up to the last marker that is needed.
 
-The last stable offset follows from a producer snapshot, which lists the transactions that were open
-at its offset (Kafka: ``ProducerStateManager``), and from the headers after the first offset of the
-oldest of them. A broker writes a snapshot at the start of each segment and, when it is stopped, at
-the end of the log. The latter is used only if the log still ends there.
+The last stable offset is determined from a producer snapshot and from batch headers. A snapshot
+lists the transactions that are open at its offset (Kafka: ``ProducerStateManager``). The headers
+are read from the first offset of the oldest of these transactions. A broker writes a snapshot at
+the start of each segment and, when the broker is stopped, at the end of the log. The snapshot at
+the end of the log is used only if the log still ends there.
 
-The outcomes are the same as those that `find_transactions` determines from the whole log. Functions
-of this module return None if they cannot ensure this. Reasons are a damaged header, a damaged small
-batch (it may have been a marker), a missing segment, and a transaction index that disagrees.
+The outcomes are always equal to the outcomes that `find_transactions` determines from the whole
+log. The functions of this module return None if they cannot guarantee this, for one of these
+reasons:
+
+- A header is damaged.
+- A small batch is damaged, which may have been a marker.
+- A segment is missing.
+- A transaction index contradicts the log.
 """
 
 from __future__ import annotations
@@ -37,7 +43,7 @@ from .partition_dir import PartitionDir, SegmentFile
 from .transactions import Transactions
 
 MOST_SNAPSHOTS = 2
-"""Number of producer snapshots that are tried, from the latest one on."""
+"""Maximum number of producer snapshots that are tried, starting with the latest snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +57,14 @@ class _Found:
 
 @dataclass
 class _Outcomes:
-    """The outcomes of the transactions in the batches that were added.
+    """Tracks the outcomes of the transactions in the added batches.
 
     Attributes
     ----------
     open : dict of _Found
         The first batch of each open transaction, by producer id.
     opened_before : dict of int
-        The first offset of each open transaction that began before the batches that are added, by
+        The first offset of each open transaction that began before the first added batch, by
         producer id.
     aborted : dict of list of (int, int)
         The first and last offset of each aborted transaction, by producer id.
@@ -114,7 +120,7 @@ class _Outcomes:
 
 @contextmanager
 def _counted_view(segment: SegmentFile, counts: ReadCounts | None) -> Iterator[FileView]:
-    """Open the file of a segment, and add what is read from it to `counts`."""
+    """Open the file of a segment, and add its numbers of bytes and read calls to `counts`."""
     with FileView(segment.path) as view:
         try:
             yield view
@@ -179,12 +185,12 @@ def outcomes_near(
     max_batch_bytes : int
         Largest accepted size of one batch, in bytes after decompression.
     counts : PartitionLog, optional
-        The bytes and read calls of segments are added to its counts.
+        The bytes and read calls of segments are added to the counts of this log.
 
     Returns
     -------
     Transactions or None
-        Only `aborted` is set. None if the outcomes depend on the whole log.
+        Only `aborted` is set. None if the whole log must be read to determine the outcomes.
     """
     base = first.base_offset
     if base is None:
@@ -226,12 +232,13 @@ def open_at_end(
         Returns the offset after the last valid batch. It is called only if the log ends inside a
         batch.
     counts : PartitionLog, optional
-        The bytes and read calls of segments are added to its counts.
+        The bytes and read calls of segments are added to the counts of this log.
 
     Returns
     -------
     Transactions or None
-        Only `open` and `last_stable_offset` are set. None if they depend on the whole log.
+        Only `open` and `last_stable_offset` are set. None if the whole log must be read to
+        determine them.
     """
     segments = directory.segments
     if not segments or any(s.base_offset is None for s in segments):
@@ -253,8 +260,8 @@ def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
 def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[ProducerEntry]] | None:
     """Return the offset and the entries of the latest snapshot above `base`, the offset of the last segment.
 
-    A broker writes this snapshot at the end of the log when it is stopped. Return None if there is
-    none, or if it cannot be read.
+    A broker writes this snapshot at the end of the log when the broker is stopped. Return None if
+    there is no such snapshot, or if it cannot be read.
     """
     try:
         _, names = files.list_directory(directory.path)
@@ -272,8 +279,8 @@ def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[Produ
 def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]] | None:
     """Return the offset and the entries of the latest producer snapshot at the start of a segment.
 
-    A log that begins at offset 0 needs no snapshot: there, no transaction is open. Return None if
-    there is no snapshot that can be read.
+    A log that begins at offset 0 needs no snapshot, because no transaction is open at offset 0.
+    Return None if no snapshot can be read.
     """
     bases = {s.base_offset for s in directory.segments}
     try:
@@ -298,7 +305,7 @@ def open_after(
     next_offset: Callable[[], int],
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
-    """Return the open transactions and the last stable offset, given those at an earlier offset.
+    """Return the open transactions and the last stable offset, given the transactions open at an earlier offset.
 
     Parameters
     ----------
@@ -307,12 +314,13 @@ def open_after(
     known : mapping of int to int
         The first offset of each transaction that is open at `begin`, by producer id.
     directory, max_batch_bytes, next_offset, counts
-        As for `open_at_end`.
+        See `open_at_end`.
 
     Returns
     -------
     Transactions or None
-        Only `open` and `last_stable_offset` are set. None if they depend on the whole log.
+        Only `open` and `last_stable_offset` are set. None if the whole log must be read to
+        determine them.
     """
     if any(s.base_offset is None for s in directory.segments):
         return None
@@ -330,8 +338,8 @@ def _open_after(
 ) -> Transactions | None:
     """Return the transactions that are open at the end of the log.
 
-    They began at `begin` or later, or are in `known` and still open. If `expected_end` is given,
-    return None if the log does not end at this offset.
+    Each of these transactions began at the offset `begin` or later, or is in `known` and has not
+    ended. If `expected_end` is given and the log does not end at this offset, return None.
     """
     bases = [s.base_offset or 0 for s in directory.segments]
     at = int(np.searchsorted(bases, begin, "right")) - 1

@@ -11,10 +11,10 @@ from .segment_walker import Walker
 
 
 class Neighbours:
-    """The segments before and after a given segment.
+    """Searches the segments before and after a given segment for copies of its batches.
 
-    If the offsets of a batch are outside the range of its segment, the batch may be a copy from a
-    neighbour. The file names of the segments determine the range.
+    The file names of segments determine the range of offsets of each segment. A batch with offsets
+    outside the range of its segment may be a copy of a batch in a neighbouring segment.
     """
 
     def __init__(self, segment: SegmentFile) -> None:

@@ -1,7 +1,7 @@
 """Decide what happens to valid batches whose offsets contradict the accepted batches of a segment.
 
-Such a run is delivered out of file order if its offsets fill a gap. It is omitted if it repeats a
-batch byte for byte. Otherwise, it is damage.
+A run of contradicting batches is delivered out of file order if its offsets fill a gap. The run is
+omitted if it repeats a delivered batch byte for byte. In all other cases, the run is damage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FINDING_SETTERS = field_setters(Finding)
 
 @dataclass
 class Placed:
-    """The decisions about all runs of a segment.
+    """Contains which runs of a segment are delivered and which are damage, with the resulting findings.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Placed:
         First and last offsets of the runs that are delivered out of file order.
     contradicting : list of (int, Run)
         The runs that are damage, in file order. The integer is the index of the run among all runs
-        of the segment, or of the run that contained it.
+        of the segment. If a run was split, the integer is the index of the run before it was split.
     """
 
     extents: Sequence[Run]
@@ -47,7 +47,7 @@ class Placed:
 
 
 def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArray, lower: int) -> Placed:
-    """Decide about all runs of a segment.
+    """Decide for each run of a segment whether it is delivered, omitted or damage.
 
     `chosen` contains the indexes of the runs that are accepted, and `lower` is the lowest offset of
     the segment.
@@ -100,9 +100,9 @@ class OutOfPlace(Rows[Finding]):
 def _in_file_order(
     file: str, runs: RunColumns, fills: IntArray, others: list[tuple[int, Finding]]
 ) -> Sequence[Finding]:
-    """Return the findings about the runs `fills`, together with other findings, in file order.
+    """Merge the findings about the runs `fills` with other findings, and return all of them in file order.
 
-    Each of the other findings has the index of its run.
+    Each of the other findings is given with the index of its run.
     """
     parts: list[Sequence[Finding]] = []
     start = 0
@@ -152,7 +152,7 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """Split a rejected run into runs of one batch each, so that every batch is judged separately."""
+    """Split a rejected run into runs of one batch each, because each batch is checked separately."""
     if run.batches == 1:
         return [run]
     pieces = []
@@ -163,7 +163,7 @@ def _pieces(walker: Walker, run: Run) -> list[Run]:
 
 
 class _Delivered:
-    """The runs that are delivered: those that were accepted, as columns, and those that were inserted."""
+    """Contains the runs that are delivered: the accepted runs, as columns, and the inserted runs."""
 
     def __init__(self, runs: RunColumns) -> None:
         self._runs = runs
@@ -224,7 +224,7 @@ class _Around:
         return [extent for block in self._blocks for extent in block]
 
     def _find(self, offset: int) -> tuple[int, int]:
-        """Return the index of the block for `offset`, and the index in the block at which to insert `offset`."""
+        """Return the index of the block for a run that begins at `offset`, and the index of the run in that block."""
         block = max(bisect_right(self._starts, offset) - 1, 0)
         return block, bisect_right(self._offsets[block], offset)
 

@@ -98,7 +98,7 @@ class Part:
     def _after(self, extent: Run) -> int | None:
         """Return the first offset that is delivered after an extent.
 
-        If it is the last extent of the segment, return the base offset of the next segment.
+        If no extent follows in the segment, return the base offset of the next segment.
         """
         extents = self.plan.extents
         at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)

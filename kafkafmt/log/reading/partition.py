@@ -38,9 +38,9 @@ OnDamage = Callable[[Damage], None]
 
 
 class BatchDamage:
-    """Passed as `on_damage` by callers that have the plan: collects only damage that the plan does not contain.
+    """Collects the damage that a segment plan does not contain. Callers that have the plan pass it as `on_damage`.
 
-    This is damage inside batches whose CRC matches, and damage since the plan was made.
+    Such damage is inside a batch whose CRC matches, or occurred after the plan was made.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
-        """Plans with the batches that were delivered in one pass, by file name of the segment."""
+        """Plans that contain the batches delivered in one pass, by the file name of the segment."""
         return {}
 
     @property
@@ -97,7 +97,7 @@ class PartitionLog(PlannedLog):
         """The open transactions and the last stable offset.
 
         If possible, only the headers after the latest producer snapshot are read. Otherwise, the
-        result is `transactions`.
+        property `transactions` is returned, which reads the whole log.
         """
         if self.knows_transactions or self.planned == len(self.segments):
             return self.transactions
@@ -112,9 +112,9 @@ class PartitionLog(PlannedLog):
     def transactions_in(self, start: int, end: int) -> Transactions:
         """Return the outcomes of the transactions that have records with offsets in [start, end).
 
-        `end` is reduced to the last stable offset. If possible, only the headers in the range, and
-        those up to the last marker of these transactions, are read. Otherwise, the result is
-        `transactions`.
+        If `end` is above the last stable offset, the last stable offset is used instead. If
+        possible, only the batch headers from `start` up to the last marker of these transactions
+        are read. Otherwise, the property `transactions` is returned, which reads the whole log.
         """
         stable = self.open_transactions
         if self.knows_transactions:
@@ -134,7 +134,7 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def _outcomes(self) -> dict[tuple[int, int], Transactions]:
-        """The results of `transactions_in`, by offsets."""
+        """Cached results of `transactions_in`, by start and end offset."""
         return {}
 
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
@@ -158,8 +158,8 @@ class PartitionLog(PlannedLog):
         """Yield the batches with offsets in [start, end), in offset order.
 
         `on_damage` is called with each damaged span. If it is None, damage raises DamagedLogError.
-        If `grouped` is True, one part can contain several extents, and also batches below `start`.
-        Damage between the extents of a part is reported after the part.
+        If `grouped` is True, one part can contain the batches of several extents, including batches
+        below `start`. Damage between the extents of a part is reported after the part.
         """
         for segment in self._opened_ahead(start, end):
             rest: Remainder | None = None
@@ -179,7 +179,7 @@ class PartitionLog(PlannedLog):
                 yield from self._segment_parts(events, start, end, on_damage, grouped)
 
     def _opened_ahead(self, start: int, end: int) -> Iterator[SegmentFile]:
-        """Yield the segments to read. If they are not local, begin to open each of them before its turn."""
+        """Yield the segments to read. If the segments are not local, start to open each one before it is needed."""
         segments = self.segments_in(start, end)
         if not isinstance(self.directory.path, UrlPath):
             yield from segments
@@ -238,7 +238,8 @@ class PartitionLog(PlannedLog):
     ) -> Iterator[Part]:
         """Yield the batches of a segment that `_in_one_pass` has not delivered.
 
-        Damage from the offset `start` on is reported. Batches are read from the offset `first` on.
+        Damage is reported from the offset `start` onwards. Batches are read from the offset `first`
+        onwards.
         """
         events = Events(rest.of(plan), start, end)
         for part in self._segment_parts(events, first, end, on_damage, grouped):
@@ -284,7 +285,7 @@ class PartitionLog(PlannedLog):
     def _extent_parts(
         self, plan: SegmentPlan, extent: Run, walker: Walker, start: int, end: int, on_damage: OnDamage | None
     ) -> Iterator[Part]:
-        """Yield the batches of one extent, which is read without other extents."""
+        """Read one extent separately from other extents, and yield its batches."""
         view, adopted = walker.view, plan.segment.name in self._adopted
         if adopted and view.size < extent.end:
             raise changed(plan.segment, f"it has {view.size} bytes now, but had at least {extent.end}")
@@ -353,8 +354,8 @@ class PartitionLog(PlannedLog):
             Called with each damaged span, which is then skipped. By default, the records before the
             first damage are yielded, and then DamagedLogError is raised.
         past_open : bool, default False
-            With "read_committed", also read the records after the last stable offset, except those
-            of open and aborted transactions. A coordinator loads its topic in this way.
+            At "read_committed", also read records after the last stable offset, except records of
+            open and aborted transactions. A coordinator reads these records when it loads its topic.
         capacity : int, default 16384
             Largest number of records in one chunk.
         see : callable, optional

@@ -18,13 +18,13 @@ INTERNAL_PREFIX = "__"
 class SegmentFile:
     """The state of a `.log` file at the time when its directory was listed.
 
-    A log directory can have a million segments. So a segment does not keep its path and its name,
-    but creates them when they are used.
+    A log directory can have a million segments. To save memory, a `SegmentFile` does not store its
+    path and its name, but creates them when they are used.
 
     Parameters
     ----------
     folder : Path or UrlPath
-        Path of the directory. All segments of a partition share the object.
+        Path of the directory. All segments of a partition share this object.
     name : str
         Name of the file.
     next_base : int, optional
@@ -32,8 +32,8 @@ class SegmentFile:
     last : bool, default True
         Whether the file is the last segment of its partition.
     size : int, optional
-        Size of the file, in bytes. By default, it is determined when it is first used. Of a
-        compressed file, it is the size after decompression.
+        Size of the file, in bytes. For a compressed file, the size after decompression. By default,
+        the size is determined when it is first used.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class SegmentFile:
 
     @property
     def place(self) -> str | UrlPath:
-        """Path of the file as a string, or its URL. It is faster to compute than the property `path`."""
+        """Path of the file as a string, or its URL. This property is faster than the property `path`."""
         return files.joined(self.folder, self.name)
 
     def sibling(self, suffix: str) -> Location:
@@ -114,7 +114,7 @@ class SegmentFile:
         return hash((self.folder, self.name))
 
     def __reduce__(self) -> Any:
-        """Pickle the size too, so that a task on another host has the size that the driver saw."""
+        """Pickle the segment with its size, so that a task on another host uses the size that the driver saw."""
         return SegmentFile, (self.folder, self.name, self.next_base, self.last, self.size)
 
 
@@ -176,8 +176,8 @@ class PartitionDir:
     def log_start_offset(self) -> int:
         """First offset that a broker shows to consumers.
 
-        It is the log start offset in the checkpoint, or the base offset of the first segment if
-        that is higher.
+        This is the log start offset in the checkpoint or the base offset of the first segment,
+        whichever is higher.
         """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)

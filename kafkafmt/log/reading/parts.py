@@ -27,7 +27,7 @@ PROBLEM_CODES = {
     END_PROBLEM: TruncatedError.code,
 }
 UNKNOWN_COUNT = -1
-"""Number of records in a column if the number is not known."""
+"""Value in a column of record counts if the count is not known."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Run:
         Number of data records according to the batch headers. None if the run contains a wrapper
         message, whose header does not contain a count.
     dense : bool
-        Whether every offset has a record, so that compaction has removed none.
+        True if every offset has a record, so that compaction cannot have removed a record.
     """
 
     position: int
@@ -82,7 +82,7 @@ class Bad:
 
 @dataclass
 class RunColumns:
-    """Runs as columns. `dense` is an array of bool; the other columns are arrays of int64.
+    """Contains runs as columns. `dense` is an array of bool; the other columns are arrays of int64.
 
     The value in `records` is -1 for a run whose number of records is unknown.
     """
@@ -97,7 +97,7 @@ class RunColumns:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> RunColumns:
-        """Return the columns of a sequence of runs. If it is an `Extents`, nothing is copied."""
+        """Return the columns of a sequence of runs. If `runs` is an `Extents` object, nothing is copied."""
         if isinstance(runs, Extents):
             return runs.columns
         names = ("position", "end", "first_offset", "last_offset", "batches")
@@ -124,7 +124,7 @@ class RunColumns:
 
 
 class Extents(Rows[Run]):
-    """Runs as a sequence that builds a `Run` only when it is used.
+    """A sequence of runs. Each `Run` object is created when it is accessed.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Extents(Rows[Run]):
         return len(self.columns)
 
     def _build(self, start: int, stop: int) -> list[Run]:
-        if stop - start == 1:  # half of the time that `objects` takes
+        if stop - start == 1:  # takes half the time of `objects`
             c, i = self.columns, start
             records = int(c.records[i])
             known = None if records == UNKNOWN_COUNT else records
@@ -152,7 +152,7 @@ class Extents(Rows[Run]):
 
 
 class BadColumns:
-    """Damaged spans as columns.
+    """Contains damaged spans as columns.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class BadColumns:
     def messages(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error messages of the spans with the indexes [start, stop)."""
         magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
-        if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:  # the usual case, in half of the time
+        if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:  # takes half the time in the usual case
             messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
         else:
             messages = list(map(problem_message, magic.tolist(), crc.tolist(), stored.tolist()))

@@ -13,9 +13,9 @@ from ..format import files
 def matching(path: Location) -> list[Location]:
     """Return the paths that a path with wildcards matches, in ascending order.
 
-    A path without wildcards is returned unchanged, and so is a path that exists as it is written.
-    `*`, `?` and `[...]` are the wildcards; they do not match slashes. Raise FileNotFoundError if
-    nothing matches.
+    The wildcards are `*`, `?` and `[...]`. They do not match slashes. A path is returned unchanged
+    if it contains no wildcards, or if a file or directory with exactly this path exists. Raise
+    FileNotFoundError if nothing matches.
     """
     if not glob.has_magic(str(path)) or files.exists(path):
         return [path]

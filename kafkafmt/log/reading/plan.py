@@ -41,8 +41,8 @@ from .segment_stats import Stats
 from .segment_walker import See, Walker
 
 MIN_ZERO_TAIL = 8
-"""Number of zero bytes at the end of a file after which a last batch with a wrong CRC counts as
-incomplete. Such zeros are in pages of the file that were never written.
+"""If a file ends with at least this many zero bytes, a last batch with a wrong CRC counts as
+incomplete. Pages of the file that were never written contain zeros.
 """
 
 
@@ -167,7 +167,7 @@ def _resolve(
 def _with_contradicting(
     file: str, parts: Parts, found: DamagedSpans, pieces: list[tuple[int, Run]], bounds: OffsetBounds
 ) -> Sequence[Damage]:
-    """Return damaged spans together with valid batches whose offsets fit nowhere in the log, in file order.
+    """Return the damaged spans and the valid batches whose offsets fit nowhere in the log, in file order.
 
     `pieces` contains these batches, each with the index of its run.
     """

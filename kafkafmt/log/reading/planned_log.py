@@ -34,7 +34,7 @@ UNKNOWN = MIN_OFFSET
 
 
 class PlannedLog:
-    """The segments of one partition directory, and their plans.
+    """Contains the segments of one partition directory, and plans each segment when its plan is first needed.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class PlannedLog:
         """Whether gaps in the offsets are expected, because the log was compacted.
 
         The log counts as compacted if the log cleaner's checkpoint contains the partition, or if an
-        offset between two batches has no record. All segments may have to be read.
+        offset between two batches has no record. It can be necessary to read all segments.
         """
         return self.directory.cleaned or not all(RunColumns.of(self.plan(s).extents).dense.all() for s in self.segments)
 
@@ -253,8 +253,8 @@ class PlannedLog:
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """Return a plan of only the batches with offsets in [start, end), or None if the segment must be planned.
 
-        The batches are found with the offset index. If it is unusable, they are found by their
-        headers. The result is None in these cases:
+        The batches are looked up in the offset index. If the index is unusable, the batch headers
+        are read instead. The result is None in these cases:
 
         - All offsets of the segment are requested, or the segment has already been planned.
         - The range is damaged, or it has a gap although the log is not compacted. Then the whole

@@ -1,6 +1,6 @@
 """Read a range of offsets from a segment without reading the whole segment.
 
-The range is found by the batch headers. The result is used only if the batches in the range are
+Batch headers are read to find the range. The result is used only if the batches in the range are
 valid and their offsets are consistent.
 """
 
@@ -30,14 +30,14 @@ from .segment_stats import total
 from .segment_walker import GROWTH, Walker
 
 HEADERS_READ = 64 << 10
-"""Size in bytes of the smallest read if only headers are needed. Only a larger batch can be skipped
-without being read.
+"""Size in bytes of the smallest read if only batch headers are needed. Only batches that are larger
+than this size can be skipped without being read.
 """
 MAX_HEADERS_READ = 1 << 20
 
 
 class Reached(NamedTuple):
-    """The result of `reach`.
+    """The position of a batch that `reach` has found, and what precedes this batch.
 
     Attributes
     ----------
@@ -46,8 +46,8 @@ class Reached(NamedTuple):
     last : int
         Last offset before the found batch.
     before : int
-        Position of the batch before the found batch. If the found batch is the first one, its own
-        position.
+        Position of the batch before the found batch. If there is no such batch, the position of the
+        found batch.
     """
 
     position: int

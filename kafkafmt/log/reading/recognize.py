@@ -111,7 +111,7 @@ def has_valid_batch(path: Location) -> bool:
 def _by_length(view: FileView) -> Iterator[int]:
     """Yield the positions of batches, found by following their length fields.
 
-    These positions are needed because a search does not find messages of formats 0 and 1.
+    The length fields are followed because a search does not find messages of formats 0 and 1.
     """
     position = 0
     for _ in range(FOLLOWED):

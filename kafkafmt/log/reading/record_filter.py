@@ -1,8 +1,8 @@
-"""Filters on topic, partition, offset and timestamp, and the range of offsets that a filter needs.
+"""Define filters on topic, partition, offset and timestamp, and find the offsets that can match.
 
-A filter is a tree of comparisons. `for_partition` simplifies it for one partition, and
-`offset_range` computes which offsets can match. A caller that reads only this range still has to
-apply the filter itself: all matching records are in the range, but other records can be in it too.
+A filter is a tree of comparisons. `for_partition` simplifies a filter for one partition, and
+`offset_range` computes which offsets can match the filter. A caller that reads only these offsets
+must still apply the filter, because not every record in the range matches it.
 """
 
 from __future__ import annotations
@@ -59,22 +59,23 @@ class AnyOf:
 
 Filter = Comparison | AllOf | AnyOf
 ANYTHING = AllOf()
-"""A filter that every record matches. It also replaces a condition that is not understood."""
+"""A filter that every record matches. This filter also replaces each unsupported condition."""
 NOTHING = AnyOf(())
 """A filter that no record matches."""
 
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Offsets of a partition that can match a filter.
+    """A range of offsets of a partition that contains all records that match a filter.
 
     Attributes
     ----------
     low, high : int
         First offset, and end (exclusive).
     time : int or None
-        Earliest timestamp, in ms. No record before the first one with this timestamp or a later one
-        can match. None if the filter does not limit the timestamp from below.
+        Earliest timestamp that can match, in ms. The first record with this timestamp or a later
+        one is the first record that can match. None if the filter has no lower limit for
+        timestamps.
     """
 
     low: int = 0
@@ -131,7 +132,7 @@ def narrowed(
 ) -> OffsetInterval | None:
     """Return the part of an interval that can match a filter, or None if no record can match.
 
-    A timestamp is looked up as `find_timestamp` does, with the help of the time indexes.
+    A timestamp is looked up in the time indexes, as in `find_timestamp`.
     """
     limits = offset_range(for_partition(filtered, log.topic, log.partition))
     low, high = max(interval.low, limits.low), min(interval.high, limits.high)

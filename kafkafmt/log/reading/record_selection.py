@@ -24,14 +24,17 @@ class OffsetBound(NamedTuple):
     Attributes
     ----------
     kind : str
-        Meaning of the bound. "offset": `n` is an offset. "before_end": `n` is a number of offsets
-        before the log end. "time": `n` is a time in ms. "group": the offset is taken from
-        `committed`.
+        Meaning of the bound:
+
+        - "offset": `n` is an offset.
+        - "before_end": `n` is a number of offsets before the log end offset.
+        - "time": `n` is a time in ms.
+        - "group": `committed` contains the offset.
     n : int
         An offset, a number of offsets or a time, depending on `kind`.
     committed : mapping of (topic, partition) to int
         The committed offset of each partition, if `kind` is "group". For a partition without a
-        committed offset, the bound is the log start.
+        committed offset, the bound is the log start offset.
     """
 
     kind: str

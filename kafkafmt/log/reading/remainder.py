@@ -1,4 +1,4 @@
-"""Select what one pass over a segment has not delivered from the plan of that segment."""
+"""Reduce the plan of a segment to the batches and damaged spans that one pass has not delivered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .plan import SegmentPlan
 
 @dataclass(frozen=True)
 class SegmentRemainder:
-    """The part of a segment after the batches that one pass has delivered. It is limited by offsets.
+    """The part of a segment that one pass has not delivered. Its batches are selected by their offsets.
 
     Attributes
     ----------
@@ -32,11 +32,11 @@ class SegmentRemainder:
     reached: int = 0
 
     def after(self, position: int, reached: int) -> SegmentRemainder:
-        """Return what remains after another range of batches has been delivered."""
+        """Return the part of the segment that remains after another range of batches has been delivered."""
         return SegmentRemainder(position, reached)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
-        """Return a plan of the batches that remain."""
+        """Return a plan of the batches that have not been delivered."""
         extents = []
         for extent in plan.extents:
             if extent.first_offset < self.reached and extent.position < self.position < extent.end:
@@ -59,14 +59,14 @@ class SegmentRemainder:
 
 @dataclass(frozen=True)
 class StretchRemainder:
-    """The part of a stretch after the batches that one pass has delivered. It is limited by positions.
+    """The part of a stretch that one pass has not delivered. Its batches are selected by their positions.
 
     Attributes
     ----------
     stretch : Stretch
         The stretch to which reading is restricted.
     position : int
-        Position after the batches that were delivered, in bytes. At first, it is the start of the
+        Position after the batches that were delivered, in bytes. Initially, the start of the
         stretch.
     low, high : int
         The offsets that this task delivers; `high` is exclusive. Other tasks deliver the offsets
@@ -79,7 +79,7 @@ class StretchRemainder:
     high: int = NO_END
 
     def after(self, position: int, reached: int) -> StretchRemainder:
-        """Return what remains after another range of batches has been delivered."""
+        """Return the part of the stretch that remains after another range of batches has been delivered."""
         return replace(self, position=position)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
@@ -92,7 +92,7 @@ class StretchRemainder:
         return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
-        """Return the batches of a part that remain to be delivered, and damage.
+        """Return the batches of a part that remain to be delivered, and the damage in the part.
 
         The part is None if no batch remains. The damage describes the batches whose offsets belong
         to other stretches.

@@ -1,7 +1,7 @@
-"""Sequences whose values are built from columns only when they are used.
+"""Define sequences that create their values from columns only when the values are used.
 
-A damaged segment can have a hundred thousand extents and damaged spans. A Python object for each of
-them takes more time than finding them.
+A damaged segment can have a hundred thousand extents and damaged spans. Creating a Python object
+for each of them would take more time than finding them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, TypeVar, overload
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 BLOCK = 8192
-"""Number of values that an iteration builds at once."""
+"""Number of values that an iterator creates at once."""
 
 
 class Rows(Sequence[T_co]):
-    """A read-only sequence of values that are built from columns when they are used.
+    """A read-only sequence of values that are created from columns when they are used.
 
     A `Rows` object is equal to any sequence with equal values. Values are not cached: each access
-    builds a new object.
+    creates a new object.
     """
 
     @abstractmethod
@@ -33,7 +33,7 @@ class Rows(Sequence[T_co]):
 
     @abstractmethod
     def _sliced(self, start: int, stop: int) -> Rows[T_co]:
-        """Return the values with the indexes [start, stop) as a sequence, without building them."""
+        """Return a sequence of the values with the indexes [start, stop), without creating the values."""
 
     @overload
     def __getitem__(self, index: int) -> T_co: ...
@@ -63,7 +63,7 @@ class Rows(Sequence[T_co]):
 
 
 class Joined(Rows[T_co]):
-    """Several sequences, one after the other, as a single sequence.
+    """The concatenation of several sequences, as a single sequence.
 
     Attributes
     ----------

@@ -50,12 +50,12 @@ batch spans the position.
 """
 CHAIN_ROWS = 1 << 14
 LONG_CHAIN = 1 << 16
-"""Size in bytes. If consecutive valid batches are larger in total, they belong to the log, no
-matter which bytes follow them.
+"""Size in bytes. If the total size of consecutive valid batches exceeds this size, the batches
+belong to the log, no matter which bytes follow them.
 """
 MANY_MESSAGES = 1 << 20
-"""Every wrapper message contains fewer messages than this. A larger offset is therefore not a
-relative offset.
+"""Every wrapper message contains fewer messages than this number. An offset above this number can
+therefore not be a relative offset.
 """
 
 
@@ -98,7 +98,7 @@ class Search(BatchFinder):
             return known
         bad = Head(position, self.head(position))
         if not any(bad.data) and position >= self.zero_tail():
-            return self.view.size, False  # no batch begins in zeros, so they need no search
+            return self.view.size, False  # no batch begins in zeros, so zeros are not searched
         own = OwnCrc(self, bad)
         if bad.may_be_right(expected) and self._header_or_end(bad.end, expected):
             for at in itertools.islice(self.find(position + 1, bad.end), OWN_CRC_FINDS):
@@ -158,9 +158,9 @@ class Search(BatchFinder):
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
         """Return the start of the valid batch that directly follows the damaged batch.
 
-        A valid batch after `find` directly follows the damaged batch if it has the next offset and
-        the CRC of the damaged batch matches its bytes up to there. If no valid batch meets this
-        condition, return the position of the batch `find`.
+        A valid batch after `find` directly follows the damaged batch if the valid batch has the
+        next offset, and if the CRC of the damaged batch matches all bytes up to the valid batch. If
+        no valid batch meets both conditions, return the position of the batch `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -179,13 +179,15 @@ class Search(BatchFinder):
         - a plausible header with an offset that can follow the valid batch
         - eight bytes that are the next offset
 
-        This is not enough if the header of the damaged batch has the expected offset, but the batch
-        `find` does not have the next offset after the damaged batch. In this case, one of them must
-        follow the last of the consecutive valid batches, or these batches must be longer than
-        LONG_CHAIN. None of these batches may have an offset between the damaged batch and `find`.
+        Stricter conditions apply if the header of the damaged batch has the expected offset, but
+        the batch `find` does not have the next offset after the damaged batch. In this case, all
+        consecutive valid batches that begin with `find` are examined. One of the listed items must
+        follow the last of these batches, or their total size must exceed LONG_CHAIN. None of these
+        batches may have an offset between the damaged batch and `find`.
 
-        If `find` has the next offset after the damaged batch, it is sufficient that a valid batch
-        with any offset follows it, because that offset can be corrupted.
+        If the batch `find` has the next offset after the damaged batch, it is sufficient that any
+        valid batch follows `find`. The offset of that valid batch can be corrupted, so it is not
+        checked.
         """
         end, next_offset = find.end, find.next_offset
         if bad.continues(expected):
@@ -222,15 +224,16 @@ class Search(BatchFinder):
     def _value_end(self, find: Head) -> int:
         """Return the end of the record value that begins with the batch `find`, or 0 if there is none.
 
-        A record value can consist of valid batches. Its length precedes it, and must equal the
-        total size of the batches.
+        A record value can consist of valid batches. The bytes before a record value contain its
+        length, which must equal the total size of these batches.
 
-        The bytes before a record value contain its length, which must equal the size of these
-        batches. In format 2 the length is a varint, which can match by chance. Therefore neither
-        the end of the file nor a header that continues the log may follow the value. In a real
-        record, at least the header count follows. It can be zero, and zeros can follow it. In
-        formats 0 and 1 the length has four bytes, so a match by chance is as unlikely as with a
-        CRC.
+        In format 2, the length of a record value is a varint, which can match by chance. Therefore,
+        neither the end of the file nor a header that continues the log may follow the value. In a
+        real record, at least the header count follows the value. The header count can be zero, and
+        zeros can follow it.
+
+        In formats 0 and 1, the length of a record value has four bytes. A match by chance is
+        therefore as unlikely as for a CRC.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)

@@ -71,7 +71,8 @@ class Walker:
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     run_bytes : int, optional
-        Largest size of a run, in bytes. A batch after this size begins a new run.
+        Largest size of a run, in bytes. When a run has reached this size, the next batch begins a
+        new run.
     first_read : int, default 4194304 (4 MiB)
         Size of the first read, in bytes.
     """
@@ -413,9 +414,9 @@ class _Seen:
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
     """Return the lowest offset to expect after a table of batches, and the last offset in the table.
 
-    If the offsets of the last batch do not directly follow those of the previous batch, its base
-    offset may be corrupted. In this case, the lowest offset to expect follows the lower of the two
-    last offsets.
+    If there is a gap between the offsets of the last two batches, the base offset of the last batch
+    may be corrupted. In this case, the lowest offset to expect is the offset after the lower one of
+    their last offsets.
 
     Parameters
     ----------

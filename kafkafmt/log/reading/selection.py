@@ -41,8 +41,8 @@ def select_partitions(
 def like(word: str, known: Iterable[str]) -> str:
     """Return a phrase that lists existing names, for a message that the name `word` does not exist.
 
-    The phrase lists the names in `known` that are most similar to `word`. If no name is similar, it
-    lists the first few names.
+    The phrase lists the names in `known` that are most similar to `word`. If no name is similar,
+    the phrase lists the first few names.
     """
     names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
     plain = word.strip("*").lower()
@@ -76,7 +76,7 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Return ranges (first, last) that cover sorted numbers, each with one or at least three numbers."""
+    """Divide sorted numbers into ranges (first, last). Each range contains one number or at least three numbers."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

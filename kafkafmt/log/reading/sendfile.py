@@ -50,7 +50,7 @@ class _Range(NamedTuple):
     start, end : int
         Position of the first batch, and end of the last batch, in bytes.
     cut : int
-        Position up to which the next batch is also sent, incompletely. Equal to `end` if no part of
+        Position in the next batch up to which that batch is also sent. Equal to `end` if no part of
         the next batch is sent.
     next_offset : int
         The offset after the last batch.

@@ -1,9 +1,9 @@
 """Read the batches of a segment in one pass, range by range, without planning the segment.
 
-A range of bytes is read into memory, and checked before any of its batches is delivered. It is
-confirmed if all of these conditions are true:
+A range of bytes is read into memory, and checked before any of its batches is delivered. The range
+is confirmed if all of these conditions are true:
 
-- It consists of complete batches whose CRCs match, from its start to its end.
+- From its start to its end, the range consists of complete batches whose CRCs match.
 - The offsets of its batches increase, and are within the segment's range of offsets.
 - The first batch agrees with the offset index. Its base offset is above the offset in the previous
   index entry, and its last offset is not above the offset in its own entry. If several tasks share
@@ -78,7 +78,7 @@ class SinglePass:
     complete : bool
         Whether every range was confirmed.
     remainder : SegmentRemainder or StretchRemainder
-        What is not confirmed. It is a StretchRemainder if `stretch` was given.
+        The part that was not confirmed. It is a StretchRemainder if `stretch` was given.
 
     Raises
     ------
@@ -109,7 +109,7 @@ class SinglePass:
         """Yield the batches of each confirmed range, up to the first range that is not confirmed.
 
         Ranges that cannot contain offsets in [start, end) are not read. All batches of the other
-        ranges are yielded, also those with offsets outside [start, end).
+        ranges are yielded, including batches with offsets outside [start, end).
         """
         base = self._segment.base_offset or 0
         if not self._stretch.size:
@@ -144,9 +144,9 @@ class SinglePass:
         """Return whether the batches before the first range can be skipped.
 
         - If the range begins a stretch, the batch before the stretch must have a lower last offset.
-        - If earlier ranges were skipped because of their offsets, the first batch must have `start`
-          or a lower offset as base offset. In a compacted log, its last offset must equal the
-          offset in its index entry.
+        - If earlier ranges were skipped because of their offsets, the base offset of the first
+          batch must be `start` or lower. In a compacted log, the last offset of the first batch
+          must also equal the offset in its index entry.
         """
         border = found.start
         if not border.indexed:
@@ -176,8 +176,8 @@ class SinglePass:
     def _confirmed(self, found: Range, expected: int, dense: bool) -> Part | None:
         """Read a range, and return its batches, or None if the range is not confirmed.
 
-        `expected` is the lowest offset that the range can contain. `dense` means that a gap between
-        the offsets of two batches prevents confirmation.
+        `expected` is the lowest offset that the range can contain. If `dense` is True, a range with
+        a gap between the offsets of two batches is not confirmed.
         """
         begin, end, size = found.start.position, found.end.position, found.size
         if self._view.data is not None:

@@ -17,7 +17,7 @@ from .partition_dir import PartitionDir
 
 
 class IndexEntries:
-    """The entries of all transaction indexes of a partition.
+    """Contains the entries of all transaction indexes of a partition.
 
     `IndexEntries` also tracks the entries whose marker offset is not in any batch of the log.
 
@@ -36,7 +36,7 @@ class IndexEntries:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
-        for name in names:  # the transaction indexes of missing segments are read, too
+        for name in names:  # includes the transaction indexes of missing segments
             base = None if name in directory.ignored else index_base_of(name)
             data = None if base is None else file_view.read_bytes(directory.path / name)
             for version, *values in read_transaction_index(data).tolist() if data else ():
@@ -58,7 +58,7 @@ class IndexEntries:
     def cover(self, table: BatchTable) -> None:
         """Register the entries whose marker offset is in one of the batches of `table`.
 
-        Such entries are not needed, because the batch itself shows whether it is a marker.
+        These entries are not needed, because the batch itself shows whether it is a marker.
         """
         if not len(self._lasts) or not len(table):
             return

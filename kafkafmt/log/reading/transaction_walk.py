@@ -1,16 +1,18 @@
 """Determine from the log alone which records a consumer at read_committed would see.
 
-The log is read once, in offset order. A producer's transaction is open from its first transactional
-batch to its marker (Kafka: ``ProducerStateManager``). Aborted transactions are omitted. The last
-stable offset is the first offset of the oldest open transaction.
+The log is read once, in offset order. A transaction is open from the first transactional batch of a
+producer to the next marker of the producer, as in Kafka's ``ProducerStateManager``. Records of
+aborted transactions are omitted. The last stable offset is the first offset of the oldest open
+transaction.
 
 The marker of a transaction may be in a damaged span or in a missing segment. In this case, the
 transaction index is read, which lists every aborted transaction. If the index does not show how the
-transaction ended, its records before the damage are omitted and reported as a `Doubt`.
+transaction ended, the records of the transaction before the damage are omitted, and the transaction
+is reported as a `Doubt`.
 
-A transaction index may list a marker that no batch contains, although nothing is damaged. Brokers
-trust such an index entry, and so does this module: the transaction ends at the offset of the
-marker.
+Even if nothing is damaged, a transaction index can have an entry for a marker that is not in the
+log. This module trusts such an entry, as a broker does. The transaction then ends at the marker
+offset in the entry.
 """
 
 from __future__ import annotations
@@ -91,22 +93,21 @@ class ReadableLog(Protocol):
         """Number of segments that have been planned."""
 
     def plan(self, segment: SegmentFile) -> SegmentPlan:
-        """Return the plan of a segment."""
+        """Return the plan of a segment, which lists the batches to deliver and the damaged spans."""
 
     def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]:
-        """Yield the batches that overlap the offsets [start, end), and call `on_damage` for each damaged span."""
+        """Yield the batches that contain offsets in [start, end), and call `on_damage` for each damaged span."""
 
 
 class TransactionWalk:
-    """Tracks the transactions of every producer from batch to batch.
+    """Tracks the transactions of all producers while batches are added in offset order.
 
     Attributes
     ----------
     found : Transactions
         The outcomes of the transactions in the batches added so far.
     entries : IndexEntries or None
-        Entries of the transaction indexes, which are read when the first transactional batch is
-        added.
+        Entries of the transaction indexes. None until the first transactional batch is added.
     """
 
     def __init__(self, log: ReadableLog) -> None:
@@ -120,8 +121,8 @@ class TransactionWalk:
     def damage(self, damage: Damage) -> None:
         """Treat the outcome of every open transaction as unknown after a damaged span.
 
-        The damaged span may have contained markers of open transactions. If it is a single batch
-        that is larger than a marker, nothing changes.
+        The damaged span may have contained markers of open transactions. A single damaged batch
+        that is larger than a marker has no effect.
         """
         if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
@@ -130,8 +131,8 @@ class TransactionWalk:
     def gap(self, end: int, file: str) -> None:
         """Treat the outcome of every open transaction as unknown after a missing segment.
 
-        The missing segment may have contained markers of open transactions. It begins at the offset
-        `end`, and the segment `file` follows it.
+        The missing segment may have contained markers of open transactions. The missing segment
+        begins at the offset `end`, and the next existing segment is `file`.
         """
         self._suspend(end, file, "a missing segment")
 
@@ -164,7 +165,7 @@ class TransactionWalk:
                 open_.setdefault(producer_id, base)
                 continue
             kind = markers[base].kind if base in markers else None
-            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch is an undecodable marker
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch is a marker that cannot be decoded
                 self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
@@ -173,9 +174,9 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End the open transaction of a producer if an index entry lists a marker for it that no batch contains.
+        """End a producer's open transaction if its marker is listed in a transaction index but missing from the log.
 
-        Only index entries whose marker offset is below `before` are used.
+        Index entries with a marker offset of `before` or higher are ignored.
         """
         assert self.entries is not None
         for entry in self.entries.take(producer_id, before):
@@ -223,7 +224,7 @@ def _has_none(log: ReadableLog) -> bool:
 
 
 def settle(walk: TransactionWalk) -> Transactions:
-    """Return the outcomes of all transactions of a log. Call this after all its batches were added to `walk`."""
+    """Return the outcomes of all transactions of a log. All batches of the log must have been added to `walk`."""
     found = walk.found
     walk.finish()
     found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
@@ -253,8 +254,8 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
 
     The segment `before` ends before the offset `end`. `segment` is the next segment that contains
     a batch, and `first_offset` is the offset of its first batch. There can be empty segments
-    between these two segments, because compaction keeps the file of a segment from which it has
-    removed all batches.
+    between `before` and `segment`, because compaction can remove all batches of a segment without
+    deleting its file.
     """
     if first_offset <= end:
         return False
@@ -272,10 +273,10 @@ def _order(segment: SegmentFile) -> tuple[bool, int, str]:
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     """Use the transaction indexes to determine the outcomes of transactions whose markers may be damaged or missing.
 
-    - If an index lists the transaction, it was aborted.
-    - If no index lists it, it was committed, provided that it has ended. It has ended if its
-      producer wrote a later marker, or if a later index entry has a last stable offset above the
-      first offset of the transaction.
+    - If an index lists the transaction, the transaction was aborted.
+    - If the transaction has ended and no index lists it, the transaction was committed. A
+      transaction has ended if its producer wrote a later marker, or if a later index entry has a
+      last stable offset above the first offset of the transaction.
     - In all other cases, the outcome is unknown.
     """
     if not walk.suspended:

@@ -1,4 +1,4 @@
-"""Outcomes of the transactions of a log, which decide what a consumer at read_committed sees."""
+"""Define the outcomes of a log's transactions, which determine the records that read_committed delivers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..format.producers import Aborted
 
 @dataclass(frozen=True)
 class Doubt:
-    """A transaction whose outcome is unknown, so that its records are omitted at read_committed.
+    """Describes a transaction whose outcome is unknown. Its records are omitted at read_committed.
 
     The marker of the transaction may be in a damaged span or in a missing segment.
 
@@ -51,7 +51,9 @@ class Doubt:
 
 
 class TransactionInDoubtError(KafkaFormatError):
-    """Raised on request instead of omitting the records of a transaction whose outcome is unknown.
+    """Raised if the caller requests an error for a transaction whose outcome is unknown.
+
+    If no error is requested, the records of the transaction are omitted.
 
     Attributes
     ----------
@@ -79,7 +81,7 @@ class TransactionInDoubtError(KafkaFormatError):
 
 @dataclass
 class Transactions:
-    """The outcomes of a log's transactions.
+    """Contains the outcomes of the transactions of a log.
 
     Attributes
     ----------
@@ -90,10 +92,10 @@ class Transactions:
     doubts : list of Doubt
         Transactions whose outcome is unknown.
     last_stable_offset : int
-        The end (exclusive) of the records that a consumer at read_committed sees.
+        The last stable offset. A consumer at read_committed sees only records below this offset.
     unmarked : list of Aborted
-        Entries of transaction indexes that were used because the log does not contain their abort
-        markers.
+        Entries of transaction indexes for aborted transactions whose abort markers are missing from
+        the log.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -106,7 +108,7 @@ class Transactions:
     def undecided(self) -> str:
         """A message that names the first open transaction, or an empty string if no transaction is open.
 
-        Reading at read_committed ends before an open transaction.
+        A consumer at read_committed stops reading before the first open transaction.
         """
         if not self.open:
             return ""
@@ -119,7 +121,7 @@ class Transactions:
     def within(self, first: int, last: int) -> Transactions:
         """Return the transactions that can have records at offsets `first` to `last`.
 
-        A Spark task needs no others.
+        A Spark task that reads only these offsets needs no other transactions.
         """
         aborted = {
             producer: kept
