@@ -1,6 +1,6 @@
 """Export log directories to Parquet as a Spark job.
 
-`kafkafmt.exporting` imports neither pyspark nor pyarrow before an export starts.
+This package does not import pyspark or pyarrow until an export starts.
 """
 
 from .api import export

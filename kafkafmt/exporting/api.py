@@ -88,7 +88,7 @@ def export(
         Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
         internal topics are exported.
     partitions : int or iterable of int, optional
-        Partition numbers. By default, all partitions are exported.
+        Numbers of the partitions to export. By default, all partitions are exported.
     start, end : int, optional
         Range of offsets to export; `end` is exclusive. A negative value counts back from the end of
         each log. By default, the whole log is exported.
@@ -110,7 +110,7 @@ def export(
         whose partition directories are in `paths`.
     on_error : {"quarantine", "fail"}, default "quarantine"
         "quarantine" exports all intact records, and writes the damaged bytes of the logs to the
-        directory `output`/quarantine. "fail" raises an error at the first damage and creates no
+        directory `output`/quarantine. "fail" raises an error if any data is damaged, and creates no
         output.
     compression : {"zstd", "snappy", "lz4", "none"}, default "zstd"
         Compression codec of the Parquet files.
@@ -123,8 +123,8 @@ def export(
         `join_small`, the files always contain the column partition.
     file_size : int, default 268435456 (256 MiB)
         Target size of a Parquet file, in bytes; at least 1 MiB. A file ends after the row group
-        that reaches this size. Files are smaller if the log is too small for every core to write
-        several files of this size.
+        with which it reaches this size. In a small export, the files are smaller, so that every
+        core can write several files.
     partition_by : {"day", "hour"}, optional
         Write the records of each day or hour to a separate directory. "day" adds the directory
         level ``date=YYYY-MM-DD``, and "hour" adds ``date=YYYY-MM-DD/hour=HH``. Both are taken from
@@ -140,9 +140,9 @@ def export(
         In a bucket, the ``_SUCCESS`` of the old output is deleted first, and created again if the
         export fails.
     resume : bool, default False
-        Add the records that are new since the last export to `output`. If an earlier run has
-        exported a partition, the export begins at the offset at which that run ended, and ignores
-        `start`. No record is exported twice. If `output` does not exist, it is created. An output
+        Add the records that have been written since the last export to `output`. If an earlier run
+        has exported a partition, the export continues at the offset at which that run ended, and
+        ignores `start`. No record is exported twice. If `output` does not exist, it is created. An output
         in a bucket cannot be resumed.
     engine : {"spark", "local"}, optional
         Engine that runs the tasks. Both engines write the same output.
@@ -171,8 +171,8 @@ def export(
         number of bytes done and the total number of bytes. The steps are "starting Spark" (both
         numbers are 0), "planning" and "exporting".
     on_message : callable, optional
-        Function to call with each message about the input. An example is the message that retention
-        removed a file. The report contains all messages.
+        Function to call with each message about the input, such as a message about a file that
+        retention removed. The report contains all messages.
 
     Returns
     -------
@@ -184,8 +184,8 @@ def export(
     Raises
     ------
     DamagedLogError
-        `on_error` is "fail" and data is damaged. The error is a `TransactionInDoubtError` if the
-        outcome of a transaction is not known.
+        `on_error` is "fail" and data is damaged. The subclass `TransactionInDoubtError` is raised
+        if the outcome of a transaction is not known.
     PartitionNotFoundError
         `topics` or `partitions` is given, but no partition matches. The error is a LookupError.
     GroupNotFoundError
@@ -277,7 +277,7 @@ def export(
 
 
 def with_default_engine(options: ExportOptions, on_message: Callable[[str], None]) -> ExportOptions:
-    """Set the engine in the options: "spark", or "local" if pyspark or Java is missing.
+    """Return the options with the default engine: "spark", or "local" if pyspark or Java is missing.
 
     If the engine is "local", call `on_message` with a message that says what is missing.
     """
@@ -295,7 +295,7 @@ def with_default_engine(options: ExportOptions, on_message: Callable[[str], None
 def open_engine(
     options: ExportOptions, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[Engine]:
-    """Return a context manager that provides the engine that the options name."""
+    """Return a context manager that provides the engine named in the options."""
     if options.engine == "local":
         from .local_engine import LocalEngine
 
@@ -310,10 +310,10 @@ def open_engine(
 def _from_group(
     group: str, options: ExportOptions, found: Discovery, chosen: list[PartitionDir]
 ) -> tuple[ExportOptions, list[PartitionDir]]:
-    """Return the options and partitions of an export that starts at the offsets of a consumer group.
+    """Return the options and partitions of an export that starts at a consumer group's offsets.
 
-    If `on_error` is "fail", damage in ``__consumer_offsets`` raises an error. Otherwise, it is only
-    reported as a message.
+    If ``__consumer_offsets`` is damaged, an error is raised if `on_error` is "fail". Otherwise, the
+    damage is only reported in a message.
     """
     if options.selection.start is not None:
         raise ValueError("group cannot be given together with start or start_time")
@@ -332,11 +332,11 @@ def _from_group(
 def spark_session(
     master: str, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
-    """Return a context manager that provides the active Spark session or, if there is none, a new one.
+    """Return a context manager that provides the active Spark session, or starts a new session.
 
-    A session that this function has started is stopped when the context ends.
+    If the context manager started the session, it stops the session when the context ends.
 
-    Inside the context, Ctrl-C never interrupts a call to Java. If Spark fails to start, a
+    Inside the context, Ctrl-C does not interrupt calls to Java. If Spark fails to start, a
     SparkError is raised.
     """
     from ..spark.quiet import quiet_start

@@ -4,19 +4,20 @@ A directory in a bucket cannot be renamed. Therefore, tasks upload their files u
 names. A name contains the run and the attempt, as in ``<first offset>-<run>-<attempt>.parquet``, so
 no file replaces another one. The driver of the export does the following:
 
-1. Take the lock of the output (run_lock.py). If a killed run holds it, remove the files of that run.
-   With `overwrite`, delete the `_SUCCESS` of the old output.
-2. When all tasks have ended, change the lock, so that late tasks can no longer complete a file.
+1. Acquire the lock of the output (run_lock.py). If a killed run holds the lock, remove the files of
+   that run. With `overwrite`, delete the `_SUCCESS` of the old output.
+2. After all tasks have ended, change the lock, so that tasks can no longer complete a file.
    Check that each file that the tasks reported exists with its size. Delete the files of other
    attempts.
 3. With `overwrite`, delete the other files of the old output.
 4. Upload the report. List the output again, and delete all files that are not part of it.
-5. Renew the lock, which fails if another run has taken it over. Create `_SUCCESS` by a conditional
-   request. Delete the lock.
+5. Renew the lock. This fails if another run has taken over the lock. Create `_SUCCESS` with a
+   conditional request. Delete the lock.
 
 If the export fails before step 3, its files are deleted, and `_SUCCESS` of the old output is created
-again. If the export fails later, the output becomes empty. If the export is killed, the next export
-to the same URL first does this clean-up. Therefore, `_SUCCESS` exists only if the output is complete.
+again. If the export fails later, all files in the output are deleted. If the export is killed, the
+next export to the same URL first removes these files. Therefore, `_SUCCESS` exists only if the output
+is complete.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class BucketFiles(AttemptFiles):
         return name, _RunUpload(store_of(path).open_writer(path), path, self)
 
     def discard(self, name: str, file: Any) -> None:
-        """Remove an object that `create` returned, open or closed. A missing object is ignored."""
+        """Remove an object that `create` returned. Do nothing if the object does not exist."""
         if isinstance(file, Upload) and not file.closed:
             with contextlib.suppress(OSError):
                 file.abort()
@@ -79,7 +80,7 @@ class BucketFiles(AttemptFiles):
         store_of(path).delete([path])
 
     def check(self) -> None:
-        """Raise OSError if tasks of this run may no longer write files, according to the lock."""
+        """Raise OSError if the lock shows that tasks of this run may no longer write files."""
         lock = self.output / LOCK
         with contextlib.suppress(FileNotFoundError):
             state = RunState.parse(store_of(lock).load(lock).content, lock)
@@ -111,7 +112,7 @@ class _RunUpload(Upload):
         self.closed = True
         self._upload.close()
         try:
-            # The run may have ended during the upload, after the driver listed the output.
+            # The run may have ended during the upload. The driver's list of files would not contain this object.
             self._files.check()
         except BaseException:
             store_of(self._path).delete([self._path])
@@ -135,7 +136,7 @@ class BucketOutput(Output):
     Raises
     ------
     SchemeError
-        No package can write to URLs with the scheme.
+        No installed package can write to URLs with this scheme.
     """
 
     def __init__(self, output: UrlPath, overwrite: bool = False) -> None:
@@ -145,13 +146,13 @@ class BucketOutput(Output):
         self._store.check_writable(output)
         self._lock = RunLock(self._store, output)
         self._expected: dict[UrlPath, int] = {}
-        # Identifiers of killed runs. Their tasks may still complete a file.
+        # Identifiers of killed runs, whose tasks may still complete files.
         self._removed: list[str] = []
         self._published = False
 
     @property
     def attempts(self) -> BucketFiles:
-        """Where tasks write their files."""
+        """Creates and removes the files of the tasks."""
         return BucketFiles(self.target, self._lock.state.run)
 
     @property
@@ -161,7 +162,7 @@ class BucketOutput(Output):
     def check(self) -> None:
         """Raise OutputExistsError if the output exists and `overwrite` is False.
 
-        Files of a killed export are ignored. Raise OSError if another export is writing to the
+        Ignore the files of a killed export. Raise OSError if another export is writing to the
         output.
         """
         left = self._lock.left_behind()
@@ -169,9 +170,9 @@ class BucketOutput(Output):
             raise OutputExistsError(self.target)
 
     def _exists(self, left: RunState | None) -> bool:
-        """Return whether an output remains after the files of a killed run are removed.
+        """Return whether the output contains files other than those of a killed run.
 
-        `left` is the state of the killed run, or None if there is none.
+        `left` is the state of the killed run, or None if no run was killed.
         """
         found = self._list()
         if left is None:
@@ -208,7 +209,7 @@ class BucketOutput(Output):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._published:
-            # The output is complete. If the lock cannot be deleted now, the next export deletes it.
+            # The output is complete. If deleting the lock fails, the next export deletes the lock.
             with contextlib.suppress(OSError):
                 self._lock.release()
             self._lock.abandon()
@@ -218,7 +219,7 @@ class BucketOutput(Output):
     def keep(self, files: Iterable[WrittenFile]) -> None:
         """Check the size of each file in `files`, and delete all other files of this run.
 
-        When this method has returned, tasks can no longer write files.
+        After this method returns, tasks can no longer write files.
         """
         self._lock.renew(phase=CHECKING)
         self._expected = {self.target / file.name: file.size for file in files}
@@ -274,7 +275,7 @@ class BucketOutput(Output):
             self._store.put(self._success, content, create=True)
         except OSError:
             with contextlib.suppress(OSError):
-                # If only the response to the request was lost, `_SUCCESS` has this content already.
+                # If the request succeeded but its response was lost, `_SUCCESS` already has this content.
                 if self._store.load(self._success).content == content:
                     return
             raise
@@ -287,7 +288,7 @@ class BucketOutput(Output):
                 raise OSError(f"{path} has {found[path]} bytes, but {size} bytes were uploaded")
 
     def _give_up(self) -> None:
-        """Remove the files of this run. If this fails, the next export removes them."""
+        """Try to remove the files of this run. If this fails, the next export removes the files."""
         with contextlib.suppress(OSError):
             # renew() raises an error if another run has taken over the output.
             self._lock.renew()

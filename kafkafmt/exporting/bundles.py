@@ -1,7 +1,7 @@
-"""Combine splits into bundles. A task writes each bundle to separate Parquet files.
+"""Combine splits of logs into bundles. A task writes each bundle to its own Parquet files.
 
-A bundle has at least the target size of a file. It is smaller only if this is necessary to
-distribute the work evenly among the cores.
+A bundle is at least as large as the target size of a file. Bundles are smaller only if the work
+could not be distributed evenly among the cores otherwise.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .options import ExportOptions
 
 SMALLEST_BUNDLE = 16 << 20
 MAX_BUNDLES = 20_000
-"""Approximate number of bundles of an export whose split size is not set."""
+"""Approximate maximum number of bundles in an export whose split size is not set."""
 BUNDLES_PER_CORE = 4
-"""Number of bundles per core. It is greater than one so that a core that finishes a bundle early
-can process another bundle.
+"""Number of bundles per core. The number is greater than one so that a core that finishes early can
+process another bundle.
 """
 FILES_PER_BUNDLE = 2
-"""Number of log bytes in the largest bundle, as a multiple of the file size. It is greater than one
+"""Largest size of a bundle, as a multiple of the target file size. The factor is greater than one
 because a Parquet file is often smaller than the part of the log that it contains.
 """
 
@@ -47,9 +47,9 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 
 
 def share(total: int, cores: int, least: int, most: int) -> int:
-    """Return a size in bytes that lets each core process several tasks or bundles of this size.
+    """Return a size of tasks or bundles, in bytes, at which each core processes several of them.
 
-    `least` and `most` are the limits of the result.
+    The result is at least `least` and at most `most`.
     """
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 
@@ -64,7 +64,7 @@ def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool =
     first : int
         Number of the first bundle.
     size : int
-        Size of a bundle, in bytes. A small split may exceed it by a quarter, to avoid a small file.
+        Size of a bundle, in bytes. A bundle may be a quarter larger, to avoid a small file.
     joined : bool, default False
         Whether a bundle may contain several partitions of one topic.
     """

@@ -1,8 +1,8 @@
 """Divide records by the day or hour of their timestamps, in UTC.
 
-The names of the directories are those that Hive and Spark use for partition columns. All dates are
-written as YYYY-MM-DD, so that readers can convert every name to a date. A record is assigned to the
-null partition if its timestamp is null, or outside of the years 1 to 9999.
+The directories are named like partition columns in Hive and Spark. All dates are written as
+YYYY-MM-DD, so that readers can convert every name to a date. A record is assigned to the null
+partition if its timestamp is null or outside the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from .layout import EMPTY_NAME
 
 HOUR = 3_600_000_000
-"""Length of an hour in microseconds, the unit of the column timestamp."""
+"""Number of microseconds in an hour. The unit of the column timestamp is microseconds."""
 HOURS = {"day": 24, "hour": 1}
-"""Length of a period, in hours."""
+"""Length of each period, in hours."""
 NO_DATE = np.iinfo(np.int64).min
 EPOCH = date(1970, 1, 1)
 FIRST = (date.min - EPOCH).days * 24 * HOUR
 END = ((date.max - EPOCH).days + 1) * 24 * HOUR
-"""Range of the timestamps that have a date, in microseconds. END is exclusive."""
+"""Range of the timestamps that can be converted to a date, in microseconds. END is exclusive."""
 
 Directories = tuple[str, ...]
 """Names of nested directories, such as ``("date=2026-01-05", "hour=07")``."""
@@ -36,7 +36,7 @@ def by_period(batch: pa.RecordBatch, period: str | None) -> Iterator[tuple[Direc
     Parameters
     ----------
     batch : pyarrow.RecordBatch
-        Records with the column timestamp. It is not empty.
+        Records with the column timestamp. The batch must not be empty.
     period : {"day", "hour"} or None
         None means that all records are stored in the same directory.
     """

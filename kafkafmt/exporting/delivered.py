@@ -1,8 +1,8 @@
-"""Compare what export tasks read with what the driver planned.
+"""Check that the tasks of an export read all the data that the driver planned.
 
 On an executor, a path can refer to an outdated or empty directory, even if the driver can read the
-logs at this path. Tasks report the segment files that are missing on their executor. Only the
-driver decides whether retention has removed a missing file.
+logs at the same path. Tasks report the segment files that are missing on their executor. Only the
+driver decides whether retention removed a missing file.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .tasks import BundleResult, Manifest
 
 
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
-    """Plan the only segment in `directory`, and return the plan.
+    """Return the plan of the only segment in `directory`.
 
-    If the segment file is missing, and retention may have removed it, return the name of this host
+    If the segment file is missing and retention may have removed it, return the name of this host
     instead of a plan.
 
-    Raise an OSError that names this host if the file is missing for another reason, or if it is
-    smaller than when the driver listed it.
+    Raise an OSError that names this host if the segment file is missing for another reason, or if
+    the file is smaller than when the driver listed it.
     """
     (segment,) = directory.segments
     try:
@@ -47,7 +47,7 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | s
 
 
 def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transactions:
-    """Return the transactions of a partition. The whole partition is read.
+    """Read a whole partition, and return its transactions.
 
     Raise an OSError that names this host if a segment file is missing.
     """
@@ -60,10 +60,10 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 def check_damage(plan: SegmentPlan) -> None:
     """Raise an OSError if a task found damaged bytes where the driver finds a valid batch.
 
-    If task and driver find different bytes, the path of the segment refers to different files on
-    their hosts. Only the first damaged span of the segment is checked.
+    If a task and the driver read different bytes, the path of the segment refers to different files
+    on their hosts. Only the first damaged span of the segment is checked.
     """
-    damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # those batches are valid
+    damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # the batches with this code are valid
     if not damaged:
         return
     try:
@@ -80,9 +80,9 @@ def check_damage(plan: SegmentPlan) -> None:
 
 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
-    """Report that retention removed a segment which is missing on an executor.
+    """Report that a segment that is missing on an executor was removed by retention.
 
-    Raise an OSError if the driver does not confirm that retention removed the segment.
+    Raise an OSError if retention did not remove the segment.
     """
     if files.exists(segment.path):
         raise unavailable(
@@ -95,7 +95,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
     """Raise an OSError if the task on `host` wrote too few or too many records for a split.
 
-    Records may be missing if they were damaged or if retention removed them.
+    Damaged records and records that retention removed may be missing.
     """
     least, most = 0, 0
     for piece in split.pieces:
@@ -121,7 +121,7 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str
 
 
 def check_files(result: BundleResult) -> None:
-    """Raise an OSError if the files of a task do not contain the records that it decoded."""
+    """Raise an OSError if the files of a task do not contain all records that the task decoded."""
     decoded = sum(manifest.rows for manifest in result.manifests)
     written = sum(rows for file in result.files for rows in file.rows.values())
     if decoded != written:

@@ -29,7 +29,7 @@ class OutputExistsError(ValueError):
 
 
 class ResumeError(ValueError):
-    """Raised if an export cannot add records to an existing output. The message contains the reason."""
+    """Raised if an export cannot add records to an existing output. The message gives the reason."""
 
 
 class TaskOSError(OSError):

@@ -52,7 +52,7 @@ class OutputFile:
 
 
 class _OpenFile:
-    """A Parquet file under construction, with the rows of its next row group."""
+    """A Parquet file that is being written, with the rows of its next row group."""
 
     def __init__(self, output: OutputFile, sink: Any, writer: Any) -> None:
         self.output = output
@@ -69,7 +69,7 @@ class _OpenFile:
         self.output.rows[partition] = self.output.rows.get(partition, 0) + batch.num_rows
 
     def write_group(self) -> int:
-        """Write the buffered rows as a row group. Return its size in the file, in bytes."""
+        """Write the buffered rows as a row group. Return the size of the row group in bytes."""
         before = self.sink.tell()
         if self.held:
             group = pa.Table.from_batches(self.held).replace_schema_metadata(self.writer.schema.metadata)
@@ -89,8 +89,8 @@ class _OpenFile:
 class FileSet:
     """Writes Arrow record batches to Parquet files, and starts a new file at the target size.
 
-    If the export is divided by day or hour, one file is open for each day or hour. If more than
-    `MAX_OPEN_FILES` would be open, the least recently used file is completed.
+    If the export is divided by day or hour, each day or hour has its own open file. If more than
+    `MAX_OPEN_FILES` files would be open, the least recently used file is completed.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ class FileSet:
         Topic of all records.
     format : FileFormat
     attempts : AttemptFiles
-        Where the files are created.
+        Creates the files.
     watch : Stopwatch
         Measures the time that is spent on writing.
 
     Attributes
     ----------
     written : list of OutputFile
-        The files that have been opened.
+        Files that have been opened, including files that are complete.
     """
 
     def __init__(self, topic: str, format: FileFormat, attempts: AttemptFiles, watch: Stopwatch) -> None:

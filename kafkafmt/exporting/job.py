@@ -1,14 +1,14 @@
 """Export partitions to Parquet in tasks. An engine runs the tasks on Spark or in threads.
 
-1. The driver divides the segments into splits, and combines the splits into bundles (bundles.py). To
-   do so, it reads only file names, file sizes and indexes.
+1. The driver divides the segments into splits, and combines the splits into bundles (bundles.py).
+   This step reads only file names, file sizes and indexes.
 2. For each bundle, a task reads the records, checks them and writes them to Parquet files
    (tasks.py). On Spark, the Python workers write these files with pyarrow, because Spark's Parquet
    writer and the transfer of data from Python to the JVM are several times slower. The tasks send
    only manifests to the driver.
-3. If a task cannot confirm all batches of a segment, for example because the segment is damaged,
-   another task plans the segment: it determines which batches of the segment can be read. The
-   bundles that contain the segment are then exported again according to the plan (work.py).
+3. A task may be unable to confirm all batches of a segment, for example because the segment is
+   damaged. Another task then determines which batches of the segment can be read, and returns this
+   as a plan. The bundles that contain the segment are exported again with the plan (work.py).
 4. The driver checks the manifests, keeps the files that the manifests list, and publishes the
    output (output.py).
 
@@ -50,8 +50,8 @@ from .work import Work, Works
 RUN_BYTES = 8 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
-"""Maximum input size of one planning task, in bytes. It can be large, because planning only checks
-CRCs.
+"""Maximum input size of one planning task, in bytes. The size can be large because planning only
+checks CRCs.
 """
 
 WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
@@ -60,7 +60,7 @@ WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 class Export:
     """An export of selected partitions to Parquet files.
 
-    The constructor checks the options. Therefore, wrong options are reported before Spark starts.
+    The constructor checks the options, so that wrong options are reported before Spark starts.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class Export:
         The partitions to export.
     options : ExportOptions
     on_message : callable, optional
-        Function to call with each message about the input, such as the message that retention
-        removed a file.
+        Function to call with each message about the input, such as a message about a file that
+        retention removed.
 
     Raises
     ------
@@ -174,7 +174,7 @@ class Export:
         return report
 
     def _resumed(self) -> EarlierRuns:
-        """Read the reports of earlier runs, and add the files of the old output to the output of this run."""
+        """Read the reports of earlier runs. Add the files of the old output to the output of this run."""
         output = self.output
         if not isinstance(output, Staging) or not output.resume or not output.output.exists():
             return EarlierRuns()
@@ -183,9 +183,9 @@ class Export:
         return earlier
 
     def _works(self, earlier: EarlierRuns) -> list[Work]:
-        """Convert the bounds of the export to offsets of each partition.
+        """Convert the start and end of the export to offsets in each partition.
 
-        To convert timestamps, this method reads only indexes and a few batches.
+        To find the offsets for timestamps, this method reads only indexes and a few batches.
         """
         works = []
         for directory in self.chosen:
@@ -220,7 +220,7 @@ class Export:
     def _export_splits(
         self, engine: Engine, works: Works, waiting: list[Split], write: WriteBundle, show: Progress
     ) -> None:
-        """Export splits. Plan the segments that cannot be exported without a plan."""
+        """Export splits. Make plans for the segments that cannot be exported without a plan."""
         size = self._split_bytes(engine, works)
         first = 0
         while waiting:
@@ -255,7 +255,7 @@ class Export:
         self._check_transactions(wanted)
 
     def _plan(self, engine: Engine, wanted: list[tuple[Work, SegmentFile]], show: Progress) -> None:
-        """Plan segments in tasks."""
+        """Run tasks that determine which batches of the segments can be read."""
         limits, started = self._limits, perf_counter()
         items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted)]
         total = sum(_size(d) for _, d in items)
@@ -305,7 +305,7 @@ class Export:
                 raise TransactionInDoubtError(work.doubts[0], str(log.directory.path))
 
     def _decode(self, engine: Engine, bundles: list[Bundle], write: WriteBundle, show: Progress) -> list[BundleResult]:
-        """Run tasks that decode bundles and write them to files. Return the results in bundle order."""
+        """Run tasks that write the records of bundles to files. Return the results in bundle order."""
         options, started = self.options, perf_counter()
         settings = TaskSettings(
             self.output.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
@@ -346,7 +346,7 @@ class Export:
         return ordered
 
     def _keep_files(self, works: Works, earlier: EarlierRuns) -> None:
-        """Check that no record is missing, and make the files of all bundles part of the output."""
+        """Check that no record is missing, and add the files of all bundles to the output."""
         for bundle, result in works.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
                 check_records(split, manifest, works.by_key[split.topic, split.partition].log, result.host)

@@ -8,16 +8,16 @@
     reports/00000.json
     _SUCCESS
 
-The directory `reports` exists only if the export was resumed. It contains the reports of the earlier
-runs.
+If the export was resumed, the directory `reports` contains the reports of the earlier runs.
+Otherwise, this directory does not exist.
 
 In a bucket, the name of a Parquet file also contains the run and the attempt that wrote the file, as
 in ``<first offset, 20 digits>-<run>-<attempt>.parquet``. Therefore, no file is ever replaced.
 
 The directories in `data` have the same names as with Spark's ``partitionBy("topic", "partition")``.
 The directories for date and hour exist only if the export is divided by day or by hour. If small
-partitions are joined, no file has a directory for its partition, because a dataset must have the
-same levels of directories everywhere. The partition is a column of the files instead.
+partitions are joined, there are no directories for partitions, because all files of a dataset must
+have the same levels of directories. Instead, the files contain the column partition.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(i) for i in range(1, 0x20)}
-"""Characters that Spark escapes in directory names (``ExternalCatalogUtils.escapePathName``)."""
+"""Characters that Spark escapes in directory names, in ``ExternalCatalogUtils.escapePathName``."""
 EMPTY_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""Text that Spark writes into a directory name in place of an empty value."""
+"""Text that Spark uses in a directory name instead of an empty value."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class OutputLayout:
 
     @property
     def empty_data_file(self) -> PurePath:
-        """Parquet file without rows. It is written only if the export contains no records.
+        """Parquet file without rows, which is written if the export contains no records.
 
-        Programs can read the schema of the export from this file.
+        Programs can read the schema of the export from this Parquet file.
         """
         return self.data / "empty.parquet"
 
@@ -88,7 +88,7 @@ class OutputLayout:
         partition, first_offset : int
             Partition and offset of the first record in the file.
         period : tuple of str, optional
-            Names of the directories for date and hour.
+            Names of the directories for the date and hour of the records.
         joined : bool, default False
             Whether the files of this export may contain several partitions.
         """

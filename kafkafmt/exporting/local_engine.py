@@ -1,7 +1,7 @@
 """Run the tasks of an export in threads of this process, without Spark.
 
-The core of kafkafmt, pyarrow and zstandard release the GIL. Therefore, threads decode and write in
-parallel.
+The core of kafkafmt, pyarrow and zstandard release the GIL. Therefore, several threads can decode
+and write records in parallel.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class LocalEngine:
         """Call `function` with each item of each task, and return the results in the order of the items.
 
         If a task fails, or if the job is cancelled or interrupted with Ctrl-C, no further item is
-        started. The method waits until the running items have ended. Therefore, no thread uses the
-        output afterwards.
+        started. The method waits for the items that are already running. Therefore, no thread uses
+        the output after the method returns.
         """
         total, lock, stopped = JobProgress(), threading.Lock(), threading.Event()
 

@@ -42,9 +42,9 @@ the total number of bytes.
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The options of an export.
+    """Options of an export.
 
-    The documentation of `kafkafmt.export` describes the other options.
+    Options without a description here are described in the documentation of `kafkafmt.export`.
     """
 
     paths: tuple[str | PathLike[str], ...]
@@ -57,13 +57,13 @@ class ExportOptions:
     selection: Selection = EVERYTHING
     """Selects the records to export. Control records are never exported."""
     group: str | None = None
-    """Name of the consumer group at whose committed offsets the export starts. `selection` contains
-    these offsets. The name is only copied to the report.
+    """Name of the consumer group at whose committed offsets the export starts. The name is only
+    copied to the report, because `selection` contains the offsets.
     """
     on_error: str = "quarantine"
     compression: str = "zstd"
     compression_level: int | None = None
-    """Compression level for zstd. None means level 1. Must be None for other codecs, which have no level."""
+    """Compression level for zstd. None means level 1. Other codecs have no level and require None."""
     overwrite: bool = False
     resume: bool = False
     engine: str = "spark"
@@ -77,8 +77,8 @@ class ExportOptions:
     columns: tuple[str, ...] | None = None
     """Names and order of the columns. None selects all columns of Spark's Kafka source."""
     split_bytes: int | None = None
-    """Number of log bytes that are written to the same files. None selects a size that suits the
-    size of the logs and of the files, and the number of cores.
+    """Number of log bytes that are written to the same files. If it is None, the number depends on
+    the size of the logs, the size of the files and the number of cores.
     """
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class ExportOptions:
 
     @property
     def single_file(self) -> bool:
-        """Return whether the output is a single file, which is the case if its name ends with ``.parquet``."""
+        """Return whether the output is a single file. In this case, its name ends with ``.parquet``."""
         return str(self.output).endswith(".parquet")
 
     @property
@@ -155,9 +155,9 @@ class ExportOptions:
 
 
 def check_columns(columns: tuple[str, ...]) -> None:
-    """Raise ValueError if a column is given twice, or if the files would have no column.
+    """Raise ValueError if a column is given twice, or if the files would have no columns.
 
-    The caller must already have checked the names of the columns.
+    The caller must check the names of the columns before.
     """
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise ValueError(f"columns has {twice[0]!r} twice")

@@ -1,9 +1,11 @@
-"""Define the interfaces `AttemptFiles` and `Output`, with which an export writes its files.
+"""Define the interfaces `AttemptFiles` and `Output`, which an export uses to write its files.
 
-Tasks create files through `AttemptFiles`. The driver keeps the files of those attempts whose results
-the engine returned. The driver then adds the quarantine and the report, and publishes the output;
-`_SUCCESS` is written last. staging.py implements both interfaces for a local directory, and
-bucket_output.py for a bucket. Only these two modules create, move and delete files of the output.
+Tasks use `AttemptFiles` to create files. The driver keeps only the files of the attempts whose
+results the engine returned. The driver then adds the quarantine and the report, and publishes the
+output. `_SUCCESS` is written last.
+
+The module staging.py implements both interfaces for a local directory, and bucket_output.py
+implements them for a bucket. Only these two modules create, move and delete files of the output.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class AttemptFiles(ABC):
 
     @abstractmethod
     def discard(self, name: str, file: Any) -> None:
-        """Remove a file that `create` returned, open or closed. A missing file is ignored."""
+        """Remove a file that `create` returned. Do nothing if the file does not exist."""
 
 
 class Output(ABC):
@@ -80,7 +82,7 @@ class Output(ABC):
     @property
     @abstractmethod
     def attempts(self) -> AttemptFiles:
-        """Where tasks write their files."""
+        """Creates and removes the files of the tasks."""
 
     @abstractmethod
     def check(self) -> None:
@@ -94,13 +96,13 @@ class Output(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove what was not published."""
+        """Remove all files that were not published."""
 
     @abstractmethod
     def keep(self, files: Iterable[WrittenFile]) -> None:
         """Make `files` part of the output, and remove all other files that tasks have written.
 
-        When this method has returned, tasks can no longer write files. Raise OSError if a file is
+        After this method returns, tasks can no longer write files. Raise OSError if a file is
         missing, or if its size differs from the size that the task reported.
         """
 

@@ -1,13 +1,12 @@
 """Encode record batches as Parquet.
 
 The columns are key, value, offset, timestamp, timestampType and headers. The topic and the
-partition are in the directory names (layout.py) and in the key-value metadata of each file.
+partition are not columns. Both are in the directory names (layout.py) and in the key-value metadata
+of each file. If a file may contain several partitions, the partition is a column after the value.
 
-The topic and the partition are not columns. They are in the directory names (layout.py) and in the
-key-value metadata of each file. If a file may contain several partitions, the partition is a column
-after the value. Offsets and timestamps are delta-encoded and have statistics. `timestampType` and
-the partition are dictionary-encoded. The other columns have neither dictionaries nor statistics,
-because these would cost more time than they save.
+The columns offset and timestamp are delta-encoded and have statistics. The columns timestampType
+and partition are dictionary-encoded. The other columns have neither dictionaries nor statistics,
+because writing them takes more time than readers save.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ JOINED_COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestamp
 """Columns of files that may contain several partitions."""
 NUMBERS = ("offset", "timestamp", "timestampMillis")
 ROW_GROUP_BYTES = 64 << 20
-"""Largest size of a row group before compression. It limits the memory that a worker needs."""
+"""Largest size of a row group before compression, in bytes. It limits the memory use of a worker."""
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUPS_PER_FILE = 4
 """Minimum number of row groups in a file of the target size.
 
-The number is greater than one because a file can end only after a row group. It is based on the
-size of the row groups before compression.
+The number is greater than one because a file can end only after a row group. The size of a row
+group is measured before compression.
 """
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """The content and encoding of the Parquet files."""
+    """Defines the columns and the encoding of the Parquet files."""
 
     compression: str = "zstd"
     level: int | None = None
     file_size: int = DEFAULT_FILE_SIZE
     """Target size of a file, in bytes."""
     partition_by: str | None = None
-    """Period whose records are written to separate files: "day" or "hour". None means no period."""
+    """Whether the records of each "day" or "hour" are written to separate files. None means neither."""
     joined: bool = False
     """Whether a file may contain several partitions. The partition is then a column."""
     chosen: tuple[str, ...] | None = None
@@ -64,7 +63,7 @@ class FileFormat:
 
     @property
     def decoded_columns(self) -> tuple[str, ...]:
-        """Names of the columns that tasks decode. The offset names files and is in the report."""
+        """Names of the columns that tasks decode. File names and the report require the offset."""
         return self.columns + tuple(name for name in ("offset", "timestamp") if name not in self.columns)
 
     @property
@@ -73,7 +72,7 @@ class FileFormat:
         return min(ROW_GROUP_BYTES, self.file_size // ROW_GROUPS_PER_FILE)
 
     def open(self, where: Any, metadata: dict[str, str]) -> pq.ParquetWriter:
-        """Open a Parquet file with this content."""
+        """Open a Parquet file with these columns and this encoding for writing."""
         return open_writer(where, schema_of(self.columns).with_metadata(metadata), self.compression, self.level)
 
 
@@ -97,8 +96,8 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
 def write_empty(sink: Any, format: FileFormat) -> None:
     """Write a Parquet file without rows to the open file `sink`.
 
-    The last columns of this file are those that readers otherwise derive from directory names:
-    topic, partition, date and hour.
+    The last columns of the file are topic, partition, date and hour. In other files, readers derive
+    these columns from the directory names.
     """
     named = [SCHEMA.field(n) for n in DIRECTORY_COLUMNS if n not in format.columns]
     named += fields_of(format.partition_by)

@@ -1,4 +1,4 @@
-"""Select the damage that may affect exported offsets, and write the damaged bytes to a Parquet file."""
+"""Find the damage that may affect exported offsets, and write the damaged bytes to a Parquet file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .options import ExportOptions
 from .parquet import open_writer
 
 MAX_SPAN_BYTES = 16 << 20
-"""Largest number of bytes in one row. If a damaged range is longer, the row contains only its first
-bytes, and its message says so.
+"""Largest number of damaged bytes in one row. If a damaged range is longer, the row contains only
+the first bytes of the range, and the row's message says so.
 """
 
 SCHEMA = pa.schema(
@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
 
 
 def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> Iterator[Damage]:
-    """Yield the damage in `plans` that may affect offsets in `interval`."""
+    """Yield the damage in the plans that may affect offsets in `interval`."""
     for plan in plans:
         for damage in sorted(plan.damaged, key=lambda d: d.position):
             first, last = damage.first_offset or 0, MAX_OFFSET if damage.last_offset is None else damage.last_offset
@@ -47,9 +47,9 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Narrow the offset range of damage that a task found, using the batches around the damage.
+    """Use the batches around damage to narrow the range of offsets that may be lost.
 
-    The task cannot do this itself, because it reads only a part of the segment.
+    The task that found the damage cannot do this, because it reads only a part of the segment.
     """
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length
@@ -70,8 +70,8 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
 def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> int:
     """Write one row for each damaged range to the open file `sink`.
 
-    The rows are in order of topic, partition, file and position. Return the number of damaged bytes
-    in them.
+    The rows are ordered by topic, partition, file and position. Return the number of damaged bytes
+    in all rows.
     """
     size = 0
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))

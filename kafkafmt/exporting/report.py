@@ -22,7 +22,7 @@ from .options import ExportOptions
 class PartitionRead:
     """Counts the segments, batches, records and bytes that were read from one partition.
 
-    A wrapper message (v0 or v1) counts as one batch.
+    A wrapper message (v0 or v1) is counted as one batch.
     """
 
     segments: int
@@ -50,8 +50,8 @@ class PartitionWritten:
     max_timestamp: int | None
     """Highest timestamp, in milliseconds since 1970-01-01 UTC."""
     timestamps_out_of_range: int
-    """Number of timestamps that do not fit into int64 microseconds. They are null in the Parquet
-    files.
+    """Number of timestamps that do not fit into int64 microseconds. The Parquet files contain null
+    instead of these timestamps.
     """
 
 
@@ -68,7 +68,7 @@ class PartitionQuarantined:
 
 @dataclass(frozen=True)
 class PartitionSkipped:
-    """Describes the intact data of one partition that was not exported."""
+    """Counts the intact data of one partition that was not exported."""
 
     records: int
     """Number of records that were read but are not selected, such as control records."""
@@ -144,7 +144,7 @@ class TotalSkipped:
     segments: int
     partitions: tuple[LeftOutPartition, ...]
     messages: tuple[str, ...]
-    """Messages about the input, such as the message that retention removed a file."""
+    """Messages about the input, such as a message about a file that retention removed."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Codec:
 
 @dataclass(frozen=True)
 class TaskSeconds:
-    """Time that all tasks together spent on each activity, in seconds."""
+    """Total time that all tasks spent on each activity, in seconds."""
 
     reading: float
     """Time spent in system calls that read files."""
@@ -193,8 +193,8 @@ class Step:
 
     step: str
     """Name of the step. "planning" and "committing" are steps of the driver. "exporting" is a Spark
-    job. If it could not read some segments in one pass, the Spark job "planning segments" and
-    another "exporting" follow.
+    job. If some segments could not be read in one pass, the Spark jobs "planning segments" and a
+    second "exporting" follow.
     """
     tasks: int
     """Number of Spark tasks. Repeated tasks are counted once."""
@@ -224,7 +224,7 @@ class ExportReport:
         Number of earlier runs that wrote to the output. It is 0 unless the output was resumed. The
         report describes only the latest run.
     read, written, quarantined, skipped, in_doubt
-        Totals of all items of `partitions`. `skipped` also lists the partitions that were not
+        Totals over all items of `partitions`. `skipped` also lists the partitions that were not
         exported.
     partitions : tuple of PartitionExport
         One result for each exported partition, sorted by topic and partition.
@@ -233,7 +233,7 @@ class ExportReport:
     seconds : Seconds
         Duration of planning, exporting and committing.
     steps : tuple of Step
-        Amount of data read and duration of each step, in the order of the steps.
+        Steps of the export in chronological order, with the amount of data read and the duration.
     worker_memory : int
         Largest peak resident memory of a Python worker, in bytes.
     options : ExportOptions

@@ -150,7 +150,7 @@ def make_report(
 
 
 def left_out(found: Discovery, chosen: Iterable[PartitionDir]) -> list[LeftOutPartition]:
-    """Return the partitions that were found but not exported, each with the reason."""
+    """Return the partitions that were found but not exported, with the reason for each."""
     taken = {id(p) for p in chosen}
     rows = []
     for p in found.partitions:

@@ -1,8 +1,8 @@
 """Read the reports of earlier runs of an export, so that a run with `resume` adds only new records.
 
 Each run stores its report in the output directory. The latest report is `report.json`, and earlier
-reports are in `reports/`. For each partition, a report contains the offset at which the next run
-continues.
+reports are in the directory `reports`. For each partition, a report contains the offset at which
+the next run continues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = tuple[str, int]
 """Topic and partition."""
 
 SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
-"""Options that must have the same values in all runs, because they affect the content of the files."""
+"""Options that affect the content of the files, and must have the same values in all runs."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class EarlierRuns:
     runs : int
         Number of earlier runs.
     next_offsets : dict of (str, int) to int
-        For each exported partition, the offset at which the next run continues. The keys are tuples
-        of topic and partition number.
+        Offset at which the next run continues, for each exported partition. The keys are tuples of
+        topic and partition number.
     """
 
     runs: int = 0
@@ -47,8 +47,8 @@ class EarlierRuns:
     def after(self, log: PartitionLog, interval: OffsetInterval, on_message: Callable[[str], None]) -> OffsetInterval:
         """Return the part of an offset interval that no earlier run has exported.
 
-        If an earlier run has exported the partition, the returned interval begins at the offset at
-        which that run ended. The start of `interval` is then ignored. If retention has removed
+        If an earlier run has exported the partition, the returned interval starts at the offset at
+        which that run ended, and the start of `interval` is ignored. If retention has removed
         records since that run, `on_message` is called.
 
         Raises
@@ -79,7 +79,7 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
     ------
     ResumeError
         The directory contains no complete export, a report cannot be read, or an option in
-        `SAME_OPTIONS` differs from that of the earlier runs.
+        `SAME_OPTIONS` differs from the option of the earlier runs.
     """
     layout = OutputLayout(output)
     if not Path(layout.success).is_file():
@@ -100,7 +100,7 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a report. Raise ResumeError if the file is not a report, or does not contain the next offsets."""
+    """Read a report. Raise ResumeError if the file is not a report or contains no next offsets."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         _ = report["run"], [(p["topic"], p["partition"], p["next_offset"]) for p in report["partitions"]]

@@ -1,16 +1,16 @@
-"""Lock the output of an export in a bucket, and detect locks of exports that were killed.
+"""Lock the output of an export in a bucket, and detect the locks of killed exports.
 
 The object `_export.lock` in the output contains the id of the run that writes to the output. The
-lock is created and changed only by conditional requests, so only one export can get it. The driver
-renews the lock regularly. Another export can take over the lock in two cases:
+lock is created and changed only with conditional requests, so that only one export can hold the
+lock. The driver renews the lock regularly. Another export can take over the lock in two cases:
 
 - The process that holds the lock has ended. This can be detected only if both exports run on the
   same machine.
 - The lock was not renewed for `EXPIRY_SECONDS`, according to the clock of the object store.
 
-The client library repeats a failed request for up to 3 minutes. `EXPIRY_SECONDS` is longer.
-Therefore, a run that has just renewed its lock can complete one request before another run can take
-over the lock.
+The client library repeats a failed request for up to 3 minutes, which is less than
+`EXPIRY_SECONDS`. Therefore, after a run has renewed its lock, the run can complete a request before
+another run can take over the lock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..spark.processes import process_space, start_time
 
 LOCK = "_export.lock"
 CLOCK = "_export.clock-"
-"""Prefix of the name of an object that is created to read the object store's clock."""
+"""Name prefix of the object that a run creates to read the object store's clock."""
 WRITING, CHECKING, REPLACING, FINISHING = "writing", "checking", "replacing", "finishing"
 RENEWAL_SECONDS = 30.0
 EXPIRY_SECONDS = 300.0
@@ -65,8 +65,8 @@ class RunState:
     renewals : int
         Number of times that the lock was renewed.
     left : RunState or None
-        State of a killed run whose lock this run has taken over. None if there is no such run, or
-        when the files of the killed run have been removed.
+        State of the killed run whose lock this run has taken over. None if there is no such run, or
+        if the files of the killed run have been removed.
     """
 
     run: str
@@ -140,17 +140,17 @@ class RunLock:
         self._ended = threading.Event()
 
     def acquire(self) -> None:
-        """Take the lock, and start a thread that renews it.
+        """Acquire the lock, and start a thread that renews the lock.
 
-        If the lock belonged to a killed run, `state.left` becomes the state of that run. Raise
-        OSError if another export holds the lock.
+        If a killed run holds the lock, `state.left` is set to the state of that run. Raise OSError
+        if another export holds the lock.
         """
         version = self._put(None)
         if version is None:
             found = self._store.load(self.path)
             last = self._check_ended(found)
-            # If `last.left` is set, the last run was killed before it wrote any file, because a run
-            # first removes the files of the run in `left`.
+            # A run first removes the files of the run in `left`, and then writes files.
+            # Therefore, if `last.left` is set, the last run was killed before it wrote any files.
             self.state = replace(self.state, left=last.left or last)
             version = self._put(found.version)
             if version is None:
@@ -160,7 +160,7 @@ class RunLock:
         threading.Thread(target=self._renew_regularly, name="kafkafmt-export-lock", daemon=True).start()
 
     def left_behind(self) -> RunState | None:
-        """Return the state of the killed run whose files must be removed. Return None if no lock exists.
+        """Return the state of a killed run whose files must be removed, or None if no lock exists.
 
         Raise OSError if another export holds the lock.
         """
@@ -172,7 +172,7 @@ class RunLock:
         return last.left or last
 
     def renew(self, **changes: Any) -> None:
-        """Renew the lock, and set the given fields of its state.
+        """Renew the lock, and change the given fields of its state.
 
         Raise LockLostError if another export has taken over the output.
         """
@@ -184,7 +184,7 @@ class RunLock:
             self._version = version
 
     def release(self) -> None:
-        """Delete the lock, unless another export has taken it over."""
+        """Delete the lock unless another export has taken over the lock."""
         with self._mutex:
             self._ended.set()
             try:
@@ -194,7 +194,7 @@ class RunLock:
                 _running.discard(self.state.run)
 
     def abandon(self) -> None:
-        """Stop renewing the lock without deleting it. The next export then cleans up after this run."""
+        """Stop renewing the lock, but do not delete it. The next export removes the files of this run."""
         self._ended.set()
         _running.discard(self.state.run)
 
@@ -205,10 +205,10 @@ class RunLock:
             return False
 
     def _put(self, version: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """Create the lock, or replace the lock that has the given version. Return the new version.
+        """Create the lock object, or replace the given version of it. Return the new version.
 
-        If `version` is None, the lock is created. Return None if another run has created or changed
-        the lock.
+        If `version` is None, a lock object is created. If another run has created or changed the
+        lock object, return None.
         """
         content = self.state.to_bytes()
         try:
@@ -216,7 +216,7 @@ class RunLock:
         except OSError as error:
             with contextlib.suppress(OSError):
                 found = self._store.load(self.path)
-                # If only the response to the request was lost, the lock has the new content.
+                # If the request succeeded but its response was lost, the lock already has the new content.
                 if found.content == content:
                     return found.version
             if isinstance(error, FileExistsError):
@@ -224,7 +224,7 @@ class RunLock:
             raise
 
     def _check_ended(self, found: StoredFile) -> RunState:
-        """Return the state in a lock. Raise OSError if the run that holds it may still be active."""
+        """Return the state in a lock. Raise OSError if the run that holds the lock may be active."""
         state = RunState.parse(found.content, self.path)
         if not state.has_ended():
             age = (self._server_time() - found.modified) / 1e9

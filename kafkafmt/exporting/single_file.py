@@ -62,7 +62,7 @@ class SingleFile(Staging):
         super().keep(())
 
     def assign_sizes(self, works: Works) -> None:
-        """Assign each partition a share of the file size, in proportion to its number of records."""
+        """Assign a share of the file size to each partition, in proportion to its number of records."""
         size, total, before = (self.path / NAME).stat().st_size, sum(m.rows for w in works for m in w.manifests), 0
         for work in works:
             rows = sum(m.rows for m in work.manifests)
@@ -128,5 +128,5 @@ def temporary_format(options: ExportOptions) -> FileFormat:
     """Return the format of the temporary files from which the single file is built."""
     columns = options.columns
     if columns is not None and "offset" not in columns:
-        columns = (*columns, "offset")  # it orders the files
+        columns = (*columns, "offset")  # the files are ordered by offset
     return FileFormat(TEMPORARY_CODEC, None, options.file_size, chosen=columns)

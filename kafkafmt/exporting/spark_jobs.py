@@ -1,9 +1,9 @@
 """Run Spark jobs that report progress and can be cancelled.
 
 A job runs in a separate thread. Meanwhile, the calling thread reports the progress, handles Ctrl-C,
-and cancels the job if the progress callback requests it. Tasks report their progress through an
-accumulator. Spark counts the progress of a task only once, even if the task ran several times.
-Errors from Spark are shortened to one line.
+and cancels the job if the progress callback requests it. Tasks report their progress with an
+accumulator. Spark counts the progress of a task only once, even if the task runs several times.
+Error messages from Spark are shortened to one line.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ R = TypeVar("R")
 POLL_SECONDS = 0.1
 RETRY_SECONDS = 0.02
 GROUP = "kafkafmt export"
-"""Start of the name of each job group, and the name of the RDD."""
+"""Prefix of the names of job groups, and the name of the RDD."""
 MARK = "kafkafmt-input-error:"
 
 
@@ -127,10 +127,10 @@ class SparkEngine:
 
 
 def in_thread(function: Callable[[], T]) -> T:
-    """Call `function` in a separate thread and return its result.
+    """Call `function` in a separate thread, and return its result.
 
     Python raises KeyboardInterrupt only in the main thread. Therefore, Ctrl-C cannot interrupt a
-    call to Java in `function`.
+    call to Java that `function` makes.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -154,9 +154,9 @@ def in_thread(function: Callable[[], T]) -> T:
 def interruptible() -> Iterator[None]:
     """Delay Ctrl-C in the main thread while a call to Java is in progress.
 
-    Without this delay, py4j prints a traceback and loses its connection. The context has no effect
-    in two cases: the process ignores SIGINT, as a background job does, or the caller has installed
-    a handler for SIGINT.
+    If Ctrl-C interrupts a call, py4j prints a traceback and loses its connection. The context has
+    no effect if the process ignores SIGINT, as a background job does, or if the caller has
+    installed a handler for SIGINT.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -182,7 +182,7 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def spark_errors() -> Iterator[None]:
-    """Raise errors from Spark and py4j as SparkError or TaskOSError, without their stack traces."""
+    """Convert errors from Spark and py4j to SparkError or TaskOSError, without stack traces."""
     try:
         yield
     except (Py4JError, PySparkException) as error:
@@ -192,8 +192,8 @@ def spark_errors() -> Iterator[None]:
 def _simplified(error: BaseException) -> BaseException:
     """Convert an error from Spark to a TaskOSError or a SparkError.
 
-    If Spark wrapped an OSError from a task, return a TaskOSError. Return an error that is not from
-    Spark unchanged.
+    If the error from Spark contains an OSError from a task, return a TaskOSError. If the error is
+    not from Spark, return it unchanged.
     """
     text = str(error)
     found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', text)

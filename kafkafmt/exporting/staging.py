@@ -1,23 +1,23 @@
 """Write the output of an export to a local directory, and publish it atomically.
 
-All files are written into a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`.
-The export locks this directory with flock. The lock is released when the process ends. Every time
-a task is run, it writes files with unique names. For each bundle, the driver moves the files of one
-of these runs to their final paths and deletes the others. `_SUCCESS` is written last.
-Then a single rename turns the staging directory into the output.
+All files are written to a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`. The
+export locks this directory with flock. The lock is released when the process ends. Each attempt of
+a task writes files with unique names. For each bundle, the driver moves the files of one attempt to
+their final paths, and deletes the files of the other attempts. `_SUCCESS` is written last. Then the
+staging directory is renamed to the output path.
 
-With `overwrite`, the staging directory and the old output exchange their names (renameat2,
-RENAME_EXCHANGE). If the file system does not support this, the old output is renamed to
+With `overwrite`, renameat2 exchanges the names of the staging directory and the old output
+(RENAME_EXCHANGE). If the file system does not support this, the old output is renamed to
 `.OUT.kafkafmt-old-<8 hex digits>` before the staging directory is renamed.
 
-Therefore, even if the export is killed, the output path contains either the old output or the
-complete new output. There is one exception: if the export is killed between the two renames, there
-is no output. The next export then restores the renamed old output. It also removes staging
-directories that no process has locked.
+Even if an export is killed, the output path contains either the old output or the complete new
+output. There is one exception: if the export is killed between two renames, no output exists. The
+next export then restores the old output under its original name. The next export also removes
+staging directories that no process has locked.
 
-With `resume`, hard links to all files of the old output are first created in the staging directory.
-After the export, the staging directory replaces the old output as with `overwrite`. During the
-export, the old output is locked, so that no other export can add files to it.
+With `resume`, the export first creates hard links to all files of the old output in the staging
+directory. During the export, the old output is locked, so that no other export can add files. After
+the export, the staging directory replaces the old output, as with `overwrite`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StagedFiles(AttemptFiles):
         return name, pa.OSFile(str(self.directory / name), "wb")
 
     def discard(self, name: str, file: Any) -> None:
-        """Remove a file that `create` returned, open or closed. A missing file is ignored."""
+        """Remove a file that `create` returned. Do nothing if the file does not exist."""
         with contextlib.suppress(Exception):
             file.close()
         (self.directory / name).unlink(missing_ok=True)
@@ -74,7 +74,7 @@ class StagedFiles(AttemptFiles):
 class Staging(Output):
     """Context manager for the staging directory of one export.
 
-    When the context ends, the directory is removed unless `publish` has made it the output.
+    When the context ends, the staging directory is removed unless `publish` has renamed it.
     """
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False, resume: bool = False) -> None:
@@ -93,11 +93,11 @@ class Staging(Output):
 
     @property
     def attempts(self) -> StagedFiles:
-        """Where tasks write their files."""
+        """Creates and removes the files of the tasks."""
         return StagedFiles(self.directory)
 
     def check(self) -> None:
-        """Raise OutputExistsError if the output exists and neither `overwrite` nor `resume` is True."""
+        """Raise OutputExistsError if the output exists, and `overwrite` and `resume` are False."""
         if os.path.lexists(self.output) and not self.overwrite and not self.resume:
             raise OutputExistsError(self.output)
 
@@ -119,7 +119,7 @@ class Staging(Output):
     def adopt(self, run: int) -> None:
         """Add all files of the old output to the staging directory.
 
-        The `report.json` of the old output becomes the report of the earlier run number `run` - 1.
+        The file `report.json` of the old output is stored as the report of run `run` - 1.
         """
         for folder in (PATHS.data, PATHS.quarantine, PATHS.earlier_report(0).parent):
             if (self.output / folder).is_dir():
@@ -144,9 +144,9 @@ class Staging(Output):
     def keep(self, files: Iterable[WrittenFile]) -> None:
         """Move `files` to their final paths in the staging directory. Delete all other files of tasks.
 
-        The directory in which tasks create files is deleted too. Therefore, a task that is still
-        running cannot create another file. Raise OSError if one of `files` is missing or has a
-        different size.
+        The directory in which tasks create files is also deleted, so that a task that is still
+        running cannot create another file. Raise OSError if one of `files` is missing, or if its
+        size differs from the size that the task reported.
         """
         for file in files:
             self._place(file)
@@ -163,7 +163,7 @@ class Staging(Output):
             raise OSError(f"{target} has {found} bytes, but the task wrote {file.size} bytes")
 
     def create(self, target: PurePath) -> pa.NativeFile:
-        """Create a file and its parent directory. Return the file open for writing."""
+        """Create a file and its parent directory, and return the file, opened for writing."""
         path = self.path / target
         path.parent.mkdir(exist_ok=True)
         return pa.OSFile(str(path), "wb")
@@ -204,8 +204,8 @@ class Staging(Output):
 def clean_up(output: Path) -> list[Path]:
     """Remove the directories that killed exports left next to the output, and return the removed paths.
 
-    If the output does not exist, a renamed old output is not removed. Instead, it is renamed to the
-    output again.
+    If no output exists, an old output that a killed export renamed is restored under its original
+    name instead of being removed.
     """
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")

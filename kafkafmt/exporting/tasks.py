@@ -1,4 +1,4 @@
-"""Decode splits and write them to Parquet files, in a Spark task."""
+"""Decode the records of splits and write them to Parquet files, in a task of an export."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TaskSettings:
     """Settings for the tasks that decode splits and write Parquet files."""
 
     attempts: AttemptFiles
-    """Where the tasks write their files."""
+    """Creates and removes the files of the tasks."""
     format: FileFormat = field(default_factory=FileFormat)
     limits: ReadLimits = DEFAULT_LIMITS
     stop_at_damage: bool = False
@@ -38,7 +38,7 @@ class TaskSettings:
 
 @dataclass
 class Manifest:
-    """Describes what a task read of one split."""
+    """Describes the data that a task read from one split."""
 
     rows: int = 0
     """Number of records that were written to files."""
@@ -51,17 +51,17 @@ class Manifest:
     timestamps_out_of_range: int = 0
     damaged: list[Damage] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    """Paths of segment files that were missing when the task tried to read them.
+    """Paths of the segment files that were missing when the task tried to read them.
 
     The list contains only files that retention may have removed. The driver checks whether
-    retention did remove them.
+    retention actually removed these files.
     """
     plans: list[SegmentPlan] = field(default_factory=list)
-    """For each piece of the split, the batches that the task has confirmed, as a plan."""
+    """Plans with the batches that the task has confirmed, one plan for each piece of the split."""
     unconfirmed: list[str] = field(default_factory=list)
     """Names of the segments that must be planned before they can be exported.
 
-    If the list is not empty, the task has written no file.
+    If this list is not empty, the task has not written any files.
     """
 
     def count(self, batch: pa.RecordBatch) -> None:
@@ -81,12 +81,12 @@ class Manifest:
 
 @dataclass
 class BundleResult:
-    """Describes what a task read and wrote for one bundle."""
+    """Describes the data that a task read and the files that it wrote for one bundle."""
 
     bundle: int
     """Number of the bundle."""
     manifests: list[Manifest]
-    """A manifest for each split of the bundle."""
+    """Manifests of the splits of the bundle."""
     files: list[OutputFile] = field(default_factory=list)
     """The Parquet files that the task wrote. The list is empty if a segment must be planned first."""
     host: str = ""
@@ -95,7 +95,7 @@ class BundleResult:
 
 
 class _StopAtDamageError(Exception):
-    """Raised to stop a task at the first damage."""
+    """Raised to stop a task as soon as it finds damage."""
 
 
 def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
@@ -169,8 +169,8 @@ def _find_unconfirmed(
 ) -> None:
     """Add the names of the segments that must be planned to the manifests of a bundle.
 
-    `error` was raised for the first segment that must be planned. All later segments of the bundle
-    are checked now, so that the driver can plan them together.
+    The first of these segments is the segment for which `error` was raised. All later segments of
+    the bundle are also checked, so that the driver can plan all of them in one step.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

@@ -12,10 +12,10 @@ from .report import TaskSeconds
 
 
 class Stopwatch:
-    """Measures how long a task spends on each activity.
+    """Measures how much time a task spends on each activity.
 
-    The measurement starts when the object is created. A `PartitionLog` measures its own times for
-    reading and decompression; `add` adds these times.
+    The measurement starts when the object is created. A `PartitionLog` itself measures the time for
+    reading and decompression. The method `add` adds these times.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Count the time inside the context as writing time."""
+        """Measure the time inside the context as time for writing."""
         started = perf_counter()
         try:
             yield
@@ -37,7 +37,7 @@ class Stopwatch:
         self._decompressing += log.decompress_seconds
 
     def stop(self) -> TaskSeconds:
-        """Return the seconds spent on each activity. Time that was not measured counts as decoding."""
+        """Return the seconds spent on each activity. All other time is counted as decoding."""
         measured = self._reading + self._decompressing + self._writing
         decoding = max(perf_counter() - self._started - measured, 0.0)
         return TaskSeconds(self._reading, self._decompressing, decoding, self._writing)

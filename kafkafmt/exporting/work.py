@@ -1,4 +1,4 @@
-"""Keep the state of the partitions during an export, and decide what is exported again."""
+"""Store the state of the partitions during an export, and decide which splits are exported again."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Work:
 
     log: PartitionLog
     interval: OffsetInterval
-    """The selected records."""
+    """Range of offsets to export."""
     planned: dict[str, SegmentPlan] = field(default_factory=dict)
     """Plans of the segments that could not be exported without a plan, by file name."""
     exported: list[tuple[Split, Manifest]] = field(default_factory=list)
     """The splits that were exported, with their manifests."""
     files: list[tuple[int, int]] = field(default_factory=list)
-    """For each file with records of this partition, the number of these records and their share of
-    the bytes of the file.
+    """Number of records and bytes of this partition in each file that contains its records. The
+    bytes of a file are divided among its partitions.
     """
     damaged: list[Damage] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class Work:
     def next_offset(self) -> int:
         """The offset after the last exported batch, at which the next export can continue.
 
-        With "read_committed", the offset is at most the last stable offset.
+        With "read_committed", the result is not greater than the last stable offset.
         """
         ends = [e.last_offset + 1 for s in self.splits for p in s.pieces for e in p.extents]
         end = min(max(ends, default=self.interval.low), self.interval.high)
@@ -72,8 +72,8 @@ class Work:
     def unread(self, piece: Piece) -> Piece:
         """Return a copy of a piece that can be exported again.
 
-        The copy does not contain the batches that a task confirmed. If the driver has planned the
-        segment or found its transactions, the copy contains the plan and the transactions.
+        The copy does not contain the batches that a task has confirmed. If the plan of the segment
+        or the transactions are known, the copy contains them.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
@@ -82,10 +82,10 @@ class Work:
         return replace(piece, plan=plan, transactions=transactions)
 
     def plans(self) -> list[SegmentPlan]:
-        """Return a plan for each segment.
+        """Return a plan for each segment of the partition.
 
-        A plan combines the result of planning with the batches that tasks confirmed. Raise OSError
-        if two tasks delivered the same offset of a segment.
+        Each plan combines the results of planning tasks with the batches that export tasks have
+        confirmed. Raise OSError if two tasks read the same offset of a segment.
         """
         plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
         extents = {name: list(plan.extents) for name, plan in plans.items()}
@@ -113,7 +113,7 @@ class Works:
         return iter(self.all)
 
     def add(self, bundle: Bundle, result: BundleResult) -> None:
-        """Add the result of a bundle. The pieces get the plans that the task has confirmed."""
+        """Add the result of a bundle, and store the plans that its task confirmed in the pieces."""
         self.done.append((bundle, result))
         for split, manifest in zip(bundle.splits, result.manifests, strict=True):
             confirmed = {plan.segment.name: plan for plan in manifest.plans}
@@ -138,7 +138,7 @@ class Works:
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
         """Remove the bundles that contain one of the segments, and return splits to export instead.
 
-        From the segments in `planned`, the new splits contain only the batches in their plans.
+        The new splits contain only those batches of the segments that their plans contain.
 
         Parameters
         ----------
