@@ -75,7 +75,7 @@ def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
 
 
 class FileView:
-    """An open file from which byte ranges are read.
+    """Reads byte ranges of an open file.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ class HeaderWalk:
 
     @cached_property
     def _headers(self) -> BatchTable:
-        """The table that the headers of a block are read into."""
+        """The table into which the headers of a block are read."""
         return np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def read(self) -> list[TransactionalBatch] | None:

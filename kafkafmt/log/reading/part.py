@@ -27,7 +27,7 @@ GROUP_BYTES = 1 << 20
 
 @dataclass
 class Part:
-    """Some batches of a segment in one buffer. A part is valid until the next part is read.
+    """Contains some batches of a segment in one buffer. A part is valid until the next part is read.
 
     Attributes
     ----------

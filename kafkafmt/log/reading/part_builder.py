@@ -269,7 +269,7 @@ def columns_of(
 ) -> tuple[RunColumns, IntArray, IntArray]:
     """Divide a table of valid batches into runs of consecutive batches.
 
-    The parameters are those of `core.combine_batches`. Three values are returned:
+    For the parameters, see `core.combine_batches`. Three values are returned:
 
     - the runs, in file order;
     - for each run, the number of items in `cut_before` that precede it;

@@ -272,7 +272,7 @@ class Search(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the messages, from `find` on, that can be inside a damaged wrapper message, or 0.
+        """Return the end of the messages from `find` onwards that can be inside a damaged wrapper message, or 0.
 
         Compressed data can contain the bytes of inner messages unchanged. In format 1, the offsets
         of inner messages start at 0, which distinguishes them from other messages. In format 0,
@@ -292,7 +292,7 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of the uncompressed messages from `find` on that have consecutive offsets up to `highest`."""
+        """Return the end of the uncompressed messages from `find` onwards with consecutive offsets up to `highest`."""
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
         other = (rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0) | (rows["base_offset"] > highest)

@@ -173,7 +173,8 @@ class Walker:
     def _head(self, position: int, at: int, stop: int) -> bytes:
         """Return the header of the batch at index `at` of the buffer.
 
-        If the buffer does not contain the complete header, it is read from the file at `position`.
+        If the buffer does not contain the complete header, the header is read from the file at
+        `position`.
         """
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])

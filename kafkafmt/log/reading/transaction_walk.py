@@ -46,7 +46,7 @@ from .transactions import Doubt, Transactions
 
 
 class Batches(Protocol):
-    """Interface of a sequence of batches in one buffer. `Part` implements it."""
+    """Interface of a sequence of batches in one buffer. `Part` implements this interface."""
 
     @property
     def plan(self) -> SegmentPlan:
@@ -66,7 +66,7 @@ class Batches(Protocol):
 
 
 class ReadableLog(Protocol):
-    """Interface of a partition whose transactions are read. `PartitionLog` implements it."""
+    """Interface of a partition whose transactions are read. `PartitionLog` implements this interface."""
 
     @property
     def directory(self) -> PartitionDir:

@@ -78,7 +78,7 @@ def _with_header(built: bytes, original: memoryview) -> bytes:
 
 
 class BatchFilter:
-    """Rebuilds batches of one log.
+    """Rebuilds batches of one log without some of their records, or with another codec.
 
     Parameters
     ----------

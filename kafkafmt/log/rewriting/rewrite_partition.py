@@ -79,7 +79,7 @@ class Counts:
 
 @dataclass
 class Survey:
-    """Facts about a log that are collected before it is copied.
+    """Contains facts about a log that are collected before the log is copied.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def rewrite_partition(
 ) -> tuple[Salvaged, Counts]:
     """Write a changed copy of a partition into a new directory below `output`.
 
-    The parameters are those of `salvage_partition`. Damaged spans are not copied.
+    For the parameters, see `salvage_partition`. Damaged spans are not copied.
 
     Raises
     ------
@@ -146,9 +146,10 @@ def rewrite_partition(
 def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
     """Remove batches with contradictory offsets from `kept`, and return them as damage.
 
-    The offsets of such a batch contradict those of the batches around it. The plan of a segment
-    accepts some of these batches, but an offset index cannot contain them. Only wrapper messages can
-    have contradictory offsets, so logs of format 2 are not read.
+    The offsets of a batch are contradictory if they do not fit between the offsets of the batches
+    around it. The plan of a segment accepts some of these batches, but an offset index cannot
+    contain them. Only wrapper messages can have contradictory offsets, so logs of format 2 are not
+    read.
     """
     damaged: list[Damage] = []
     for i, (segment, spans) in enumerate(kept):

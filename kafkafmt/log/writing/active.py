@@ -23,7 +23,7 @@ SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")
 
 
 class ActiveSegment:
-    """The active segment of a partition, whose files are open for writing.
+    """Writes to the active segment of a partition.
 
     Parameters
     ----------

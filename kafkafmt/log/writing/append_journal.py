@@ -22,7 +22,7 @@ JOURNAL_FILE = "kafkafmt-append.json"
 
 @dataclass(frozen=True)
 class Journal:
-    """Content of a log directory's journal."""
+    """The content of the journal of atomic appends in a log directory."""
 
     in_progress: list[tuple[str, int, int, int]] = field(default_factory=list)
     """A tuple (topic, partition, next offset, leader epoch) for each partition with an append in progress.

@@ -162,7 +162,7 @@ class State:
 
 @dataclass
 class SegmentScan:
-    """The result of reading a segment up to its first invalid batch."""
+    """Contains the result of reading a segment up to its first invalid batch."""
 
     indexes: SegmentIndexes
     aborted: list[Aborted]

@@ -2,8 +2,8 @@
 
 Kafka's counterpart is ``LocalLog``. A batch is written completely or not at all. Readers can read
 the log while batches are written, and see only complete batches. All other files can be derived
-from the batches, so the batches alone determine the state after a crash. Files are written in this
-order:
+from the batches, so the batches alone determine the state after a crash. The other files are
+written at these times:
 
 - Index entries are written at the index interval, after the batches that they refer to.
 - A new leader epoch is written to the checkpoint before the first batch of that epoch.
@@ -46,7 +46,7 @@ The state of a producer that has been idle for this time is dropped.
 
 
 class LocalLog:
-    """The segments, leader epochs and producer states of a partition that is open for writing.
+    """Manages the segments, leader epochs and producer states of a partition that is open for writing.
 
     `LogWriter` holds a lock during every call, and checks the arguments before the call.
 
@@ -191,7 +191,7 @@ class LocalLog:
     def _write(self, view: memoryview, table: BatchTable) -> None:
         """Append batches to the active segment, and flush the segment if a flush is due.
 
-        The leader epochs, the indexes and the state of the producers are updated too.
+        The leader epochs, the indexes and the state of the producers are also updated.
         """
         if not len(table):
             return

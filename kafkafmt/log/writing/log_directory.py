@@ -61,8 +61,8 @@ _taking = Lock()
 def _forget_locks() -> None:
     """Close the lock file descriptors that a forked child process has inherited.
 
-    A child process does not inherit the locks themselves. If it later locked one of the files,
-    closing the inherited descriptor would release the new lock.
+    A child process does not inherit the locks themselves. If the child process later locked one of
+    the files, closing the inherited descriptor would release the new lock.
     """
     global _taking
     # Another thread of the parent process may have held the old lock during the fork.
