@@ -109,7 +109,8 @@ class VerifyPass:
         """Return whether `see` was called with exactly the delivered batches, in order of delivery.
 
         If the result is False, discard the data that was collected for the segment. Damage between
-        the batches affects the result only if transactions are tracked.
+        the batches does not affect the result, but the transactions that were collected are
+        discarded.
         """
         runs = RunColumns.of(plan.extents)
         if (

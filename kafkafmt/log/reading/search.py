@@ -158,9 +158,12 @@ class Search(BatchFinder):
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
         """Return the start of the valid batch that directly follows the damaged batch.
 
-        A valid batch after `find` directly follows the damaged batch if the valid batch has the
-        next offset, and if the CRC of the damaged batch matches all bytes up to the valid batch. If
-        no valid batch meets both conditions, return the position of the batch `find`.
+        A valid batch after `find` directly follows the damaged batch if it meets both conditions:
+
+        - The valid batch has the next offset.
+        - The CRC of the damaged batch matches all bytes up to the valid batch.
+
+        If no valid batch meets both conditions, return the position of the batch `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position

@@ -1,8 +1,11 @@
 """Write a copy of one partition without some of its records.
 
 Each segment keeps its name. Batches that lose no record are copied unchanged, unless they are
-recompressed. The log is read twice or three times: once to verify it, once to find the last batch of
-each producer and, for compaction, the latest offset of each key, and once to copy it.
+recompressed. The log is read two or three times:
+
+- to verify it
+- to find the last batch of each producer and, for compaction, the latest offset of each key
+- to copy it
 """
 
 from __future__ import annotations

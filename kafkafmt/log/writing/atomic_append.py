@@ -1,7 +1,7 @@
 """Append to several partitions of a log directory atomically, even if the process is killed.
 
 A journal (`append_journal`) is written before the first append and after the last one. If the
-journal lists appends in progress when the directory is opened, these appends are rolled back: each
+journal lists appends in progress when the directory is opened, these appends are rolled back. Each
 partition is truncated to the end that it had before the append. A partition whose leader epoch is
 now higher is not truncated, because a later leader, such as a broker, has appended to it.
 """

@@ -1,7 +1,7 @@
 """Open a log directory for writing, in one process at a time (Kafka: ``LogManager``).
 
-The file `.lock` is locked in the same way as a broker locks it, so a broker and this module never
-use a directory at the same time.
+This module locks the file `.lock` in the same way as a broker. Therefore, a broker and this module
+never use a directory at the same time.
 
 The file `.kafka_cleanshutdown` marks a clean shutdown. The file is deleted when the directory is
 opened, and created when the directory is closed, unless a partition still needs recovery. The
