@@ -236,7 +236,7 @@ def first_offset_at(log: FileView, border: Border) -> int | None:
 
 
 def border_near(segment: SegmentFile, position: int) -> Border | None:
-    """Return a `Border` for the first index entry whose position is at least `position`, or None if there is none.
+    """Return a `Border` for the first index entry whose position is at least `position`, or None if no entry is.
 
     Only a few KB of the index are read.
     """

@@ -251,7 +251,7 @@ def _concatenated(arrays: list[IntArray]) -> IntArray:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Return the runs of a table of valid batches.
+    """Divide a table of valid batches into runs of consecutive batches, and return the runs.
 
     `firsts` contains the first offset of each batch. `start` is the file position of the buffer
     with the batches.

@@ -108,7 +108,7 @@ Remainder: TypeAlias = SegmentRemainder | StretchRemainder
 
 
 def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
-    """Return a part with the batches for which `keep` is True, or None if there is none."""
+    """Return a part with the batches for which `keep` is True, or None if there are no such batches."""
     if keep.all():
         return part
     kept = np.flatnonzero(keep)

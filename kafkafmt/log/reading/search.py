@@ -225,7 +225,7 @@ class Search(BatchFinder):
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the end of the record value that begins with the batch `find`, or 0 if there is none.
+        """Return the end of the record value that begins with the batch `find`, or 0 if there is no such value.
 
         A record value can consist of valid batches. The bytes before a record value contain its
         length, which must equal the total size of these batches.

@@ -342,7 +342,7 @@ class Walker:
         return self._table[:n], spans, end + at, expected, last, error
 
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
-        """Return the runs of a table of valid batches.
+        """Divide a table of valid batches into runs of consecutive batches, and return the runs.
 
         Positions in `rows` are relative to the file position `start`. The runs have file positions.
         """

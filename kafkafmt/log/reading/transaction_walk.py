@@ -193,7 +193,7 @@ class TransactionWalk:
 
 
 def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
-    """Return whether a damaged span is a single batch according to the length field at its start."""
+    """Return whether a damaged span is exactly one batch according to the length field at its start."""
     segment = next(s for s in log.segments if s.name == damage.file)
     try:
         with FileView(segment.path) as view:

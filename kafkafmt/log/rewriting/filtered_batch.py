@@ -63,8 +63,8 @@ def empty_batch(batch: memoryview) -> bytes:
 def _with_header(built: bytes, original: memoryview) -> bytes:
     """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original.
 
-    The fields are copied and not passed to the builder, because the builder rejects some fields that
-    readers accept, such as a producer without a sequence number.
+    The fields are copied and not passed to the builder, because readers accept some fields that the
+    builder rejects, such as a producer without a sequence number.
     """
     data = bytearray(built)
     data[LEADER_EPOCH_AT:MAGIC_AT] = original[LEADER_EPOCH_AT:MAGIC_AT]

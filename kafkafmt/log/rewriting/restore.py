@@ -188,8 +188,8 @@ def restore(
     Notes
     -----
     - `partition.metadata` gets the topic id of the cluster.
-    - In batches and in the checkpoint, the current leader epoch of the cluster replaces every higher
-      leader epoch. All other bytes of a batch are unchanged.
+    - In batches and in the checkpoint, the current leader epoch of the cluster replaces every
+      higher leader epoch. All other bytes of a batch are unchanged.
     - The state of producers is kept only if `meta.properties` in `paths` has the cluster id of the
       broker. In another cluster, a new producer can get the same producer id. If the state were
       kept, the broker would reject the new producer's records or treat them as duplicates.
