@@ -106,7 +106,7 @@ class Replica:
 
     @property
     def latest_epoch(self) -> int:
-        """The latest leader epoch, or -1 if the replica has none."""
+        """The latest leader epoch of the replica, or -1 if the replica has no leader epochs."""
         return self.epochs[-1][0] if self.epochs else -1
 
     @property

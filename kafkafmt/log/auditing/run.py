@@ -131,7 +131,7 @@ class Run:
     def note(self, directory: PartitionDir | None, path: Location, why: str) -> None:
         """Report a file that is not read, with the reason.
 
-        `directory` is the partition of the file. It is None for a file of the log directory itself.
+        `directory` is the partition of the file, or None for a file of the log directory itself.
         """
         self.tell(f"{path}: {why}")
         topic, partition = (None, None) if directory is None else directory.key

@@ -85,7 +85,7 @@ class RestoredPartition:
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """The result of `kafkafmt.restore`.
+    """Contains the result of `kafkafmt.restore`.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ from .rewrite_partition import Kept, OpenSegment, tables_of
 
 @dataclass(frozen=True)
 class Target:
-    """The partition in a broker's log directory that a restored copy replaces.
+    """Describes the partition in a broker's log directory that a restored copy replaces.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Target:
 
 @dataclass
 class Restored:
-    """A restored partition in its staging directory.
+    """Describes a restored partition in its staging directory.
 
     Attributes
     ----------

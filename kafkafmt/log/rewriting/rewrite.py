@@ -71,7 +71,7 @@ class RewrittenPartition:
 
 @dataclass(frozen=True)
 class RewriteReport:
-    """The result of `kafkafmt.rewrite`.
+    """Contains the result of `kafkafmt.rewrite`.
 
     Attributes
     ----------

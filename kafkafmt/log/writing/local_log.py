@@ -127,7 +127,7 @@ class LocalLog:
 
     @property
     def latest_epoch(self) -> int:
-        """Latest leader epoch of the log, or -1 if it has none."""
+        """Latest leader epoch of the log, or -1 if the log has no leader epochs."""
         return self.epochs[-1][0] if self.epochs else -1
 
     def append(self, data: Buffer, table: BatchTable, lasts: list[int]) -> None:

@@ -125,7 +125,7 @@ class LogWriter:
 
     @property
     def latest_epoch(self) -> int:
-        """Latest leader epoch of the log, or -1 if it has none."""
+        """Latest leader epoch of the log, or -1 if the log has no leader epochs."""
         return self._log.latest_epoch
 
     @property
