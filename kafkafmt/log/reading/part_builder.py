@@ -16,7 +16,7 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batches in a table."""
 CRC_INTERVAL = 4096
-"""Of consecutive damaged batches, only every CRC_INTERVAL-th batch has an error message with its CRCs."""
+"""Number of consecutive damaged batches after which the error messages contain CRCs again."""
 SINGLE_SPANS = 16
 """Number of consecutive damaged spans that are stored separately. All further consecutive spans are
 merged.
