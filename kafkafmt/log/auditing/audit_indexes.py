@@ -48,7 +48,7 @@ NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64)
 
 @dataclass
 class _File:
-    """The used entries of an index file, and the findings about the file itself."""
+    """Contains the used entries of an index file, and the findings about the file itself."""
 
     name: str
     columns: Columns

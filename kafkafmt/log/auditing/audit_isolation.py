@@ -22,7 +22,7 @@ from ..reading.transactions import Transactions
 
 
 class Ended(NamedTuple):
-    """A completed transaction: the offsets of its batches, and the kind and offset of its marker.
+    """A completed transaction, with the offsets of its batches, and the kind and offset of its marker.
 
     `first` is -1 if the log contains no batch of the transaction.
     """
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A range of offsets of one producer that a broker delivers and kafkafmt omits, or the reverse."""
+    """A range of offsets of one producer that either only a broker or only kafkafmt delivers."""
 
     producer_id: int
     first: int

@@ -36,7 +36,7 @@ class LeaderEpoch:
 
 @dataclass(frozen=True)
 class PartitionSummary:
-    """Facts about a partition, taken from its batch headers.
+    """Describes a partition, based on its batch headers.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class PartitionSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of `kafkafmt.describe`.
+    """Contains the result of `kafkafmt.describe`.
 
     Attributes
     ----------

@@ -188,7 +188,7 @@ class _Comparison:
                 self._spans.add(MISSING, int(sides[side].first[0]), end - 1, side)
 
     def _compare_aligned(self, a: _Batches, b: _Batches, n: int) -> None:
-        """Compare the first `n` batches of `a` with those of `b`, which have the same first and last offsets."""
+        """Compare the first `n` batches of `a` and `b`, which have the same first and last offsets in both copies."""
         other_epoch = a.epoch[:n] != b.epoch[:n]
         other = a.same[:n] != b.same[:n]
         for first, last in _runs(other_epoch, a.first, a.last):
@@ -212,9 +212,9 @@ class _Comparison:
         self._unit(first, max(ends))
 
     def _only_in_one(self, sides: list[_Batches]) -> None:
-        """Skip the batches of one copy that end before the next batch of the other copy, which lacks these batches.
+        """Skip the batches of one copy that end before the next batch of the other copy.
 
-        These batches are reported as missing.
+        The skipped batches are reported as missing from the other copy.
         """
         one = 0 if sides[0].last[0] < sides[1].first[0] else 1
         batches = sides[one]

@@ -67,7 +67,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class PartitionDiff:
-    """The differences between the copies of one partition.
+    """Contains the differences between the copies of one partition.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class PartitionDiff:
 
 @dataclass(frozen=True)
 class DiffReport:
-    """The result of `kafkafmt.diff`.
+    """Contains the result of `kafkafmt.diff`.
 
     Attributes
     ----------

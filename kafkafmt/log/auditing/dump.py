@@ -37,7 +37,9 @@ INDEXES = ("entries", "findings", "sanity")
 
 @dataclass(frozen=True)
 class DumpedFile:
-    """A file of a log. Iterate over it to get its items; each iteration reads the file again.
+    """A file of a log. Iterating over a `DumpedFile` yields the items in the file.
+
+    Each iteration reads the file again.
 
     Attributes
     ----------

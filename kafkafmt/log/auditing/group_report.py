@@ -16,7 +16,7 @@ from .run import Run
 
 @dataclass(frozen=True)
 class GroupTotal:
-    """The total lag of one consumer group.
+    """Contains the total lag of one consumer group.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class GroupTotal:
 
 @dataclass(frozen=True)
 class GroupReport:
-    """The result of `report_groups`.
+    """Contains the result of `report_groups`: the committed offsets and lags of consumer groups.
 
     Attributes
     ----------

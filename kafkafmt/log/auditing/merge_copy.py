@@ -1,7 +1,7 @@
 """Write the merged log of several replicas as a temporary partition directory, which salvage then copies.
 
-If a merged segment is identical to a segment file of one replica, it becomes a symbolic link to this
-file, so its bytes are copied only once. All other segments are written batch by batch.
+A merged segment that is identical to a segment file of a replica becomes a symbolic link to this
+file. Therefore, its bytes are copied only once. All other segments are written batch by batch.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ Ranges = list[tuple[int, int]]
 
 @dataclass
 class Replica:
-    """One replica of a partition.
+    """Describes one replica of a partition.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Replica:
 
     @property
     def latest_epoch(self) -> int:
-        """The latest leader epoch, or -1 if the replica has none."""
+        """The latest leader epoch of the replica, or -1 if the replica has no leader epochs."""
         return self.epochs[-1][0] if self.epochs else -1
 
     @property
@@ -231,7 +231,7 @@ def _repair_epochs(replicas: Sequence[Replica]) -> None:
 
 
 def _runs(headers: Headers) -> list[tuple[int, int, int]]:
-    """Return (epoch, first offset, last offset) for each run of batches with the same leader epoch."""
+    """Return a tuple (epoch, first offset, last offset) for each run of batches with the same leader epoch."""
     rows = headers[headers["epoch"] >= 0]
     if not len(rows):
         return []

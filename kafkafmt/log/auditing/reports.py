@@ -60,7 +60,7 @@ class UnreadablePartition:
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """The results of `kafkafmt.verify` for one partition.
+    """Contains the results of `kafkafmt.verify` for one partition.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ def partitions_table(partitions: Iterable[PartitionReport], caption: str) -> str
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """The result of `kafkafmt.verify`.
+    """Contains the result of `kafkafmt.verify`.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class VerifyReport:
 
 
 def unreadable_dict(unreadable: Sequence[UnreadablePartition]) -> dict[str, Any]:
-    """Return a dict with the unreadable partitions for a report; it is empty if there are none."""
+    """Return a dict with the unreadable partitions for a report, or an empty dict if all were readable."""
     return {"unreadable": [u.to_dict() for u in unreadable]} if unreadable else {}
 
 

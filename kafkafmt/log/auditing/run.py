@@ -67,16 +67,16 @@ def error_text(error: OSError) -> str:
 
 
 class Run:
-    """The state that all threads of one call share: progress, messages and unreadable partitions.
+    """Contains the state that all threads of one call share: progress, messages and unreadable partitions.
 
     Parameters
     ----------
     progress : callable, optional
-        Called as ``progress(done, total)``; both numbers are bytes. It is called from worker
-        threads, but never from two threads at the same time.
+        Called as ``progress(done, total)``; both numbers are bytes. The function is called from
+        worker threads, but never from two threads at the same time.
     on_message : callable, optional
-        Called with each message. It is called from worker threads, but never from two threads at
-        the same time.
+        Called with each message. The function is called from worker threads, but never from two
+        threads at the same time.
     """
 
     def __init__(self, progress: Progress | None = None, on_message: OnMessage | None = None) -> None:
@@ -131,7 +131,7 @@ class Run:
     def note(self, directory: PartitionDir | None, path: Location, why: str) -> None:
         """Report a file that is not read, with the reason.
 
-        `directory` is the partition of the file. It is None for a file of the log directory itself.
+        `directory` is the partition of the file, or None for a file of the log directory itself.
         """
         self.tell(f"{path}: {why}")
         topic, partition = (None, None) if directory is None else directory.key
@@ -199,7 +199,7 @@ class Run:
     def choose(
         self, found: Discovery, topics: Globs | None, partitions: Numbers | None, every_state: bool = False
     ) -> list[PartitionDir]:
-        """Return the selected partitions, including those of internal topics."""
+        """Return the selected partitions, including partitions of internal topics."""
         globs = () if topics is None else [topics] if isinstance(topics, str) else list(topics)
         numbers = () if partitions is None else [partitions] if isinstance(partitions, int) else list(partitions)
         checked = [arguments.integer("partitions", n, 0) for n in numbers]

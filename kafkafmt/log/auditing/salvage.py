@@ -114,7 +114,7 @@ class SalvagedPartition:
 
 @dataclass(frozen=True)
 class SalvageReport:
-    """The result of `kafkafmt.salvage`.
+    """Contains the result of `kafkafmt.salvage`.
 
     Attributes
     ----------
@@ -192,8 +192,8 @@ def salvage(
         error.
 
         - "longest": copy the replica with the higher end offset.
-        - "merge": take each range of offsets from a replica in which it is valid. If replicas
-          contradict each other, the one with the latest leader epoch is used.
+        - "merge": copy each range of offsets from a replica in which it is valid. If replicas
+          contradict each other, the replica with the latest leader epoch is used.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is treated as
         damage.

@@ -4,8 +4,8 @@ An entry of a transaction index contains the producer id, first offset and marke
 aborted transaction. Even if the marker is missing, a broker reports this range of offsets as
 aborted. But a missing marker causes two problems:
 
-- A consumer also drops later records that this producer committed, because it drops the producer's
-  records until its next abort marker (seen with Kafka 3.9.2 and 4.3.1).
+- A consumer drops all records of the producer until the producer's next abort marker, including
+  records that the producer committed (seen with Kafka 3.9.2 and 4.3.1).
 - A broker that rebuilds the index after a crash no longer knows that the range was aborted.
 
 Therefore, salvage writes the marker again, at the offset that the index entry contains.

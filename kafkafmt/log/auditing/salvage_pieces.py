@@ -115,8 +115,8 @@ def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple
     """Return three arrays: first offset, last offset and number of records of each batch in `table`.
 
     Wrapper messages are decompressed, because their headers contain only the last offset. If a
-    wrapper message is empty, or if its offset is not that of its last inner message, the returned
-    first offset is the last offset + 1.
+    wrapper message is empty, or if its offset is not the offset of its last inner message, the
+    returned first offset is the last offset + 1.
     """
     firsts, lasts, counts = table["base_offset"].copy(), last_offsets(table), table["count"].astype(np.int64)
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
@@ -278,7 +278,7 @@ def divide(
     """Divide the bytes to copy into segments that an index can hold, and add the restored markers.
 
     Yield the base offset of each segment, and arrays of spans and markers in the order in which
-    they are written. Usually there is only one segment with one array. The parameters are those of
+    they are written. Usually there is only one segment with one array. For the parameters, see
     `insert` and `split`.
     """
     size = int((spans[:, 1] - spans[:, 0]).sum())

@@ -81,7 +81,7 @@ class Bounds:
         """Make `directory` ignore files that are links to places outside the given paths.
 
         Return the ignored files of the partition directory. Checkpoints of the log directory are
-        checked in the same way, but they are not returned.
+        checked in the same way, but ignored checkpoints are not returned.
         """
         left_out = self.foreign_files(directory.path)
         directory.ignored = frozenset(entry.path.name for entry in left_out)

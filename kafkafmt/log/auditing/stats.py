@@ -95,9 +95,9 @@ def stats(
     Without `deep`, the CRC of a batch is checked only if the batch is small (up to 8 KiB) or if its
     segment contains an impossible header. With `deep`, all CRCs are checked.
 
-    At most 131,072 distinct keys are held in memory for each thread and for each topic that is being
-    read. If there are more distinct keys, sketches of the package datasketches replace the exact
-    counts: HyperLogLog for the number of keys, and Misra-Gries for the most frequent keys.
+    At most 131,072 distinct keys are held in memory for each thread and for each topic that is
+    being read. If there are more distinct keys, sketches of the package datasketches replace the
+    exact counts: HyperLogLog for the number of keys, and Misra-Gries for the most frequent keys.
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
     top = arguments.integer("top", top, 0)

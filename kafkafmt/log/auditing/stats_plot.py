@@ -1,6 +1,6 @@
 """Write charts of statistics with matplotlib (PNG, SVG) or plotly (HTML).
 
-This is the only module that imports these packages.
+Only this module imports matplotlib and plotly.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ OUTLIERS = 1000
 
 @dataclass(frozen=True)
 class Sizes:
-    """The distribution of sizes, in bytes.
+    """Describes the distribution of sizes, in bytes.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class CodecStats:
-    """The batches of one codec.
+    """Contains statistics of the batches with one compression codec.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class RateBucket(NamedTuple):
 
 @dataclass(frozen=True)
 class Rate:
-    """The number of records over time.
+    """Contains the number of records over time.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ class TopicStats:
 
 @dataclass(frozen=True)
 class StatsReport:
-    """The result of `kafkafmt.stats`.
+    """Contains the result of `kafkafmt.stats`.
 
     Attributes
     ----------

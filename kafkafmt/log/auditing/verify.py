@@ -217,7 +217,8 @@ def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> No
 def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Damage]:
     """Return the damage of one segment, sorted by position.
 
-    `planned` is the damage in the plan of the segment, and `deep` is the damage that was found later.
+    `planned` is the damage in the plan of the segment, and `deep` is the damage that was found
+    later.
     """
     position = DamageColumns.of(planned).position
     if not deep and bool((position[1:] >= position[:-1]).all()):

@@ -108,8 +108,9 @@ class VerifyPass:
     def is_complete(self, plan: SegmentPlan) -> bool:
         """Return whether `see` was called with exactly the delivered batches, in order of delivery.
 
-        If not, discard the data that was collected for the segment. Damage between the batches does
-        not matter, except for transactions.
+        If the result is False, discard the data that was collected for the segment. Damage between
+        the batches does not affect the result, but the transactions that were collected are
+        discarded.
         """
         runs = RunColumns.of(plan.extents)
         if (

@@ -2,7 +2,7 @@
 
 remote.py and stores.py implement reading by URL. Local files are read with `pread` into reused
 buffers whose addresses are multiples of 64 bytes. A file is memory-mapped only if the caller
-requests it: a live broker can truncate a file at any time, and reading a truncated mapping kills
+requests it. A live broker can truncate a file at any time, and reading a truncated mapping kills
 the process. A deleted file stays readable while it is open. If a file is truncated, reads return
 fewer bytes, which callers treat as the end of the input.
 """
@@ -75,7 +75,7 @@ def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
 
 
 class FileView:
-    """An open file from which byte ranges are read.
+    """Reads byte ranges of an open file.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
             elif entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
             elif entry.is_symlink():
-                if not os.path.exists(entry.path):  # or is a circular link, for which is_dir() raises an error
+                if not os.path.exists(entry.path):  # also true for a circular link, for which is_dir() raises an error
                     names.append(entry.name)
                 elif entry.is_dir():
                     directories.append(entry.name)

@@ -21,7 +21,7 @@ Epochs = list[tuple[int, int]]
 
 
 def epochs_of(table: BatchTable) -> Epochs:
-    """Return (epoch, base offset) for the first batch and each batch at which the leader epoch changes.
+    """Return a pair (epoch, base offset) for the first batch and each batch at which the leader epoch changes.
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
@@ -33,7 +33,7 @@ def epochs_of(table: BatchTable) -> Epochs:
 
 
 def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
-    """Return (epoch, first offset, last offset) for each run of batches with the same leader epoch.
+    """Return a tuple (epoch, first offset, last offset) for each run of batches with the same leader epoch.
 
     Batches of formats 0 and 1, which have no leader epoch, are ignored.
     """
@@ -54,7 +54,7 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
     """Return whether the leader epochs of batches contradict the entries of a checkpoint.
 
-    Also return True if the entries of the checkpoint are not in increasing order.
+    A checkpoint whose entries are not in increasing order is always contradicted.
 
     Batches before the offset of the first entry do not contradict the checkpoint. Batches from the
     offset of the last entry onwards may have a higher epoch than this entry.
@@ -79,7 +79,7 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 
 
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
-    """Return (epoch, first offset) for each plausible leader epoch.
+    """Return a pair (epoch, first offset) for each plausible leader epoch.
 
     An epoch is plausible if it is in the longest sequence of changes in which epochs never
     decrease.
@@ -180,7 +180,7 @@ def believable_runs(
 
 
 def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
-    """Return (epoch, first offset) for each epoch in `runs`, whose epochs must not decrease."""
+    """Return a pair (epoch, first offset) for each epoch in `runs`, whose epochs must not decrease."""
     found: Epochs = []
     for epoch, first, _ in runs:
         if not found or epoch > found[-1][0]:

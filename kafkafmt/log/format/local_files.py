@@ -45,7 +45,7 @@ def copy_range(source: int, target: int, start: int, end: int, path: Path) -> No
     """Copy the bytes [start, end) of a file to the current position of a file or socket.
 
     `source` and `target` are file descriptors. `path` is the path of the source. If the kernel
-    supports copy_file_range or sendfile for these descriptors, it copies the bytes itself.
+    supports copy_file_range or sendfile for these descriptors, the kernel copies the bytes itself.
 
     Raise OSError if the file ends before `end`.
     """

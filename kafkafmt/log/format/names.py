@@ -25,7 +25,7 @@ class PartitionName(NamedTuple):
     state: str
     """State of the partition: "live", "delete", "stray" or "future"."""
     parsed: bool
-    """Whether the name has the form `topic-partition`. If not, `topic` is the whole name and
+    """Whether the name has the form `topic-partition`. If False, `topic` is the whole name and
     `partition` is 0.
     """
 

@@ -93,8 +93,8 @@ class Producers:
         self.entries: dict[int, ProducerEntry] = {e.producer_id: e for e in entries}
         self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
         self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
-        """A heap with (first offset, producer id) for each open transaction. It can also contain
-        transactions that have ended.
+        """A heap with a pair (first offset, producer id) for each open transaction. The heap can
+        also contain transactions that have ended.
         """
         heapify(self._oldest)
         self._before: dict[int, tuple[ProducerEntry | None, int | None]] | None = None

@@ -100,7 +100,7 @@ class _Block:
 
 
 class RemoteFile:
-    """An open file that is not local.
+    """Reads an open file that is not local.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class StoredFile:
 
 
 class Upload(ABC):
-    """A file that is being written. Only `close` makes it visible; `abort` discards it."""
+    """A file that is being written. `close` makes the file visible, and `abort` discards the file."""
 
     closed: bool = False
 
@@ -83,7 +83,7 @@ class Upload(ABC):
 
 
 class Store(ABC):
-    """Access to the files below the root of a URL. Several threads may use a store.
+    """Accesses the files below the root of a URL. Several threads may share a store.
 
     A missing file raises FileNotFoundError. Any other problem raises an OSError that names the URL.
     """

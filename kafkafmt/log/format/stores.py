@@ -86,7 +86,7 @@ def _file_system(path: UrlPath) -> Store:
 
 
 class FileSystem(Store):
-    """Serves the files of an fsspec file system."""
+    """Accesses the files of an fsspec file system."""
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs

@@ -31,7 +31,7 @@ FAR_FUTURE = 1 << 53
 
 
 class Head:
-    """The fields in the first bytes of a batch or message, which may be truncated.
+    """Contains the fields in the first bytes of a batch or message. The bytes may be truncated.
 
     Attributes
     ----------

@@ -42,7 +42,8 @@ class _Facts:
     Attributes
     ----------
     literals : tuple of bytes
-        Byte strings. Every match contains at least one of them. Empty if no such strings are known.
+        Every match contains at least one of these byte strings. Empty if no such byte strings are
+        known.
     exact : bool
         True if the expression matches exactly the strings in `literals`, and nothing else.
     local : bool

@@ -47,7 +47,7 @@ def choose_partitions(
     topics, numbers : collections of str and int
         Topic globs and partition numbers. An empty collection selects everything.
     internal : bool, default True
-        Include Kafka's internal topics (``__…``). If this is False, they are still included if
+        Include Kafka's internal topics (``__…``). If False, these topics are still included if
         their directory was named as a path, or if a glob that begins with ``__`` matches them.
     every_state : bool, default False
         Include partitions that are not live (``-delete``, ``-stray``, ``-future``).

@@ -40,10 +40,13 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the runs with an implausible base offset.
 
-    The base offset of a run is implausible if the run is a single batch that directly follows
-    damage, and its distance from the previous run exceeds the range of offsets of a segment. If the
-    segment's base offset is 0, the first run is never in the mask, because the file may be an
-    excerpt of another segment.
+    The base offset of a run is implausible if both conditions are true:
+
+    - The run is a single batch that directly follows damage.
+    - The distance in offsets from the previous run exceeds the range of offsets of a segment.
+
+    If the segment's base offset is 0, the first run is never in the mask. In this case, the file
+    may be an excerpt of another segment.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]

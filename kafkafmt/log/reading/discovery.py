@@ -59,7 +59,7 @@ class NoLogError(OSError):
 
 @dataclass
 class Discovery:
-    """The result of `discover`.
+    """Contains the partitions that `discover` has found.
 
     Attributes
     ----------
@@ -390,7 +390,7 @@ def _partition(
 
 
 def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> PartitionDir:
-    """Set the attributes of a partition that come from the checkpoints of its log directory."""
+    """Set the attributes of a partition from the checkpoints of its log directory."""
     key = partition.key
     offsets = {file: found[key] for file, found in values.items() if key in found} if partition.state == "live" else {}
     partition.checkpoints = offsets

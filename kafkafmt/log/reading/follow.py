@@ -38,7 +38,7 @@ Stamp = tuple[int, ...]
 
 
 class Follower:
-    """Follows one partition.
+    """Delivers the records of one partition while records are appended to it.
 
     Parameters
     ----------

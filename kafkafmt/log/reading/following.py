@@ -24,7 +24,7 @@ These checks find new partitions, and changes that do not affect the times and s
 
 
 class Followers:
-    """Follows several partitions at once.
+    """Delivers the records of several partitions while records are appended to them.
 
     Parameters
     ----------

@@ -54,9 +54,9 @@ def read_groups(
     Parameters
     ----------
     directories : iterable of PartitionDir
-        All partitions that were found. Only those of ``__consumer_offsets`` are read.
+        All partitions that were found. Only partitions of ``__consumer_offsets`` are read.
     on_damage : callable or None
-        Called with the log and the damage. If it is None, damage raises DamagedLogError.
+        Called with the log and the damage. If `on_damage` is None, damage raises DamagedLogError.
     on_message : callable
         Called with each message for the user, such as a message about a record of unknown format.
     at : int, optional
@@ -90,15 +90,15 @@ def choose_from_group(
     Parameters
     ----------
     found : Discovery
-        All partitions, including those of ``__consumer_offsets``.
+        All partitions, including partitions of ``__consumer_offsets``.
     chosen : iterable of PartitionDir
         The partitions to choose from.
     group : str
         Name of the consumer group.
     selection : Selection
-        The records to read. It has no start.
+        The records to read. The selection must not have a start.
     on_damage, on_message : callable
-        As in `read_groups`.
+        See `read_groups`.
 
     Returns
     -------

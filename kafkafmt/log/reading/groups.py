@@ -118,7 +118,7 @@ class Group:
 
 @dataclass
 class GroupState:
-    """The latest state of all consumer groups.
+    """Contains the state of all consumer groups.
 
     Attributes
     ----------

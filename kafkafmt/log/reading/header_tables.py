@@ -57,7 +57,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
     first_offset : int
         Lowest offset that the segment can contain.
     next_base : int, optional
-        Base offset of the next segment. None if there is none.
+        Base offset of the next segment. None if there is no next segment.
 
     Raises
     ------

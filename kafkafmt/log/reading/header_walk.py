@@ -2,7 +2,8 @@
 
 Large batches are skipped without being read. The CRC of a batch that is not longer than a
 transaction marker is checked, because it may be a damaged marker. The CRCs of the first and the
-last batch of the file are checked too: their offsets show whether a segment is missing next to it.
+last batch of the file are also checked, because the offsets of these batches show whether a segment
+is missing before or after the file.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class HeaderWalk:
 
     @cached_property
     def _headers(self) -> BatchTable:
-        """The table that the headers of a block are read into."""
+        """The table into which the headers of a block are read."""
         return np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def read(self) -> list[TransactionalBatch] | None:

@@ -66,7 +66,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 
     The position is the start of a batch. It is 0 if the index has no usable entry. If `exactly` is
     True, an entry is used only if its batch contains the offset in the entry. In a compacted log,
-    nothing else confirms the base offset of the batch.
+    only this check confirms the base offset of the batch.
     """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0

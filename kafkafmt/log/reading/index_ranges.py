@@ -236,9 +236,9 @@ def first_offset_at(log: FileView, border: Border) -> int | None:
 
 
 def border_near(segment: SegmentFile, position: int) -> Border | None:
-    """Return a `Border` for the first index entry whose position is at least `position`, or None if there is none.
+    """Return a `Border` for the first index entry whose position is at least `position`.
 
-    Only a few KB of the index are read.
+    Return None if there is no such entry. Only a few KB of the index are read.
     """
     return _border_of(segment, lambda view: _last_entry(view, lambda _, at: at < position) + 1)
 

@@ -60,8 +60,12 @@ class Listings:
     def state_of(self, path: Location) -> State | None:
         """Return a tuple that changes if a file is created, removed or renamed in a directory.
 
-        Return None if the directory is not local, cannot be read, or was changed so recently that
-        the next change may have the same modification time.
+        Return None in these cases:
+
+        - The directory is not local.
+        - The directory cannot be read.
+        - The directory was changed so recently that the next change may have the same modification
+          time.
         """
         if isinstance(path, UrlPath):
             return None

@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
-    """Find the first record whose timestamp is at least `timestamp` (in ms). Return None if there is none.
+    """Find the first record whose timestamp is at least `timestamp` (in ms), or return None if there is no such record.
 
     The search starts at the log start offset. If `below_log_start` is True, it starts at the first
     existing offset. The maximum timestamp in a batch header is trusted. As in a broker, control
@@ -113,7 +113,7 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
 
 
 def find_offset(log: PartitionLog, offset: int) -> Place | None:
-    """Find the first data record at or after `offset`. Return None if there is none.
+    """Find the first data record at or after `offset`. Return None if there is no such record.
 
     Records below the log start offset are not considered.
     """
@@ -146,7 +146,7 @@ def _first_in_segment(
 
 
 def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
-    """Find the first record of batch `i` that `reader` delivers. Return None if there is none.
+    """Find the first record of batch `i` that `reader` delivers. Return None if there is no such record.
 
     If `timestamp` is not None, the record must have this timestamp or a later one.
     """

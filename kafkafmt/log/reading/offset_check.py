@@ -24,9 +24,11 @@ def split_at_wrong_offsets(
     The damaged span contains the batch with wrong offsets that directly follows the part. It is
     None for the last part of the table.
 
-    A wrapper message has wrong offsets if its own offset is not the offset of its last inner
-    message, or if the offsets of its inner messages do not increase. A batch has wrong offsets if
-    its last offset delta is negative.
+    Offsets are wrong in these cases:
+
+    - The offset of a wrapper message is not the offset of its last inner message.
+    - The offsets of the inner messages of a wrapper message do not increase.
+    - The last offset delta of a batch is negative.
     """
     firsts = table["base_offset"]
     if not (summary.wrappers or summary.negative_delta):  # the usual case

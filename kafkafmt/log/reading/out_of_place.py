@@ -77,7 +77,7 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
 
 
 class OutOfPlace(Rows[Finding]):
-    """A finding for each run of a segment that is delivered out of file order."""
+    """A sequence that contains a finding for each run of a segment that is delivered out of file order."""
 
     def __init__(self, file: str, runs: RunColumns) -> None:
         self._file = file
@@ -126,8 +126,8 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
 
     `others` contains the indexes of the rejected runs. Return two arrays of indexes: the found runs
     in file order, and the accepted and found runs in offset order. If several runs fit in one gap,
-    the first run is used. A run whose offsets overlap those of another rejected run is not used,
-    because the result would depend on the order of the two runs.
+    the first run is used. A run is not used if its offsets overlap the offsets of another rejected
+    run, because the result would depend on the order of the two runs.
     """
     none = np.empty(0, np.int64)
     if not len(chosen) or not len(others):
@@ -203,7 +203,7 @@ class _Delivered:
 
 
 class _Around:
-    """Keeps runs in offset order, and finds the runs around an offset.
+    """Keeps runs in offset order, and finds the runs before and after an offset.
 
     The runs are kept in blocks of limited size. Inserting into a single list would take
     quadratic time if every second batch of a segment is out of place.

@@ -1,4 +1,4 @@
-"""Define `Part`, some batches of a segment in one buffer, and read small extents in groups."""
+"""Define `Part`, which contains batches of a segment in one buffer, and read small extents in groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROUP_BYTES = 1 << 20
 
 @dataclass
 class Part:
-    """Some batches of a segment in one buffer. A part is valid until the next part is read.
+    """Contains some batches of a segment in one buffer. A part is valid until the next part is read.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Part:
 
 
 class GroupReader:
-    """Reads small extents together if they are close to each other in the file.
+    """Reads small extents (runs of valid batches) together if they are close to each other in the file.
 
     Reading a small extent alone would take as long as reading a large one. If `ends_at_damage` is
     True, a group ends before the next damaged span.

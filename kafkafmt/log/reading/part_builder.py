@@ -16,7 +16,7 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batches in a table."""
 CRC_INTERVAL = 4096
-"""Of consecutive damaged batches, only every CRC_INTERVAL-th batch has an error message with its CRCs."""
+"""Number of consecutive damaged batches after which the error messages contain CRCs again."""
 SINGLE_SPANS = 16
 """Number of consecutive damaged spans that are stored separately. All further consecutive spans are
 merged.
@@ -251,7 +251,7 @@ def _concatenated(arrays: list[IntArray]) -> IntArray:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Return the runs of a table of valid batches.
+    """Divide a table of valid batches into runs of consecutive batches, and return the runs.
 
     `firsts` contains the first offset of each batch. `start` is the file position of the buffer
     with the batches.
@@ -269,7 +269,7 @@ def columns_of(
 ) -> tuple[RunColumns, IntArray, IntArray]:
     """Divide a table of valid batches into runs of consecutive batches.
 
-    The parameters are those of `core.combine_batches`. Three values are returned:
+    For the parameters, see `core.combine_batches`. Three values are returned:
 
     - the runs, in file order;
     - for each run, the number of items in `cut_before` that precede it;

@@ -28,7 +28,7 @@ class SegmentFile:
     name : str
         Name of the file.
     next_base : int, optional
-        Base offset of the next segment. By default, there is none.
+        Base offset of the next segment. By default, there is no next segment.
     last : bool, default True
         Whether the file is the last segment of its partition.
     size : int, optional

@@ -300,7 +300,7 @@ def bad_of(position: int, end: int, _: int, magic: int, crc: int, stored: int, _
 
 
 class Parts:
-    """All bytes of a segment, divided into runs and damaged spans in file order.
+    """Contains all bytes of a segment, divided into runs and damaged spans in file order.
 
     Attributes
     ----------

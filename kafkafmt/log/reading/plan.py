@@ -48,7 +48,7 @@ incomplete. Pages of the file that were never written contain zeros.
 
 @dataclass
 class SegmentPlan:
-    """The result of planning a segment: its deliverable batches, its damage and its findings.
+    """Contains the batches of a segment that can be delivered, its damaged spans and its findings.
 
     Attributes
     ----------

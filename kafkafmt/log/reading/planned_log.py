@@ -142,7 +142,7 @@ class PlannedLog:
                 self.reads += view.reads
 
     def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
-        """Return the plan of a segment.
+        """Return the plan of a segment, which contains its valid batches, damaged spans and findings.
 
         The first call for a segment makes the plan, and passes `see` to `plan_segment`. If
         retention has removed the file since its directory was listed, the plan is empty. If the
@@ -229,7 +229,7 @@ class PlannedLog:
         return self.plan(segment).next_offset
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
-        """Yield the extents and damaged spans that overlap the offsets [start, end), in offset order.
+        """Yield the extents (runs of valid batches) and damaged spans that overlap [start, end), in offset order.
 
         Each item is a pair: the plan of the segment, and the extent or damaged span.
         """

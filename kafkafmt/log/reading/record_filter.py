@@ -34,8 +34,11 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 class Comparison:
     """A comparison of a column with one value, or with several values for "in" and "not in".
 
-    A value is a str for the topic, an int for the partition and the offset, and an int in
-    microseconds since 1970-01-01 UTC for the timestamp.
+    The column determines the type of the values:
+
+    - topic: str
+    - partition, offset: int
+    - timestamp: int, in microseconds since 1970-01-01 UTC
     """
 
     column: str

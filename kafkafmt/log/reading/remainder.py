@@ -48,7 +48,7 @@ class SegmentRemainder:
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the batches of a part that remain to be delivered, and the damage in the part.
 
-        The first value is None if no batch remains. The damage consists of batches whose offsets
+        The returned part is None if no batch remains. The damage consists of batches whose offsets
         contradict delivered batches.
         """
         table = part.table
@@ -108,7 +108,7 @@ Remainder: TypeAlias = SegmentRemainder | StretchRemainder
 
 
 def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
-    """Return a part with the batches for which `keep` is True, or None if there is none."""
+    """Return a part with the batches for which `keep` is True, or None if there are no such batches."""
     if keep.all():
         return part
     kept = np.flatnonzero(keep)

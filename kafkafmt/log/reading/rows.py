@@ -101,7 +101,7 @@ def field_setters(cls: type[Any]) -> list[Callable[[Any, Any], None]]:
 def objects_of(cls: type[T], setters: list[Callable[[Any, Any], None]], *columns: Sequence[Any]) -> list[T]:
     """Return objects of a frozen class with slots, given a column of values for each slot.
 
-    This takes a third of the time that the `__init__` of the class takes.
+    This function takes a third of the time of calling the class for each object.
     """
     new: Callable[[type[T]], T] = object.__new__
     objects = list(map(new, [cls] * len(columns[0])))

@@ -158,9 +158,12 @@ class Search(BatchFinder):
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
         """Return the start of the valid batch that directly follows the damaged batch.
 
-        A valid batch after `find` directly follows the damaged batch if the valid batch has the
-        next offset, and if the CRC of the damaged batch matches all bytes up to the valid batch. If
-        no valid batch meets both conditions, return the position of the batch `find`.
+        A valid batch after `find` directly follows the damaged batch if it meets both conditions:
+
+        - The valid batch has the next offset.
+        - The CRC of the damaged batch matches all bytes up to the valid batch.
+
+        If no valid batch meets both conditions, return the position of the batch `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -222,7 +225,7 @@ class Search(BatchFinder):
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the end of the record value that begins with the batch `find`, or 0 if there is none.
+        """Return the end of the record value that begins with the batch `find`, or 0 if there is no such value.
 
         A record value can consist of valid batches. The bytes before a record value contain its
         length, which must equal the total size of these batches.
@@ -272,7 +275,7 @@ class Search(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the messages, from `find` on, that can be inside a damaged wrapper message, or 0.
+        """Return the end of the messages from `find` onwards that can be inside a damaged wrapper message, or 0.
 
         Compressed data can contain the bytes of inner messages unchanged. In format 1, the offsets
         of inner messages start at 0, which distinguishes them from other messages. In format 0,
@@ -292,7 +295,7 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of the uncompressed messages from `find` on that have consecutive offsets up to `highest`."""
+        """Return the end of the uncompressed messages from `find` onwards with consecutive offsets up to `highest`."""
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
         other = (rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0) | (rows["base_offset"] > highest)

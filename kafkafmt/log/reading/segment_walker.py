@@ -173,7 +173,8 @@ class Walker:
     def _head(self, position: int, at: int, stop: int) -> bytes:
         """Return the header of the batch at index `at` of the buffer.
 
-        If the buffer does not contain the complete header, it is read from the file at `position`.
+        If the buffer does not contain the complete header, the header is read from the file at
+        `position`.
         """
         if stop - at >= BATCH_HEADER_SIZE:
             return bytes(self._buffer[at : at + BATCH_HEADER_SIZE])
@@ -341,7 +342,7 @@ class Walker:
         return self._table[:n], spans, end + at, expected, last, error
 
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
-        """Return the runs of a table of valid batches.
+        """Divide a table of valid batches into runs of consecutive batches, and return the runs.
 
         Positions in `rows` are relative to the file position `start`. The runs have file positions.
         """

@@ -27,7 +27,7 @@ class HasFileno(Protocol):
 
 
 class Sent(NamedTuple):
-    """The result of `send`.
+    """Describes what `send` has sent.
 
     Attributes
     ----------

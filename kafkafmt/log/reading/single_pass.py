@@ -235,7 +235,7 @@ class SinglePass:
 
 
 def add_run(runs: list[Run], run: Run) -> None:
-    """Add a run to a list of runs, or extend the last run if they are adjacent."""
+    """Add a run to a list of runs, or extend the last run of the list if the two runs are adjacent."""
     last = runs[-1] if runs else None
     if last is None or last.end != run.position:
         runs.append(replace(run))

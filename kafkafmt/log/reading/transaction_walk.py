@@ -7,8 +7,8 @@ transaction.
 
 The marker of a transaction may be in a damaged span or in a missing segment. In this case, the
 transaction index is read, which lists every aborted transaction. If the index does not show how the
-transaction ended, the records of the transaction before the damage are omitted, and the transaction
-is reported as a `Doubt`.
+transaction ended, the transaction is reported as a `Doubt`. The records of the transaction before
+the damage are then omitted.
 
 Even if nothing is damaged, a transaction index can have an entry for a marker that is not in the
 log. This module trusts such an entry, as a broker does. The transaction then ends at the marker
@@ -46,7 +46,7 @@ from .transactions import Doubt, Transactions
 
 
 class Batches(Protocol):
-    """Interface of a sequence of batches in one buffer. `Part` implements it."""
+    """Interface of a sequence of batches in one buffer. `Part` implements this interface."""
 
     @property
     def plan(self) -> SegmentPlan:
@@ -66,7 +66,7 @@ class Batches(Protocol):
 
 
 class ReadableLog(Protocol):
-    """Interface of a partition whose transactions are read. `PartitionLog` implements it."""
+    """Interface of a partition whose transactions are read. `PartitionLog` implements this interface."""
 
     @property
     def directory(self) -> PartitionDir:
@@ -193,7 +193,7 @@ class TransactionWalk:
 
 
 def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
-    """Return whether a damaged span is a single batch according to the length field at its start."""
+    """Return whether a damaged span is exactly one batch according to the length field at its start."""
     segment = next(s for s in log.segments if s.name == damage.file)
     try:
         with FileView(segment.path) as view:

@@ -1,8 +1,8 @@
-"""The log directory of a stopped broker, into which partitions are restored.
+"""Restore partitions into the log directory of a stopped broker.
 
 Each partition is built in a directory with a name such as `orders-0.<id>-delete`, and then renamed.
-A broker deletes directories with such names when it starts. So after a crash, a broker serves
-either the empty partition that it has created, or the restored one.
+A broker deletes directories with such names when it starts. Therefore, after a crash, a broker
+serves either the empty partition that it has created, or the restored partition.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RestoreError(ValueError):
 
 
 class BrokerDirectory:
-    """A locked log directory of a broker. Use it as a context manager.
+    """Locks the log directory of a broker. Use an instance as a context manager.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class BrokerDirectory:
         return known, epochs[-1][0] if epochs else 0
 
     def staging(self, topic: str, partition: int) -> Path:
-        """Return the path of a new directory that a broker deletes if it finds it."""
+        """Return the path of a new directory, whose name causes a broker to delete the directory."""
         suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
         return self.path / f"{topic[: MAX_NAME - len(suffix)]}{suffix}"
 

@@ -1,8 +1,8 @@
-"""Build a batch again without some of its records, and recompress batches.
+"""Rebuild batches without some of their records, and recompress batches.
 
 Kafka's counterpart is ``MemoryRecords.filterTo``, which the log cleaner calls. A batch of format 2
-keeps its base offset, last offset, producer, sequence number and leader epoch. So the sequence
-numbers of the producer stay consecutive, although records are missing.
+keeps its base offset, last offset, producer, sequence number and leader epoch. Therefore, the
+sequence numbers of the producer stay consecutive, although records are missing.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def empty_batch(batch: memoryview) -> bytes:
 def _with_header(built: bytes, original: memoryview) -> bytes:
     """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original.
 
-    The fields are copied and not passed to the builder, because the builder rejects combinations that
-    readers accept, such as a producer without a sequence number.
+    The fields are copied and not passed to the builder, because readers accept some fields that the
+    builder rejects, such as a producer without a sequence number.
     """
     data = bytearray(built)
     data[LEADER_EPOCH_AT:MAGIC_AT] = original[LEADER_EPOCH_AT:MAGIC_AT]
@@ -78,7 +78,7 @@ def _with_header(built: bytes, original: memoryview) -> bytes:
 
 
 class BatchFilter:
-    """Rebuilds batches of one log.
+    """Rebuilds batches of one log without some of their records, or with another codec.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ class BatchFilter:
         buffer : bytes-like
             The buffer to which the positions in `table` refer.
         table : BatchTable
-            One row: the batch, of which at least one record stays.
+            A table with one row, for the batch. At least one record of the batch must be kept.
         dropped : array of int64
             Offsets in ascending order.
         last : int, optional
-            Last offset of a v2 batch. By default, its last offset does not change.
+            New last offset of a v2 batch. By default, the last offset does not change.
         """
         row = table[0]
         attributes, magic = int(row["attributes"]), int(row["magic"])
@@ -145,7 +145,7 @@ class BatchFilter:
         return _with_header(builder.finish(last_offset(row) if last is None else last), byte_view(buffer)[start:])
 
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
-        """Yield the rows and the bytes of batches that lose no record, recompressed with the new codec.
+        """Recompress batches that lose no record with the new codec, and yield their rows and bytes.
 
         Batches that already have the new codec are yielded unchanged, unless a level is given. The
         batches in `table` must be adjacent in the buffer.

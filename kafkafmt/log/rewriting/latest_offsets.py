@@ -2,7 +2,7 @@
 
 Kafka's counterpart is ``SkimpyOffsetMap``, which stores the MD5 hash of each key. `LatestOffsets`
 stores a BLAKE2b hash of 128 bits. If two keys had the same hash, the older record would be lost. For
-a billion keys, the probability is about 1e-21.
+a billion keys, the probability of equal hashes is about 1e-21.
 """
 
 from __future__ import annotations

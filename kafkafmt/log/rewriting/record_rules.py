@@ -1,4 +1,4 @@
-"""Decide which records a rewritten log does not contain, by their keys and timestamps."""
+"""Decide which records to drop from a rewritten log, based on their keys and timestamps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...types import RecordColumns, Spans, byte_view
 
 @dataclass(frozen=True)
 class RecordRules:
-    """The records to drop. A record is dropped if one of the rules matches it.
+    """Rules that select the records to drop. A record is dropped if at least one rule matches it.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class RecordRules:
         Drop records whose key contains a match. Bytes that are not UTF-8 match only `.` and negated
         sets.
     before : int or None
-        Drop records with a timestamp before this time, in ms. Records without a timestamp stay.
+        Drop records with a timestamp before this time, in ms. Records without a timestamp are kept.
     """
 
     keys: frozenset[bytes] = frozenset()
@@ -72,8 +72,8 @@ class RecordRules:
     def _candidates(self, keys: Spans) -> np.ndarray:
         """Return the rows whose keys must be compared with the rules.
 
-        With a pattern, these are all rows with a key. Otherwise, these are the rows whose key has
-        the same hash as one of `keys`.
+        If there is a pattern, all rows with a key are returned. Otherwise, the rows whose key has
+        the same hash as one of `keys` are returned.
         """
         present = keys.lengths >= 0
         if self.pattern is not None:

@@ -1,4 +1,4 @@
-"""`kafkafmt.restore`: put partitions into the log directory of a stopped broker."""
+"""Define `kafkafmt.restore`, which puts partitions into the log directory of a stopped broker."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class RestoredPartition:
     first_offset, next_offset : int
         Log start offset and log end offset.
     open_transactions : int
-        Number of transactions that are open at the end. Consumers with ``read_committed`` stop at
-        the first one.
+        Number of transactions that are open at the end of the partition. Consumers with
+        ``read_committed`` stop at the first of these transactions.
     aborted_transactions : int
         Number of transactions that were ended with an abort marker.
     """
@@ -85,7 +85,7 @@ class RestoredPartition:
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """The result of `kafkafmt.restore`.
+    """Contains the result of `kafkafmt.restore`.
 
     Attributes
     ----------
@@ -130,8 +130,8 @@ def restore(
     Parameters
     ----------
     paths : str, os.PathLike, or an iterable of these
-        Log directories or partition directories, such as the output of `salvage`. They are never
-        written to.
+        Log directories or partition directories, such as the output of `salvage`. Nothing is
+        written to these paths.
     into : str or os.PathLike
         The log directory (``log.dirs``) of a stopped broker. The topics must exist in the cluster,
         and their partitions must be empty.
@@ -141,8 +141,9 @@ def restore(
     partitions : int or iterable of int, optional
         Numbers of the partitions to restore. By default all.
     until : int or datetime, optional
-        End each partition after its last record with a timestamp before this time, in ms since
-        1970-01-01 UTC or with a time zone. Records without a timestamp count as before this time.
+        End each partition after its last record with a timestamp before this time, given in ms
+        since 1970-01-01 UTC or as a timezone-aware datetime. Records without a timestamp count as
+        before this time.
     abort_open_transactions : bool, default False
         End the transactions that are open at the end of a partition with abort markers.
     groups_csv : str or os.PathLike, optional
@@ -187,13 +188,13 @@ def restore(
     Notes
     -----
     - `partition.metadata` gets the topic id of the cluster.
-    - Leader epochs above the current leader epoch of the cluster are replaced by it, in batches and in
-      the checkpoint. All other bytes of a batch stay.
+    - In batches and in the checkpoint, the current leader epoch of the cluster replaces every
+      higher leader epoch. All other bytes of a batch are unchanged.
     - The state of producers is kept only if `meta.properties` in `paths` has the cluster id of the
-      broker. In another cluster, a new producer can get the same producer id, and the broker would
-      reject its records or treat them as duplicates.
+      broker. In another cluster, a new producer can get the same producer id. If the state were
+      kept, the broker would reject the new producer's records or treat them as duplicates.
     - Each partition is renamed when it is complete. If the process dies, a broker finds either the
-      empty or the restored partition, and deletes what is left over.
+      empty or the restored partition, and deletes incomplete copies.
     - Kafka's counterparts are ``LogManager`` and ``LeaderEpochFileCache``.
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))

@@ -1,4 +1,4 @@
-"""Copy one partition so that a broker of another cluster can continue it.
+"""Copy one partition so that a broker of another cluster can continue to write it.
 
 Batches are copied byte for byte, with one exception: the current leader epoch of the cluster
 replaces every higher leader epoch. Consumers compare leader epochs to detect a truncated log. If a
@@ -37,7 +37,7 @@ from .rewrite_partition import Kept, OpenSegment, tables_of
 
 @dataclass(frozen=True)
 class Target:
-    """The partition in a broker's log directory that a restored copy replaces.
+    """Describes the partition in a broker's log directory that a restored copy replaces.
 
     Attributes
     ----------
@@ -48,10 +48,10 @@ class Target:
     leader_epoch : int
         Current leader epoch of the partition in the cluster.
     keep_producers : bool
-        Whether to keep the state of the producers. A new cluster assigns the same producer ids to other
-        producers, so their state must not be kept there.
+        Whether to keep the state of the producers. In another cluster, the state must not be kept,
+        because that cluster assigns the same producer ids to other producers.
     mode : int
-        Permissions of the restored files, which equal those of the broker's own files.
+        Permissions of the restored files, which equal the permissions of the broker's own files.
     """
 
     path: Path
@@ -63,7 +63,7 @@ class Target:
 
 @dataclass
 class Restored:
-    """A restored partition in its staging directory.
+    """Describes a restored partition in its staging directory.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Restored:
     first_offset : int
         Log start offset.
     open : list of ProducerEntry
-        Producers whose transaction is open at the end.
+        Producers whose transaction is open at the end of the copy.
     aborted : int
         Number of transactions that were ended with an abort marker.
     """
@@ -95,7 +95,7 @@ def restore_partition(
     target : Target
         The partition of the broker.
     staging : Path
-        The directory to create. It is removed if an error is raised.
+        The directory to create. If an error is raised, the directory is removed.
     until : int or None
         End the copy after the last record with a timestamp before this time, in ms.
     abort_open : bool
@@ -200,7 +200,7 @@ class _RestoredCopy(PartitionCopy):
             yield self._with_epochs(rebuilt, one)
 
     def _with_epochs(self, buffer: Any, table: BatchTable) -> Any:
-        """Return the bytes of adjacent batches, with leader epochs limited to that of the cluster."""
+        """Return the bytes of adjacent batches. The leader epoch of the cluster replaces higher leader epochs."""
         start, end = int(table["position"][0]), int(table["position"][-1] + table["size"][-1])
         data = np.frombuffer(buffer, np.uint8)[start:end]
         later = (table["magic"] == MAGIC_V2) & (table["leader_epoch"] > self.target.leader_epoch)

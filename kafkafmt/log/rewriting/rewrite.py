@@ -1,4 +1,4 @@
-"""`kafkafmt.rewrite`: copy logs without some records, compacted, or with another codec."""
+"""Define `kafkafmt.rewrite`, which copies logs without some records, compacted, or with another codec."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RewrittenPartition:
 
 @dataclass(frozen=True)
 class RewriteReport:
-    """The result of `kafkafmt.rewrite`.
+    """Contains the result of `kafkafmt.rewrite`.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def rewrite(
     Parameters
     ----------
     paths : str, os.PathLike, or an iterable of these
-        Log directories, partition directories or `.log` files. They are never written to.
+        Log directories, partition directories or `.log` files. Nothing is written to these paths.
     output : str or os.PathLike
         The log directory to write. It must be new or empty, and outside `paths`.
     topics : str or iterable of str, optional
@@ -143,14 +143,14 @@ def rewrite(
     drop_key_regex : str or re.Pattern, optional
         Drop records whose key contains a match of this regular expression.
     before : int or datetime, optional
-        Drop records with a timestamp before this time, in ms since 1970-01-01 UTC or with a time
-        zone. Records without a timestamp stay.
+        Drop records with a timestamp before this time, given in ms since 1970-01-01 UTC or as a
+        timezone-aware datetime. Records without a timestamp are kept.
     compact : bool, default False
         Keep only the latest record of each key, as Kafka's log cleaner does. Records without a key are
         dropped.
     drop_tombstones : bool, default False
         With `compact`, also drop records that have a null value. By default, the latest tombstone of
-        a key stays.
+        a key is kept.
     codec : str or int, optional
         Codec of the copy: none, gzip, snappy, lz4 or zstd. By default, each batch keeps its codec.
         Messages of formats 0 and 1 keep their codec if `codec` is zstd.
@@ -185,7 +185,7 @@ def rewrite(
     OSError
         A path cannot be read, or `output` cannot be written.
     KafkaFormatError
-        A batch cannot be built again.
+        A batch cannot be rebuilt.
     PartitionNotFoundError
         `topics` or `partitions` are given, and no partition matches.
     TypeError, ValueError
@@ -195,12 +195,12 @@ def rewrite(
     -----
     Kafka's counterparts are ``LogCleaner`` and ``MemoryRecords.filterTo``.
 
-    - The last batch of each producer and of each partition stays, even if it becomes empty. So the
-      sequence numbers of producers and the log end offset do not change. The first batch of an open
-      transaction also stays, so that the last stable offset does not change.
-    - Compaction ends at the last stable offset. It removes the records of aborted transactions. It
-      removes a transaction marker only if the log contains no batch of its transaction, and if its
-      delete horizon has passed.
+    - The last batch of each producer and of each partition is kept, even if it becomes empty.
+      Therefore, the sequence numbers of producers and the log end offset do not change. The first
+      batch of an open transaction is also kept, so that the last stable offset does not change.
+    - Compaction ends at the last stable offset. Records of aborted transactions are removed. A
+      transaction marker is removed only if the log contains no batch of its transaction, and if the
+      delete horizon of the marker has passed.
     - A broker also removes tombstones whose delete horizon has passed. `rewrite` removes tombstones
       only if `drop_tombstones` is True.
     - Compaction takes about 24 bytes of memory per key, and about 60 bytes while keys are merged.
@@ -277,12 +277,12 @@ def _changes(
         if level is not None:
             raise ValueError(f"level is {level}, but codec is None; pass a codec that compresses, or omit level")
         return changes
-    BatchBuilder(codec=codec, level=level)  # a wrong argument is an error before anything is written
+    BatchBuilder(codec=codec, level=level)  # reports a wrong argument before anything is written
     return replace(changes, codec=codec_id(codec), level=level)
 
 
 def lost_marker(log: PartitionLog, offset: int) -> Damage:
-    """Return the damage to report if a transaction index lists a marker that no batch contains."""
+    """Return the damage to report if a transaction index lists a marker that is missing from the log."""
     message = f"a transaction index lists an abort marker at offset {offset}, but the log does not contain it"
     return Damage(log.segments[-1].name, 0, 0, offset, offset, "read_committed_differs", message)
 

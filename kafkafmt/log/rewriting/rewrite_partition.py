@@ -1,8 +1,11 @@
 """Write a copy of one partition without some of its records.
 
 Each segment keeps its name. Batches that lose no record are copied unchanged, unless they are
-recompressed. The log is read twice or three times: once to verify it, once to find the last batch of
-each producer and, for compaction, the latest offset of each key, and once to copy it.
+recompressed. The log is read two or three times:
+
+- to verify it
+- to find the last batch of each producer and, for compaction, the latest offset of each key
+- to copy it
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ NO_OFFSETS: IntArray = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Changes:
-    """What `rewrite` changes in a partition.
+    """Defines what `rewrite` changes in a partition.
 
     Attributes
     ----------
@@ -69,7 +72,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Counts:
-    """Number of records and size of the `.log` files in bytes, before and after."""
+    """Number of records and size of the `.log` files in bytes, in the source and in the copy."""
 
     records_in: int
     records_out: int
@@ -79,7 +82,7 @@ class Counts:
 
 @dataclass
 class Survey:
-    """Facts about a log that are collected before it is copied.
+    """Contains facts about a log that are collected before the log is copied.
 
     Attributes
     ----------
@@ -88,12 +91,12 @@ class Survey:
     end : int
         Offset after the last batch.
     clean_end : int
-        Offset before which records are compacted; the last stable offset at most.
+        Records below this offset are compacted. The offset is at most the last stable offset.
     latest : int64 array
         The latest offset of each key below `clean_end`, in ascending order.
     open_from : list of int
-        First offset of each open transaction. These batches stay, so that the last stable offset
-        does not change.
+        First offset of each open transaction. The batches at these offsets are kept, so that the
+        last stable offset does not change.
     """
 
     last: LastBatches
@@ -108,14 +111,14 @@ def rewrite_partition(
 ) -> tuple[Salvaged, Counts]:
     """Write a changed copy of a partition into a new directory below `output`.
 
-    The parameters are those of `salvage_partition`. Damaged spans are not copied.
+    For the parameters, see `salvage_partition`. Damaged spans are not copied.
 
     Raises
     ------
     OSError
         The source cannot be read or has changed, or the copy cannot be written.
     KafkaFormatError
-        A batch cannot be built again.
+        A batch cannot be rebuilt.
     """
     directory = log.directory
     bounds = bounds or Bounds([directory.path if directory.named else directory.path.parent])
@@ -146,9 +149,10 @@ def rewrite_partition(
 def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
     """Remove batches with contradictory offsets from `kept`, and return them as damage.
 
-    The offsets of such a batch contradict those of the batches around it. The plan of a segment
-    accepts some of these batches, but an offset index cannot contain them. Only wrapper messages can
-    have contradictory offsets, so logs of format 2 are not read.
+    The offsets of a batch are contradictory if they do not fit between the offsets of the batches
+    around it. The plan of a segment accepts some of these batches, but an offset index cannot
+    contain them. Only wrapper messages can have contradictory offsets, so logs of format 2 are not
+    read.
     """
     damaged: list[Damage] = []
     for i, (segment, spans) in enumerate(kept):
@@ -224,7 +228,7 @@ class _RewrittenCopy(PartitionCopy):
         self._removed = False
 
     def rewrite_segment(self, source: SegmentFile, spans: IntArray, damaged: bool) -> None:
-        """Write one segment, unless nothing in it can be copied. As in Kafka, emptied segments stay."""
+        """Write one segment, unless nothing in it can be copied. As in Kafka, segments that become empty are kept."""
         if not self.is_copied(source, spans, damaged):
             self.unsure = True
             return
@@ -315,7 +319,7 @@ class _RewrittenCopy(PartitionCopy):
 
     @staticmethod
     def _first(table: BatchTable, lasts: IntArray, i: int) -> int:
-        """Return the lowest offset that batch `i` can contain; for a message, the one after the previous batch."""
+        """Return the lowest offset that batch `i` can contain; for a message, the offset after the previous batch."""
         if table["magic"][i] == MAGIC_V2:
             return int(table["base_offset"][i])
         return int(lasts[i - 1]) + 1 if i else 0
@@ -328,7 +332,8 @@ class _RewrittenCopy(PartitionCopy):
     def _dropped(self, buffer: Any, table: BatchTable, lasts: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Decide which records to drop.
 
-        Return the offsets of the dropped records, and how many records each batch keeps and loses.
+        Return the offsets of the dropped records, and for each batch, the number of records that it
+        keeps and the number that it loses.
         """
         n = len(table)
         data = (table["attributes"] & CONTROL_BIT) == 0
@@ -353,8 +358,11 @@ class _RewrittenCopy(PartitionCopy):
     def _superseded(self, columns: Any, offsets: IntArray) -> np.ndarray:
         """Return a mask of the records that compaction removes.
 
-        These are records without a key, records that are not the latest of their key, and, with
-        `drop_tombstones`, tombstones.
+        Compaction removes these records:
+
+        - records without a key
+        - records that are not the latest record of their key
+        - tombstones, if `drop_tombstones` is True
         """
         latest = self.survey.latest
         at = np.searchsorted(latest, offsets)
@@ -380,7 +388,7 @@ class _RewrittenCopy(PartitionCopy):
 
 
 class OpenSegment:
-    """The `.log` file of a segment that is written."""
+    """Writes the `.log` file of a segment."""
 
     def __init__(self, path: Path, base: int, mode: int) -> None:
         self.path: Path = path
@@ -390,7 +398,7 @@ class OpenSegment:
         self._file = local_files.create(path, mode | OWNER)
 
     def has_room(self, size: int, last: int) -> bool:
-        """Return whether the segment can take a batch of `size` bytes whose last offset is `last`."""
+        """Return whether the segment has space for a batch of `size` bytes whose last offset is `last`."""
         fits = not self._size or self._size + size <= MAX_SEGMENT_BYTES
         return fits and last - self.base <= MAX_RELATIVE_OFFSET
 
@@ -400,7 +408,7 @@ class OpenSegment:
         self._size += len(data)
 
     def close(self) -> None:
-        """Close the file, unless it is closed."""
+        """Close the file, unless it is already closed."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

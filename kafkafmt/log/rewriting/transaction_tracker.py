@@ -13,7 +13,7 @@ from ..reading.transactions import Transactions
 
 
 class LastBatches:
-    """Finds the last data batch of each producer, and the last marker of producers without data.
+    """Finds the last data batch of each producer, and the last marker of each producer without a data batch.
 
     Compaction never removes these batches, because the state of a producer is in its last batch.
     """
@@ -48,8 +48,9 @@ class LastBatches:
 class TransactionTracker:
     """Finds aborted batches and removable transaction markers. Pass tables in offset order.
 
-    A marker can be removed if the log contains no batch of its transaction, and if its delete
-    horizon has passed. Kafka sets the delete horizon when it removes the last batch of a transaction.
+    A marker can be removed if the log contains no batch of its transaction, and if the delete
+    horizon of the marker has passed. Kafka sets the delete horizon when it removes the last batch
+    of a transaction.
     """
 
     def __init__(self, transactions: Transactions, now: int) -> None:

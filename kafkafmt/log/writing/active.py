@@ -2,8 +2,8 @@
 
 Batches are written before their index entries, so an index never has entries for batches that the
 log does not contain. If a write fails, the files are truncated to their previous lengths. If the
-truncation also fails, the segment is marked as broken, and all further writes fail. It is recovered
-when the partition is opened again.
+truncation also fails, the segment is marked as broken, and all further writes fail. A broken
+segment is recovered when the partition is opened again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEGMENT_SUFFIXES = (".log", ".index", ".timeindex")
 
 
 class ActiveSegment:
-    """The active segment of a partition, whose files are open for writing.
+    """Writes to the active segment of a partition.
 
     Parameters
     ----------
@@ -103,8 +103,7 @@ class ActiveSegment:
         try:
             local_files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
-            # The batches are already written, and the index is rebuilt when the partition is opened
-            # again.
+            # The batches are already written, and the index is rebuilt when the partition is opened again.
             self.broken = True
             raise
 

@@ -22,10 +22,10 @@ JOURNAL_FILE = "kafkafmt-append.json"
 
 @dataclass(frozen=True)
 class Journal:
-    """Content of a log directory's journal."""
+    """The content of the journal of atomic appends in a log directory."""
 
     in_progress: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """(topic, partition, next offset, leader epoch) of each partition with an append in progress.
+    """A tuple (topic, partition, next offset, leader epoch) for each partition with an append in progress.
 
     The next offset and the leader epoch are the values before the append.
     """
@@ -34,7 +34,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Return the journal of the log directory `path`, or an empty one if the file is missing."""
+    """Return the journal of the log directory `path`, or an empty journal if the file is missing."""
     text = file_view.read_text(path / JOURNAL_FILE)
     if text is None:
         return Journal()
@@ -69,9 +69,9 @@ def write_journal(path: Path, journal: Journal) -> None:
 def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:
     """Undo the appends that the journal of the log directory `path` lists as in progress.
 
-    Each partition is truncated to its end before the append. If a later leader, such as a broker,
-    has appended to the partition since, it is left unchanged. `open_writer` is called to open a
-    partition for writing.
+    Each partition is truncated to the end that it had before the append. A partition is left
+    unchanged if a later leader, such as a broker, has appended to it since. `open_writer` is called
+    to open a partition for writing.
     """
     journal = read_journal(path)
     if journal.in_progress:

@@ -1,9 +1,9 @@
 """Append to several partitions of a log directory atomically, even if the process is killed.
 
 A journal (`append_journal`) is written before the first append and after the last one. If the
-journal lists appends in progress when the directory is opened, they are rolled back: each partition
-is truncated to its end before the append. A partition whose leader epoch is now higher is not
-truncated, because a later leader, such as a broker, has appended to it.
+journal lists appends in progress when the directory is opened, these appends are rolled back. Each
+partition is truncated to the end that it had before the append. A partition whose leader epoch is
+now higher is not truncated, because a later leader, such as a broker, has appended to it.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def all_or_nothing(
                 writer.flush()
         except BaseException:
             if directory.is_owner:
-                # If the rollback fails, the journal is kept, and the next process that opens the
-                # directory undoes the appends.
+                # If the rollback fails, the journal is kept.
+                # The next process that opens the directory then undoes the appends.
                 with suppress(OSError):
                     for topic, partition, offset, _ in ends:
                         writers[topic, partition].truncate_to(offset)

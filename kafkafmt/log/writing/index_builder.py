@@ -29,7 +29,7 @@ from ..reading.segment_walker import Walker
 INDEX_INTERVAL = 4096
 """Default value of Kafka's setting ``index.interval.bytes``."""
 FEW_BATCHES = 64
-"""Tables with fewer rows are added row by row."""
+"""Tables with fewer rows than this are added row by row."""
 FEW_ENTRIES = 16
 """Number of index entries below which the entries are serialized one by one."""
 MAX_SEGMENT_BYTES = 2**31 - 1
@@ -93,7 +93,7 @@ class SegmentIndexes:
         self._reach(int(largest[-1]), lasts, int(begins[-1]))
 
     def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
-        """Note the largest timestamp so far. It is that of `row`, or that of an earlier table if `row` is -1."""
+        """Record the largest timestamp so far. It is in the row `row`, or in an earlier table if `row` is -1."""
         if row >= 0:
             self.largest_timestamp, self._largest_at = largest, int(lasts[row])
 
@@ -137,7 +137,7 @@ class State:
     reader: RecordReader
     producers: Producers = field(default_factory=Producers)
     epoch_runs: list[tuple[int, int, int]] = field(default_factory=list)
-    """(epoch, first offset, last offset) for each sequence of batches with the same leader epoch."""
+    """A tuple (epoch, first offset, last offset) for each sequence of batches with the same leader epoch."""
 
     def copy(self) -> State:
         """Return an independent copy that shares only the reader."""
@@ -162,7 +162,7 @@ class State:
 
 @dataclass
 class SegmentScan:
-    """The result of reading a segment up to its first invalid batch."""
+    """Contains the result of reading a segment up to its first invalid batch."""
 
     indexes: SegmentIndexes
     aborted: list[Aborted]

@@ -1,8 +1,9 @@
 """Change the files of a partition: append batches, and roll, flush, truncate and delete segments.
 
 Kafka's counterpart is ``LocalLog``. A batch is written completely or not at all. Readers can read
-the log while batches are written; they see complete batches only. All other files can be derived
-from the batches, so the batches alone determine the state after a crash:
+the log while batches are written, and see only complete batches. All other files can be derived
+from the batches, so the batches alone determine the state after a crash. The other files are
+written at these times:
 
 - Index entries are written at the index interval, after the batches that they refer to.
 - A new leader epoch is written to the checkpoint before the first batch of that epoch.
@@ -45,7 +46,7 @@ The state of a producer that has been idle for this time is dropped.
 
 
 class LocalLog:
-    """The segments, leader epochs and producer states of a partition that is open for writing.
+    """Manages the segments, leader epochs and producer states of a partition that is open for writing.
 
     `LogWriter` holds a lock during every call, and checks the arguments before the call.
 
@@ -60,7 +61,7 @@ class LocalLog:
     recovery_point : int or None
         Offset from which the log must be recovered; None after a clean shutdown.
     changed : callable
-        Called when the segments or the offsets changed, so that the checkpoints are written.
+        Called when the segments or the offsets have changed, to write the checkpoints.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class LocalLog:
     epochs : list of (int, int)
         Leader epochs, as (epoch, first offset).
     next_offset, log_start_offset, recovery_point, cut
-        As in `LogWriter`.
+        See `LogWriter`.
     """
 
     path: Path
@@ -126,7 +127,7 @@ class LocalLog:
 
     @property
     def latest_epoch(self) -> int:
-        """Latest leader epoch of the log, or -1 if it has none."""
+        """Latest leader epoch of the log, or -1 if the log has no leader epochs."""
         return self.epochs[-1][0] if self.epochs else -1
 
     def append(self, data: Buffer, table: BatchTable, lasts: list[int]) -> None:
@@ -190,7 +191,7 @@ class LocalLog:
     def _write(self, view: memoryview, table: BatchTable) -> None:
         """Append batches to the active segment, and flush the segment if a flush is due.
 
-        The leader epochs, the indexes and the state of the producers are updated too.
+        The leader epochs, the indexes and the state of the producers are also updated.
         """
         if not len(table):
             return
@@ -335,8 +336,7 @@ class LocalLog:
         self.log_start_offset = max(self.log_start_offset, self.bases[n])
         for base in self.bases[:n]:
             path_of(self.path, base).unlink(missing_ok=True)
-            # Remove one base offset at a time, so that a segment that cannot be deleted stays
-            # listed.
+            # Remove one base offset at a time, so that a segment that cannot be deleted stays listed.
             self.bases.remove(base)
             delete_segment(self.path, base)
         for name in files.list_directory(self.path)[1]:
@@ -347,7 +347,7 @@ class LocalLog:
         self._changed()
 
     def finish(self) -> None:
-        """Write the last index entries and a producer snapshot, and sync everything."""
+        """Write the last index entries and a producer snapshot, and sync all files."""
         self.active.finish()
         if self.next_offset > self.bases[-1]:
             self._take_snapshot(self.next_offset)

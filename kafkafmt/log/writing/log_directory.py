@@ -1,7 +1,7 @@
 """Open a log directory for writing, in one process at a time (Kafka: ``LogManager``).
 
-The file `.lock` is locked in the same way as a broker locks it, so a broker and this module never
-use a directory at the same time.
+This module locks the file `.lock` in the same way as a broker. Therefore, a broker and this module
+never use a directory at the same time.
 
 The file `.kafka_cleanshutdown` marks a clean shutdown. The file is deleted when the directory is
 opened, and created when the directory is closed, unless a partition still needs recovery. The
@@ -61,8 +61,8 @@ _taking = Lock()
 def _forget_locks() -> None:
     """Close the lock file descriptors that a forked child process has inherited.
 
-    A child process does not inherit the locks themselves. If it later locked one of the files,
-    closing the inherited descriptor would release the new lock.
+    A child process does not inherit the locks themselves. If the child process later locked one of
+    the files, closing the inherited descriptor would release the new lock.
     """
     global _taking
     # Another thread of the parent process may have held the old lock during the fork.

@@ -1,9 +1,10 @@
 """Find the partitions of a log directory that a KRaft broker would not serve, and the reasons.
 
-When a broker starts, it compares each partition directory with the metadata log. It renames a
-directory to `…-stray` in two cases: the metadata log does not contain the topic id in the
-directory's `partition.metadata`, or it does not assign the partition to this broker (Kafka:
-``LogManager.isStrayKraftReplica``).
+When a broker starts, it compares each partition directory with the metadata log. The broker renames
+a directory to `…-stray` in two cases (Kafka: ``LogManager.isStrayKraftReplica``):
+
+- The metadata log does not contain the topic id in the directory's `partition.metadata`.
+- The metadata log does not assign the partition to this broker.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ def read_metadata(root: Path) -> Metadata | None:
 def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
     """Read the newest snapshot of the metadata log, and the records after it.
 
-    `stamps` contains the name and the `files.stamp` of each file. It is part of the cache key, so
-    unchanged files are read only once.
+    `stamps` contains the name and the `files.stamp` of each file. This parameter is part of the
+    cache key, so unchanged files are read only once.
     """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
@@ -143,7 +144,7 @@ def base64_uuid(topic_id: UUID) -> str:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the metadata logs in the log directories of the chosen partitions, except chosen metadata logs."""
+    """Return the metadata logs in the log directories of the chosen partitions. Omit chosen metadata logs."""
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
@@ -175,7 +176,7 @@ def _messages(root: Path, reasons: dict[str, list[str]]) -> Iterator[str]:
 
 
 def _why_stray(root: Path, metadata: Metadata | None, topic: str, partition: int) -> str | None:
-    """Return why a broker would not serve a partition, or None if it would serve the partition."""
+    """Return the reason why a broker would not serve a partition, or None if it would serve the partition."""
     if metadata is None:
         return f"there is no metadata log ({METADATA_LOG}) with the topics"
     topic_id = metadata.topics.get(topic)

@@ -46,8 +46,7 @@ class OwnerLock:
             )
 
     def __enter__(self) -> None:
-        # If a thread held the lock during the fork, acquire() would block forever in the child
-        # process.
+        # If a thread held the lock during the fork, acquire() would block forever in the child process.
         self.check()
         self._lock.acquire()
 

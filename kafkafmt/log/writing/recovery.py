@@ -1,12 +1,12 @@
 """Open a partition directory for writing, and recover it after a crash.
 
 Kafka's counterparts are ``LogLoader`` and ``LogSegment.recover``. After a clean shutdown, only the
-last segment is read. After an unclean one, all segments from the recovery point onwards are read.
+last segment is read. After an unclean shutdown, all segments from the recovery point are read.
 Invalid data at the end of the log is truncated, and indexes that do not match the batches are
 rebuilt.
 
-A broker truncates the log at any damage and deletes everything after it. This module truncates at
-damage only if the caller requests it, because valid batches may follow.
+A broker truncates the log at any damage and deletes everything after it. This module truncates the
+log at damage only if the caller requests it, because valid batches may follow the damage.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OFFSET = re.compile(r"[0-9]{20}\Z")
 
 @dataclass
 class Loaded:
-    """The state of a partition that was opened for writing."""
+    """Contains the state of a partition that was opened for writing."""
 
     bases: list[int]
     """Base offsets of the segments, in increasing order."""
@@ -51,7 +51,7 @@ class Loaded:
     state: State
     """State of the producers and leader epochs at the end of the log."""
     epochs: Epochs
-    """Leader epochs of the log, with the first offset of each."""
+    """Leader epochs of the log, with their first offsets."""
     cut: list[Damage] = field(default_factory=list)
     """Damaged data that was truncated."""
 
@@ -69,7 +69,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     folder : Path
         The partition directory.
     log_start : int
-        Log start offset. If there is no segment, the first one is created with this base offset.
+        Log start offset. If there is no segment, a segment with this base offset is created.
     recovery_point : int or None
         First offset that might not be on disk; None after a clean shutdown.
     interval : int
@@ -164,8 +164,8 @@ def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Pr
 def _damage(folder: Path, bases: Sequence[int], i: int, made: SegmentScan, size: int) -> Damage:
     """Return the damage after the valid batches at the start of the segment with index `i`.
 
-    If no valid batch follows the damage, neither in the segment nor in a later one,
-    `Damage.last_offset` is None.
+    If no valid batch follows the damage in this segment or in a later segment, `Damage.last_offset`
+    is None.
     """
     error = made.error or StructureError("the next batch's offset or position is too large for the segment", made.end)
     path = path_of(folder, bases[i])
@@ -216,7 +216,8 @@ def _with_later(epochs: Epochs, state: State) -> Epochs:
 def make_segment(folder: Path, base: int, mode: int = local_files.NEW_FILE) -> None:
     """Create the files of an empty segment.
 
-    The `.log` file is created last. If a crash prevents its creation, recovery deletes the indexes.
+    The `.log` file is created last. If a crash prevents the creation of the `.log` file, recovery
+    deletes the indexes.
     """
     for suffix in reversed(SEGMENT_SUFFIXES):
         path_of(folder, base, suffix).unlink(missing_ok=True)
@@ -225,7 +226,7 @@ def make_segment(folder: Path, base: int, mode: int = local_files.NEW_FILE) -> N
 
 
 def delete_segment(folder: Path, base: int) -> None:
-    """Delete the files of a segment, the `.log` file first.
+    """Delete the files of a segment, starting with the `.log` file.
 
     If a crash interrupts the deletion, recovery deletes the remaining indexes.
     """

@@ -1,4 +1,4 @@
-"""`LogWriter`: one partition that is open for writing.
+"""Define `LogWriter`, which writes to one partition.
 
 Kafka's counterpart is ``UnifiedLog``. `LocalLog` changes the files.
 """
@@ -38,7 +38,7 @@ class Appended(NamedTuple):
 
 
 class LogWriter:
-    """A partition that is open for writing. Create it with `LogDirectory.writer`.
+    """Writes to one partition. Create a `LogWriter` with `LogDirectory.writer`.
 
     Use the writer as a context manager, or call `close`. Closing the `LogDirectory` also closes its
     writers. Several threads can use a writer.
@@ -105,7 +105,7 @@ class LogWriter:
 
     @property
     def next_offset(self) -> int:
-        """Offset that the next record will get; the log end offset."""
+        """The log end offset, which is the offset that the next record will get."""
         return self._log.next_offset
 
     @property
@@ -115,7 +115,7 @@ class LogWriter:
 
     @property
     def recovery_point(self) -> int:
-        """Offset up to which the log is on disk. All records below it are on disk."""
+        """The recovery point. All records below this offset are on disk."""
         return self._log.recovery_point
 
     @property
@@ -125,7 +125,7 @@ class LogWriter:
 
     @property
     def latest_epoch(self) -> int:
-        """Latest leader epoch of the log, or -1 if it has none."""
+        """Latest leader epoch of the log, or -1 if the log has no leader epochs."""
         return self._log.latest_epoch
 
     @property
@@ -144,7 +144,7 @@ class LogWriter:
 
     @property
     def leader_epochs(self) -> Epochs:
-        """Leader epochs of the log, as (epoch, first offset), in increasing order."""
+        """Leader epochs of the log, as pairs (epoch, first offset) in increasing order."""
         return list(self._log.epochs)
 
     @property
@@ -253,8 +253,8 @@ class LogWriter:
     def abort_open_transactions(self) -> list[tuple[ProducerEntry, int]]:
         """Append an abort marker for every open transaction.
 
-        Use this for transactions that no coordinator will end (Kafka: ``kafka-transactions.sh
-        abort``).
+        Use this method for transactions that no coordinator will end (Kafka:
+        ``kafka-transactions.sh abort``).
 
         Returns
         -------
@@ -286,7 +286,7 @@ class LogWriter:
         Parameters
         ----------
         buffer : bytes-like
-            Batches or messages (magic 0 to 2), back to back. It is not changed.
+            Batches or messages (magic 0 to 2), back to back. The buffer is not changed.
         assign_offsets : bool, default True
             If True, the batches get the next offsets and the writer's leader epoch, as on a leader.
             If False, the batches keep their offsets and leader epochs, as on a follower. Kept
@@ -356,7 +356,8 @@ class LogWriter:
         Parameters
         ----------
         offset : int
-            First offset to remove, 0 or higher. If it is `next_offset` or higher, nothing changes.
+            First offset to remove, 0 or higher. If `offset` is `next_offset` or higher, nothing
+            changes.
 
         Returns
         -------
@@ -387,13 +388,13 @@ class LogWriter:
         """Raise the log start offset, as Kafka's DeleteRecords does.
 
         Readers no longer see records below the log start offset. Segments whose records are all
-        below it are deleted, except the active segment.
+        below this offset are deleted, except the active segment.
 
         Parameters
         ----------
         offset : int
-            The new log start offset, 0 to `next_offset`. If it is the current log start offset or
-            lower, nothing changes.
+            The new log start offset, 0 to `next_offset`. If `offset` is the current log start
+            offset or lower, nothing changes.
 
         Raises
         ------
