@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,7 @@ def serve(
 
     SIGINT (Ctrl-C) or SIGTERM stops the server with exit code 0.
     """
+    _raise_open_file_limit()
     settings = ServerSettings(
         paths=paths,
         topics=topics,
@@ -182,6 +185,13 @@ def serve(
         tell(str(error))
         return EXIT_UNREADABLE
     return 0
+
+
+def _raise_open_file_limit() -> None:
+    """Raise the soft limit of open files to the hard limit. Each connection and each open segment is a file."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(server: Server, output_format: str) -> None:

@@ -39,6 +39,7 @@ THREADS = 8
 MOST_MISSING = 10_000
 """Largest number of missing partitions of a topic that are served as empty partitions."""
 MOST_NAMED = 5
+LARGEST_NODE_ID = 2**31 - 1
 RESCAN = 3.0
 """Minimum time in seconds between two searches for new and deleted partitions."""
 FULL_RESCAN = 60.0
@@ -212,7 +213,7 @@ class Catalog:
         self._set(select_partitions(found.partitions, s.topics, s.partitions, s.internal))
 
     def close(self) -> None:
-        """Stop the threads and close all files."""
+        """Wait until the running calls have ended, stop the threads, and close all files."""
         self._pool.shutdown(cancel_futures=True)
         for served in self.partitions:
             served.close()
@@ -233,14 +234,17 @@ class Catalog:
         """Serve the partitions in `directories`. Partitions that were served before keep their state."""
         before, topics = self._topics, dict[str, Topic]()
         for directory in directories:
-            if directory.error is not None:
+            old = before[directory.topic].partitions.get(directory.partition) if directory.topic in before else None
+            known = old is not None and old.directory.path == directory.path and not old.missing
+            if directory.error is not None and not known:
                 self.settings.on_message(
                     f"{directory.path}: the partition is not served, because it cannot be read: {directory.error}"
                 )
                 continue
             topic = topics.setdefault(directory.topic, Topic(directory.topic))
-            old = before[directory.topic].partitions.get(directory.partition) if directory.topic in before else None
-            if old is not None and (old.directory.path, old.directory.inode) == (directory.path, directory.inode):
+            if old is not None and directory.error is not None:
+                topic.partitions[directory.partition] = old  # clients get an error until the partition can be read
+            elif old is not None and (old.directory.path, old.directory.inode) == (directory.path, directory.inode):
                 topic.partitions[directory.partition] = old
                 old.raise_log_start(directory.log_start)
             else:
@@ -279,6 +283,13 @@ class Catalog:
             what = f"partition {numbers} is" if len(missing) == 1 else f"partitions {numbers} are"
             self.settings.on_message(f"{topic.name}: {what} missing in the directories, so clients see no records")
 
+    def _node_id(self, text: str) -> int:
+        """Return a broker id in ``meta.properties``, or 0 if clients could not use it."""
+        if 0 <= int(text) <= LARGEST_NODE_ID:
+            return int(text)
+        self.messages.append(f"{META_PROPERTIES}: {text} is not a valid broker id; the server uses 0")
+        return 0
+
     def _identify(self) -> Cluster:
         """Return the cluster id and the broker id in ``meta.properties``, or a derived cluster id and broker 0."""
         for served in self.partitions:
@@ -287,12 +298,13 @@ class Catalog:
             try:
                 text = file_view.read_text(served.directory.path.parent / META_PROPERTIES)
                 values = read_meta_properties(text) if text else {}
-            except (StructureError, OSError):
+            except (StructureError, OSError) as error:
+                self.messages.append(f"{served.directory.path.parent / META_PROPERTIES}: ignored: {error}")
                 values = {}
             if values:
-                node = values.get("node.id", values.get("broker.id", "0"))
+                node = self._node_id(values.get("node.id", values.get("broker.id", "0")))
                 if values.get("cluster.id"):
-                    return Cluster(values["cluster.id"], max(int(node), 0))
+                    return Cluster(values["cluster.id"], node)
             break
         paths = "\n".join(sorted(os.fspath(path) for path in self.settings.paths))
         return Cluster(uuid_text(UUID(bytes=hashlib.sha256(paths.encode()).digest()[:16], version=4)), 0)

@@ -134,6 +134,8 @@ class ClientConnection:
             why = str(error)
         except (ConnectionError, ssl.SSLError):
             pass
+        except OSError as error:  # for example, a segment cannot be opened, or the client's host cannot be reached
+            why = str(error)
         finally:
             if why:
                 host, port = self._peer

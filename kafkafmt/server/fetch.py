@@ -261,6 +261,8 @@ class FetchApi:
                 skip = served.report_batch if settings.on_error == "skip" else None
                 answer.data = in_format(self._catalog.resources, fetched.spans, magic, settings.max_batch_bytes, skip)
                 answer.spans, answer.size = None, len(answer.data)
+            if answer.spans:
+                self._open_files(answer.spans)
             if not answer.size and fetched.next_offset > offset and magic == MAGIC_V2:
                 answer.data = empty_batch(offset, fetched.next_offset, max(served.leader_epoch(), 0))
                 answer.size = len(answer.data)
@@ -274,7 +276,15 @@ class FetchApi:
                 f"{served.topic}-{served.number}: offset {offset} cannot be read: {error}"
             )
             answer.error = ErrorCode.KAFKA_STORAGE_ERROR
+        if answer.error:
+            answer.spans, answer.data, answer.size, answer.aborted = None, b"", 0, None
         return answer
+
+    def _open_files(self, spans: list[Span]) -> None:
+        """Open the files of a response. After the response has begun, an error could only close the connection."""
+        files = self._catalog.resources.files
+        for path, inode in dict.fromkeys(span[:2] for span in spans):
+            files.release(files.acquire(path, inode))
 
     def _response(self, session: FetchSession, answers: list[Answer], version: int) -> FileResponse:
         """Return the response with the given answers. In a session, unchanged partitions are omitted."""
@@ -335,4 +345,8 @@ def wrong_epoch(served: ServedPartition, current_leader_epoch: int) -> ErrorCode
 
 
 def _any_changed(changes: Iterable[tuple[ServedPartition, int]]) -> bool:
-    return any(served.check() != before for served, before in changes)
+    """Return whether a partition has changed, or cannot be read, so that the client gets an error."""
+    try:
+        return any(served.check() != before for served, before in changes)
+    except (KafkaFormatError, OSError):
+        return True

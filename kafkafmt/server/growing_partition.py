@@ -20,6 +20,8 @@ from .settings import ServerSettings
 from .tail import DamagedTailError, Tail
 from .transaction_state import TransactionState
 
+RECENT = 60 * 10**9
+"""A directory that changed less than this number of ns before the server listed it is listed again."""
 CHECK_INTERVAL = 0.05
 """Least number of seconds between two checks of the files of a partition."""
 
@@ -73,6 +75,8 @@ class GrowingPartition:
         self._size = -1
         """Size of the last segment at the latest check, in bytes."""
         self._reported: set[tuple[str, int]] = set()
+        self._unchanged_since = time.time_ns() - RECENT
+        """The listing is complete if the directory was last modified before this time, in ns."""
 
     def __repr__(self) -> str:
         return f"<ServedPartition {self.topic}-{self.number}>"
@@ -99,6 +103,16 @@ class GrowingPartition:
     def log_start_offset(self) -> int:
         """First offset that clients can read. No file is accessed."""
         return self.directory.log_start_offset
+
+    def first_offset(self) -> int:
+        """Return the first offset that clients can read, after checking for deleted segments and records."""
+        with self._lock:
+            if self._tail is None:
+                self._list_if_changed()
+                self._check_log_start()
+            else:
+                self._check()
+            return self.log_start_offset
 
     def size(self) -> int:
         """Return the total size of the segments, in bytes."""
@@ -131,7 +145,11 @@ class GrowingPartition:
 
     def _open_tail(self, plan: bool = False) -> None:
         """Find the end of the log."""
-        self._stamp = self._folder_stamp()
+        if self._stamp:
+            self._stamp = self._folder_stamp()
+        else:
+            self._list_if_changed()
+            self._check_log_start()
         self._tail = Tail(self.log, plan)
         self._listed_end = self._tail.end
         self._restrict()
@@ -144,6 +162,23 @@ class GrowingPartition:
         last = whole_segment(segment, tail.position)
         self.log.restrict(segment, Stretch(last.start, Border(tail.position, last.end.upto, indexed=False)))
 
+    def _list_if_changed(self) -> None:
+        """List the directory if it has probably changed since it was listed, before the log is first read."""
+        if self.missing or isinstance(self.directory.path, UrlPath):
+            return
+        stamp = self._folder_stamp()
+        if stamp > self._unchanged_since if not self._stamp else stamp != self._stamp:
+            found = self._listed()
+            if found is not None:
+                self.directory, self._log = found, None
+        self._stamp = stamp
+
+    def _check_log_start(self) -> None:
+        """Notice that a live broker has raised the log start offset in the checkpoint."""
+        directory = self.directory
+        if directory.state == "live" and not self.missing:
+            self.raise_log_start(self._resources.log_starts.find(directory.path.parent, directory.key))
+
     def _check(self) -> None:
         """Notice batches that were appended, and segments that were created, deleted or truncated."""
         now = time.monotonic()
@@ -155,6 +190,7 @@ class GrowingPartition:
         ):
             return
         self._checked = now
+        self._check_log_start()
         tail = self._tail
         stamp, size = self._folder_stamp(), tail.size()
         if stamp == self._stamp and size in (tail.position, self._size):
@@ -212,8 +248,11 @@ class GrowingPartition:
         self._new_log()
 
     def _listed(self) -> PartitionDir | None:
+        folder, named = self.directory.path, list[str | os.PathLike[str]]()
+        if self.directory.named:
+            named = [path for path in self._settings.paths if os.path.dirname(os.fspath(path)) == os.fspath(folder)]
         try:
-            listed = discover([self.directory.path]).partitions
+            listed = discover([path for path in named if os.path.isfile(path)] or [folder]).partitions
         except (NoLogError, FileNotFoundError):
             return None
         found = next((d for d in listed if d.key == self.directory.key), None)

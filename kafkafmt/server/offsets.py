@@ -135,7 +135,7 @@ def _find(served: ServedPartition, timestamp: int, committed: bool) -> Found:
         end = served.last_stable_offset() if committed else served.high_watermark()
         return UNKNOWN, end, served.leader_epoch()
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = served.log_start_offset
+        start = served.first_offset()
         return UNKNOWN, start, served.epoch_of(start)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return UNKNOWN, UNKNOWN, UNKNOWN

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 from collections import OrderedDict
 from threading import Lock
 
 from ..log.format.file_view import FileView
 from ..paths import Location, UrlPath
+
+MOST_DESCRIPTORS = 1 << 20
 
 
 class OpenSegment:
@@ -52,17 +56,24 @@ def inode_of(path: Location) -> int:
         return 0
 
 
+def descriptor_limit() -> int:
+    """Return how many file descriptors the process can have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+
+
 class OpenFiles:
     """Open segments, of which the least recently used ones are closed. Threads may share the object.
 
     Parameters
     ----------
     capacity : int
-        Largest number of files that are kept open while nobody uses them.
+        Largest number of files that are kept open while nobody uses them. At most a quarter of the
+        file descriptors that the process can have is used.
     """
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        self._capacity = min(capacity, descriptor_limit() // 4)
         self._files: OrderedDict[Location, OpenSegment] = OrderedDict()
         self._lock = Lock()
 
@@ -81,7 +92,7 @@ class OpenFiles:
                 self._close_unused(found)
                 found = None
             if found is None:
-                found = self._files[path] = OpenSegment(path)
+                found = self._files[path] = self._open(path)
             self._files.move_to_end(path)
             found.users += 1
             while len(self._files) > self._capacity:
@@ -97,6 +108,28 @@ class OpenFiles:
             file.users -= 1
             if self._files.get(file.view.path) is not file:
                 self._close_unused(file)
+
+    def close_deleted(self) -> None:
+        """Close the files that nobody uses and that were deleted, renamed or replaced since they were opened."""
+        with self._lock:
+            known = list(self._files.items())
+        deleted = [(path, file) for path, file in known if file.inode and inode_of(path) != file.inode]
+        with self._lock:
+            for path, file in deleted:
+                if self._files.get(path) is file:
+                    del self._files[path]
+                    self._close_unused(file)
+
+    def _open(self, path: Location) -> OpenSegment:
+        """Open a file. If the process has too many open files, close those that nobody uses, and try again."""
+        try:
+            return OpenSegment(path)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            for known in [known for known, file in self._files.items() if not file.users]:
+                self._files.pop(known).view.close()
+            return OpenSegment(path)
 
     def close(self) -> None:
         """Close all files that nobody uses. The others are closed when they are released."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Generator
 from threading import Lock
 
 from ..log.reading.part import Part
 from .checked_batches import BatchCache
+from .log_starts import LogStarts
 from .open_files import OpenFiles
 
 MOST_READERS = 12
 """Largest number of partition readers that are kept open. Each reader has a buffer of about 4 MiB."""
+
+IDLE_READER = 30.0
+"""Seconds after which an unused partition reader is closed. Its segment may have been deleted since."""
 
 
 class Reader:
@@ -22,12 +27,15 @@ class Reader:
     at : int
         The offset after the last batch that was read.
     parts : generator of Part
-        Generator of the next batches.
+        Generator of the next batches. It can have an open file.
+    used : float
+        Time of the latest use, on the monotonic clock.
     """
 
     def __init__(self, at: int, parts: Generator[Part, None, None]) -> None:
         self.at = at
         self.parts = parts
+        self.used = time.monotonic()
 
 
 class Readers:
@@ -46,6 +54,7 @@ class Readers:
     def keep(self, owner: object, reader: Reader) -> None:
         """Store the reader of a partition until the next request for the partition."""
         with self._lock:
+            reader.used = time.monotonic()
             closed = [self._readers.pop(id(owner), None)]
             self._readers[id(owner)] = reader
             while len(self._readers) > self._capacity:
@@ -53,6 +62,15 @@ class Readers:
         for old in closed:
             if old is not None:
                 old.parts.close()
+
+    def close_unused(self) -> None:
+        """Close the readers that were not used for IDLE_READER seconds."""
+        oldest = time.monotonic() - IDLE_READER
+        with self._lock:
+            unused = [key for key, reader in self._readers.items() if reader.used < oldest]
+            readers = [self._readers.pop(key) for key in unused]
+        for reader in readers:
+            reader.parts.close()
 
     def drop(self, owner: object) -> None:
         """Remove and close the reader of a partition."""
@@ -81,6 +99,12 @@ class Resources:
         self.files: OpenFiles = OpenFiles(max_open_files)
         self.batches: BatchCache = BatchCache()
         self.readers: Readers = Readers()
+        self.log_starts: LogStarts = LogStarts()
+
+    def close_unused(self) -> None:
+        """Close unused readers, and files that were deleted or renamed, so that their disk space is freed."""
+        self.readers.close_unused()
+        self.files.close_deleted()
 
     def close(self) -> None:
         """Close all readers and files."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from itertools import groupby
 from typing import Any
@@ -24,6 +25,10 @@ MOST_IN_TURN = 8 << 20
 
 class ClosedError(Exception):
     """Raised to close a connection. The message is the reason, and is empty if the client has closed it."""
+
+
+class UnreadableError(ClosedError):
+    """Raised if a segment cannot be read while it is sent."""
 
 
 class ResponseWriter:
@@ -81,12 +86,18 @@ class ResponseWriter:
     async def _send_span(self, partition: ServedPartition, span: Span) -> None:
         """Send bytes of a segment, if the segment has not changed since its batches were checked."""
         files = self._catalog.resources.files
-        file = files.acquire(span.path, span.inode)
+        try:
+            file = files.acquire(span.path, span.inode)
+        except OSError as error:
+            raise ClosedError(f"{span.path} cannot be opened: {error.strerror}") from None
         try:
             if (span.inode and file.inode != span.inode) or file.size() < span.position + span.size:
                 await self._catalog.run(partition.forget, span)
                 raise ClosedError(f"{span.path} was changed while it was sent")
             await self._send_file(file, span.position, span.size)
+        except UnreadableError:
+            await self._catalog.run(partition.forget, span)  # the next fetch reads the batches, and gets an error
+            raise
         finally:
             files.release(file)
 
@@ -118,6 +129,10 @@ class ResponseWriter:
                 return os.sendfile(self._open_socket(), source, position, count)
             except BlockingIOError:
                 await self._writable()
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    raise UnreadableError(f"a segment cannot be read: {error.strerror}") from None
+                raise
 
     async def _send_bytes(self, data: bytes) -> None:
         if self._socket is None:

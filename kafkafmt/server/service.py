@@ -22,10 +22,12 @@ from .groups import GroupApis
 from .handlers import HandlerSet
 from .internal_topics import read_groups, read_topic_configs
 from .memory import ServerMemory
+from .messages import MOST_MESSAGES, Messages
 from .offsets import OffsetApis
+from .open_files import descriptor_limit
 from .refusals import Refusals
 from .sasl import SaslApis
-from .settings import ServerSettings
+from .settings import ServerLimits, ServerSettings
 from .users import Users
 
 READ_BUFFER = 16 << 10
@@ -33,7 +35,16 @@ READ_BUFFER = 16 << 10
 WRITE_BUFFER = 256 << 10
 """Size of the write buffer of each connection, in bytes."""
 BACKLOG = 1024
-MOST_MESSAGES = 1000
+"""Largest number of connections that the kernel keeps until they are accepted."""
+ACCEPTED_AT_ONCE = 4
+"""Number of connections that are accepted before the limit of connections is checked. asyncio uses its
+parameter `backlog` for this number too. With 1024, a burst of connections would use all descriptors.
+"""
+CLEANING_INTERVAL = 10.0
+"""Seconds between two searches for open files that were deleted."""
+OTHER_FILES = 64
+"""Number of file descriptors that are left for directories, readers and libraries."""
+FEWEST_CONNECTIONS = 16
 SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
 
@@ -66,13 +77,7 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         _check_address(settings)
         self.messages: deque[str] = deque(maxlen=MOST_MESSAGES)
-        given = settings.on_message
-
-        def report(message: str) -> None:
-            self.messages.append(message)
-            given(message)
-
-        settings = replace(settings, on_message=report)
+        settings = replace(settings, on_message=Messages(self.messages, settings.on_message).add)
         self.settings: ServerSettings = settings
         self.host: str = settings.host
         self.port: int = settings.port
@@ -83,6 +88,8 @@ class Server:
         for message in self.catalog.messages:
             settings.on_message(message)
         self._listener: asyncio.Server | None = None
+        self._cleaning: asyncio.Task[None] | None = None
+        self._most_connections = settings.limits.max_connections
         self._connections: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -138,12 +145,22 @@ class Server:
             frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}) if self.settings.users else None
         )
         self._listener = await asyncio.start_server(
-            self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=BACKLOG
+            self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=ACCEPTED_AT_ONCE
         )
+        for listening in self._listener.sockets:
+            with socket.fromfd(listening.fileno(), listening.family, listening.type) as same:
+                same.listen(BACKLOG)
         self.host, self.port = self._listener.sockets[0].getsockname()[:2]
         advertised = self.settings.advertise or (_reachable(self.host), self.port)
         self.catalog.cluster.host, self.catalog.cluster.port = advertised
         self._groups.start()
+        self._most_connections = min(self.settings.limits.max_connections, _possible_connections(self.settings.limits))
+        self._cleaning = asyncio.get_running_loop().create_task(self._close_unused_files())
+
+    async def _close_unused_files(self) -> None:
+        while True:
+            await asyncio.sleep(CLEANING_INTERVAL)
+            await self.catalog.run(self.catalog.resources.close_unused)
 
     async def close(self) -> None:
         """Close the listener and all connections."""
@@ -155,9 +172,11 @@ class Server:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
+        if self._cleaning is not None:
+            self._cleaning.cancel()
         if self._groups is not None:
             self._groups.close()
-        self.catalog.close()
+        await asyncio.to_thread(self.catalog.close)
 
     async def run(self) -> None:
         """Start the server and serve until the task is cancelled."""
@@ -214,8 +233,9 @@ class Server:
         asyncio.run(serve())
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= self.settings.limits.max_connections:
+        if len(self._connections) >= self._most_connections:
             writer.transport.abort()
+            self.settings.on_message(f"{len(self._connections)} connections are open, so new connections are closed")
             return
         task = asyncio.current_task()
         assert task is not None
@@ -281,6 +301,12 @@ def _reachable(host: str) -> str:
         return socket.gethostname() if ipaddress.ip_address(host).is_unspecified else host
     except ValueError:
         return host
+
+
+def _possible_connections(limits: ServerLimits) -> int:
+    """Return how many connections the process can have without reaching its limit of open files."""
+    most = descriptor_limit()
+    return max(most - min(limits.max_open_files, most // 4) - OTHER_FILES, FEWEST_CONNECTIONS)
 
 
 def _tls_context(settings: ServerSettings) -> ssl.SSLContext | None:

@@ -77,7 +77,7 @@ def test_connections_in_the_handshake_count_towards_the_limit(started: Start, fi
         for client_socket in waiting:
             client_socket.close()
     assert until(lambda: server.connection_count == 0)
-    assert not server.messages
+    assert list(server.messages) == ["3 connections are open, so new connections are closed"]
 
 
 def test_failed_handshake_is_reported_once(started: Start, files: tuple[Path, Path]) -> None:

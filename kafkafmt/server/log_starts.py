@@ -1,0 +1,60 @@
+"""Notice that a live broker has raised the start of a log (DeleteRecords)."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from threading import Lock
+
+from ..errors import StructureError
+from ..log.format import files
+from ..log.format.checkpoints import LOG_STARTS, read_offset_checkpoint
+from ..paths import Location, UrlPath
+
+CHECK_SECONDS = 1.0
+"""Least number of seconds between two checks of the same checkpoint."""
+
+
+@dataclass
+class _Checkpoint:
+    """The content of a checkpoint, the time of the latest check, and the state of the file at that time."""
+
+    checked: float = float("-inf")
+    stamp: tuple[int, int, int] | None = None
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+class LogStarts:
+    """The log start offsets in the checkpoints of the served directories. Threads may share the object."""
+
+    def __init__(self) -> None:
+        self._known: dict[Location, _Checkpoint] = {}
+        self._lock = Lock()
+
+    def find(self, root: Location, key: tuple[str, int]) -> int:
+        """Return the log start offset of a partition in the checkpoint of its log directory, or 0.
+
+        Parameters
+        ----------
+        root : Path or UrlPath
+            The log directory. The result is 0 if it is not local.
+        key : tuple of str and int
+            The topic and the number of the partition.
+        """
+        if isinstance(root, UrlPath):
+            return 0
+        with self._lock:
+            known = self._known.setdefault(root, _Checkpoint())
+            now = time.monotonic()
+            if now - known.checked >= CHECK_SECONDS:
+                known.checked = now
+                try:
+                    status = os.stat(root / LOG_STARTS)
+                    stamp = status.st_ino, status.st_mtime_ns, status.st_size
+                    if stamp != known.stamp:
+                        known.offsets = read_offset_checkpoint(files.read_text(root / LOG_STARTS) or "", LOG_STARTS)
+                        known.stamp = stamp
+                except (OSError, StructureError):
+                    pass  # the checkpoint is missing or damaged, so the known offsets remain
+            return known.offsets.get(key, 0)

@@ -1,0 +1,44 @@
+"""Report messages to the user of a server, without repetitions."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from threading import Lock
+
+MOST_MESSAGES = 1000
+"""Largest number of messages that are kept."""
+REPEAT_SECONDS = 60.0
+"""A message is reported again only after this time. Clients repeat a failed request many times per second."""
+
+
+class Messages:
+    """Passes messages on, unless the same message was reported shortly before. Threads may share the object.
+
+    Parameters
+    ----------
+    kept : deque of str
+        The messages are also added to it.
+    report : callable
+        Function that is called with each message.
+    """
+
+    def __init__(self, kept: deque[str], report: Callable[[str], None]) -> None:
+        self._kept = kept
+        self._report = report
+        self._times: OrderedDict[str, float] = OrderedDict()
+        self._lock = Lock()
+
+    def add(self, message: str) -> None:
+        """Report a message."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._times.get(message, float("-inf")) < REPEAT_SECONDS:
+                return
+            self._times[message] = now
+            self._times.move_to_end(message)
+            if len(self._times) > MOST_MESSAGES:
+                self._times.popitem(last=False)
+            self._kept.append(message)
+        self._report(message)
