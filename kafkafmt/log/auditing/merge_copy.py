@@ -98,7 +98,7 @@ def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
             text = None if PARTITION_METADATA in replica.log.directory.ignored else file_view.read_text(path)
             topic_id = None if text is None else read_partition_metadata(text)["topic_id"]
         except StructureError as error:
-            replica.log.tell(f"{path}: not used, {error.message}")
+            replica.log.tell(f"{path}: not used: {error.message.removeprefix(f'{PARTITION_METADATA}: ')}")
             continue
         if topic_id is not None:
             found.append(path)

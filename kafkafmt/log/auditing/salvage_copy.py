@@ -450,8 +450,9 @@ class PartitionCopy:
                 try:
                     read_partition_metadata(file_view.read_text(self.source / name) or "")
                 except StructureError as error:
+                    reason = error.message.removeprefix(f"{name}: ")
                     self.log.tell(
-                        f"{self.source / name}: not copied, {error.message}; a broker would treat the partition as a stray"
+                        f"{self.source / name}: not copied: {reason}; a broker would treat the partition as a stray"
                     )
                     continue
             elif name != QUORUM_STATE and not name.endswith(KRAFT_SNAPSHOT):

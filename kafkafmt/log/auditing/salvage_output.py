@@ -121,7 +121,7 @@ def finish_directory(
                 continue
             read_meta_properties(text)
         except StructureError as error:
-            messages.append(f"{source}: not copied, {error.message}")
+            messages.append(f"{source}: not copied: {error.message.removeprefix(f'{META_PROPERTIES}: ')}")
             continue
         if identity is not None:
             messages.append(f"{output}: contains the {META_PROPERTIES} of {identity}; that of {root} is not copied")

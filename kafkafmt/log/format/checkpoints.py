@@ -121,7 +121,8 @@ def _checkpoint_text(entries: Iterable[str]) -> str:
 def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
     """Return the keys and values of ``partition.metadata``.
 
-    The returned dict always contains `version` and `topic_id`.
+    The returned dict always contains `version` and a valid `topic_id`. As in Kafka
+    (``PartitionMetadataFile``), an id that consists of zeros is not valid.
     """
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -131,6 +132,12 @@ def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[s
         values[key.strip()] = value.strip()
     if not values.get("version", "").isdigit() or not values.get("topic_id"):
         raise StructureError(f"{name}: version or topic_id is missing")
+    try:
+        topic_id = uuid_bytes(values["topic_id"])
+    except StructureError as error:
+        raise StructureError(f"{name}: topic_id {error.message}") from None
+    if not any(topic_id):
+        raise StructureError(f"{name}: topic_id consists of zeros")
     return values
 
 
@@ -172,7 +179,10 @@ def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, st
         if key in values and not _NUMBER.match(values[key]):
             raise StructureError(f"{name}: {key} {values[key][:40]!r} is not a number")
     if "directory.id" in values:
-        uuid_bytes(values["directory.id"])
+        try:
+            uuid_bytes(values["directory.id"])
+        except StructureError as error:
+            raise StructureError(f"{name}: directory.id {error.message}") from None
     return values
 
 

@@ -335,6 +335,17 @@ def test_replicas_with_different_topic_ids_are_refused(tmp_path: Path) -> None:
     assert (report.partitions, report.exit_code) == ((), 3)
 
 
+@pytest.mark.parametrize("topic_id", ["AAAAAAA", "AAAAAAAAAAA\0\0\0\0\0\0\0\0\0\0Q", "A" * 22])
+def test_damaged_topic_id_of_a_replica_is_not_used(topic_id: str, tmp_path: Path) -> None:
+    roots = [write_log(tmp_path / name, [[batch(0, 5)]]) for name in ("a", "b")]
+    for root, text in zip(roots, (topic_id, "AAAAAAAAAAAAAAAAAAAAAQ"), strict=True):
+        (root / "t-0/partition.metadata").write_text(f"version: 0\ntopic_id: {text}")
+    report = merge(roots, tmp_path / "out")
+    assert (len(report.partitions), report.exit_code) == (1, 0)
+    assert "topic_id: AAAAAAAAAAAAAAAAAAAAAQ" in (tmp_path / "out/t-0/partition.metadata").read_text()
+    assert any("a/t-0/partition.metadata: not used: topic_id" in message for message in report.messages)
+
+
 def test_unreadable_replica_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = [write_log(tmp_path / name, [[batch(0, 5)]]) for name in ("a", "b")]
 

@@ -77,7 +77,8 @@ def test_leader_epochs_and_partition_metadata_are_parsed_or_raise() -> None:
         "version": "0",
         "topic_id": "abcdefghijklmnopqrstuv",
     }
-    for text in ("version 0", "version: 0", "topic_id: x"):
+    zeros = "A" * 22
+    for text in ("version 0", "version: 0", "topic_id: x", "version: 0\ntopic_id: x", f"version: 0\ntopic_id: {zeros}"):
         with pytest.raises(StructureError):
             read_partition_metadata(text)
 
