@@ -57,11 +57,13 @@ class BinaryColumn:
     """A binary or string column that is being built. It copies spans into Arrow buffers."""
 
     def __init__(self, rows: int, room: int) -> None:
-        self.offsets = GrowingArray(np.int32, rows + 1)
+        self.offsets: GrowingArray = GrowingArray(np.int32, rows + 1)
         self.offsets.array[0] = 0
-        self.data = GrowingArray(np.uint8, room + COPY_SLACK)
-        self.validity = np.zeros((len(self.offsets.array) + 7) // 8, np.uint8)
-        self.rows = self.filled = self.nulls = 0
+        self.data: GrowingArray = GrowingArray(np.uint8, room + COPY_SLACK)
+        self.validity: ByteArray = np.zeros((len(self.offsets.array) + 7) // 8, np.uint8)
+        self.rows: int = 0
+        self.filled: int = 0
+        self.nulls: int = 0
 
     def append(self, source: Buffer, positions: Any, lengths: Any, n: int, size: int) -> None:
         """Append `n` spans of `source`, which have `size` bytes in total."""
