@@ -5,6 +5,7 @@ To limit the use of memory, a file is read in blocks of about 16 MiB.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -78,14 +79,13 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
         yield from _table_batches(source)
         return
     name = "stdin" if source == "-" else os.fspath(source)
-    opened: Any = sys.stdin.buffer if source == "-" else name
-    if kind == "parquet" and source == "-":
-        raise ValueError("Parquet cannot be read from stdin; specify the path of the file")
     try:
-        if source != "-":
-            # pyarrow's errors do not contain the file name. open() raises an OSError that does.
-            open(name, "rb").close()
-        yield from {"parquet": _parquet, "csv": _csv, "json": _json}[kind](opened)
+        # pyarrow's errors do not contain the file name. open() raises an OSError that does.
+        # pyarrow cannot open the path of a pipe, but can read an open pipe.
+        with contextlib.nullcontext(sys.stdin.buffer) if source == "-" else open(name, "rb") as opened:
+            if kind == "parquet" and not opened.seekable():
+                raise ValueError(f"Parquet cannot be read from {'stdin' if source == '-' else 'a pipe'}; use a file")
+            yield from {"parquet": _parquet, "csv": _csv, "json": _json}[kind](opened)
     except pa.ArrowInvalid as error:
         if problem := _wrong_value(str(error)):
             raise RowsError(problem) from None
@@ -129,10 +129,10 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, MAX_ROWS)
 
 
-def _parquet(path: str) -> Iterator[pa.RecordBatch]:
+def _parquet(source: Any) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(source) as file:
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         row_bytes = max((g.total_byte_size // max(g.num_rows, 1) for g in groups), default=0)
         yield from file.iter_batches(batch_size=max(1, min(MAX_ROWS, BLOCK_BYTES // max(row_bytes, 1))))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +181,18 @@ def test_command_reads_every_format(kind: str, tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {"topic": "t", "partitions": [partition]}
     assert "run `kafkafmt restore`" in done.stderr
     assert [(r["key"], r["value"], r["timestamp"]) for r in records(tmp_path / "out")] == rows
+
+
+def test_command_reads_a_named_pipe(tmp_path: Path) -> None:
+    for suffix, text in (("json", '{"value":"x"}\n'), ("csv", "value\nx\n")):
+        pipe = tmp_path / f"pipe.{suffix}"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_text, args=(text,))
+        writer.start()
+        done = inside("make", "--from", pipe, "-t", "t", "--output", tmp_path / suffix)
+        writer.join()
+        assert done.returncode == 0, done.stderr
+        assert [r["value"] for r in records(tmp_path / suffix)] == ["x"]
 
 
 def test_command_reads_the_output_of_cat(tmp_path: Path) -> None:
