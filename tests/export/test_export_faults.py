@@ -175,10 +175,11 @@ def test_truncated_log_ends_the_export(
 
 
 @pytest.mark.full  # test_task_that_dies_is_repeated covers a lost worker by default
-@pytest.mark.parametrize("accident", ["kill executor", "eio"])
-def test_export_survives_a_failure_of_one_attempt(tmp_path: Path, accident: str) -> None:
+@pytest.mark.parametrize(("accident", "task"), [("kill executor", 1), ("eio", 7)])
+def test_export_survives_a_failure_of_one_attempt(tmp_path: Path, accident: str, task: int) -> None:
+    """With "eio", task 1 does not fail: its offset index cannot be read, so a second job plans its segment."""
     report = run(tmp_path, master=CLUSTER, accident=accident)
-    assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == 1} >= {0, 1}
+    assert {attempt for n, attempt, *_ in attempts(tmp_path) if n == task} >= {0, 1}
     assert report["written"]["records"] == len(GOLDEN.expected())
     assert_complete(tmp_path)
 
