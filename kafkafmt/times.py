@@ -40,7 +40,7 @@ def parse_time(text: str) -> int:
     Raises
     ------
     ValueError
-        `text` has none of these forms.
+        `text` has none of the three forms.
     """
     if text.isascii() and text.lstrip("-").isdigit():
         return int(text)
