@@ -1,5 +1,6 @@
-# Read messages of the wire protocol (see wire.pxi). Each length or count is compared with the
-# number of remaining bytes before memory is allocated.
+# Read messages of the wire protocol (see wire.pxi).
+#
+# Each length or count is compared with the number of remaining bytes before memory is allocated.
 
 cdef inline object wire_number_at(const uint8_t* data, int kind):
     """Read a value whose type has a fixed size."""
@@ -40,7 +41,7 @@ cdef class WireSource:
     cdef Source source
     cdef object buffer
     cdef object view
-    cdef int64_t objects            # how many more objects the message may contain
+    cdef int64_t objects            # number of objects that the message may still contain
 
     def __cinit__(self, buffer):
         self.source = Source(buffer)
@@ -49,7 +50,7 @@ cdef class WireSource:
         self.view = None
 
     cdef int take(self, Layout form, int i, int64_t count, Py_ssize_t start) except -1:
-        """Add `count` to the number of objects in the message, which must not exceed MAX_OBJECTS."""
+        """Add `count` to the number of objects in the message. This number must not exceed MAX_OBJECTS."""
         self.objects -= count
         if self.objects < 0:
             raise TooLargeError(TOO_MANY_OBJECTS.format(name=form.where(i), limit=MAX_OBJECTS), start)

@@ -33,7 +33,8 @@ def open_log(
     mapped : bool, default False
         Memory-map the files instead of reading them. Use this option only for directories to which
         no broker writes. If a mapped file is truncated while it is read, the operating system kills
-        the process (SIGBUS), and Python cannot prevent this.
+        the process (SIGBUS), and Python cannot prevent this. If a file was truncated before it was
+        mapped, damage is reported.
 
     Returns
     -------
