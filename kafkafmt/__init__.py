@@ -5,8 +5,8 @@
     for record in log["orders", 3]: ...
     table = log["orders", 3].to_arrow()
 
-- Logs on disk: `open` returns a `Log`, which contains `Topic` and `Partition` objects. `LogDirectory` writes
-  logs.
+- Logs on disk: `open` returns a `Log`, which contains `Topic` and `Partition` objects.
+  `LogDirectory` writes logs.
 - Record batches in a buffer: `read_records`, `to_arrow`, `iter_batches` and `check_batches` read
   record batches. `build_batch`, `build_batches`, `build_columns` and `BatchBuilder` build batches.
   `validate_and_assign_offsets`, `assign_offsets`, `convert` and `recompress` change batches.
@@ -151,8 +151,8 @@ _HOMES = {
     "stats": "log.auditing.stats",
     "verify": "log.auditing.verify",
 }
-"""Map each public name to the module in `kafkafmt` that defines it. To keep `import kafkafmt` fast,
-such a module is imported when one of its names is first used.
+"""Maps each public name to the module in `kafkafmt` that defines it. To keep `import kafkafmt` fast,
+a module is imported only when one of its names is first used.
 """
 
 Record = core.Record
@@ -272,7 +272,7 @@ def to_arrow(
         Consecutive batches, such as the record data of a fetch response or the bytes of a ``.log``
         file. None means an empty buffer.
     columns : sequence of str, optional
-        Names of the columns, in the order of the result. By default, all columns that
+        Names and order of the columns. By default, the table has all columns that
         `Partition.to_arrow` lists except `timestampMillis`.
     topic : str, default ""
         Value of the column `topic`.
@@ -291,7 +291,7 @@ def to_arrow(
     Raises
     ------
     KafkaFormatError
-        A batch is damaged. If it exceeds a limit, the error is a `TooLargeError`.
+        A batch is damaged. The subclass `TooLargeError` is raised if a batch exceeds a limit.
     TypeError, ValueError
         An argument is wrong, or a column does not exist.
     ImportError
@@ -317,12 +317,12 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"kafkafmt.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
-    # the version is read on first use, because reading it takes a third as long as the import
+    # The version is read on first use, because reading it takes a third of the time of the import.
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 
         try:
             return version("kafkafmt")
-        except PackageNotFoundError:  # the package is used from a source tree, without an installation
+        except PackageNotFoundError:  # kafkafmt is used from a source tree
             return "0"
     raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")

@@ -2,10 +2,10 @@
 
 The environment variable KAFKAFMT_BACKEND selects the core:
 
-- native: the native core. If it cannot be imported, an ImportError is raised.
-- pure: the pure-Python core.
-- auto, empty or not set: the native core. If it cannot be imported, the pure-Python core is used,
-  and a RuntimeWarning gives the reason.
+- native: use the native core. If it cannot be imported, raise an ImportError.
+- pure: use the pure-Python core.
+- auto, empty or not set: use the native core. If it cannot be imported, use the pure-Python core,
+  and warn with a RuntimeWarning that gives the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ backend: str
 """Name of the core in use: "native" or "pure"."""
 
 backend_reason: str
-"""Short text that explains why this core is in use."""
+"""Short text that explains why this core is used."""
 
 
 def _end_the_command(error: Exception) -> None:
@@ -42,9 +42,9 @@ def _end_the_command(error: Exception) -> None:
 
 
 def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -> str:
-    """Return a text that explains why the native core cannot be used, and what to do.
+    """Return a text that explains why the native core cannot be used and how to solve the problem.
 
-    If the package was built without the native core, the build has stored the reason in a file.
+    If the package was built without the native core, the build stored the reason in a file.
     """
     recorded = package / RECORD
     if recorded.exists():
@@ -101,4 +101,4 @@ if TYPE_CHECKING:
     from . import _core as core
 else:
     core = _chosen
-"""The core in use, which is a module. `_core.pyi` describes its contents."""
+"""The module of the core in use. `_core.pyi` describes its contents."""

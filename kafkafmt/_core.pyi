@@ -1,12 +1,12 @@
-"""The interface of both cores: `_core`, written in Cython and C, and `_pure`, written in Python.
+"""Define the interface of both cores: `_core` (Cython and C) and `_pure` (Python).
 
 A *buffer* is any object with a C-contiguous buffer: bytes, bytearray, memoryview, mmap, a NumPy
-array or an Arrow buffer. A call holds the buffer without copying it, so a bytearray cannot be
+array or an Arrow buffer. A call uses the buffer without copying it, so that a bytearray cannot be
 resized during the call. Only `write_offsets`, `number_batches`, `number_buffer` and
 `validate_buffer` write to a buffer.
 
 The arguments `start` and `end` are positions in the buffer, in bytes. `end` is exclusive, and None
-means the end of the buffer. Returned positions count from the start of the buffer, not from
+means the end of the buffer. Returned positions are relative to the start of the buffer, not to
 `start`.
 
 A *span* is a position in a buffer and a length in bytes. The length -1 means null. Arrays are
@@ -14,9 +14,9 @@ C-contiguous and aligned, have the documented dtypes, and belong to the caller. 
 write to an array or resize it during a call.
 
 If data is corrupted, `KafkaFormatError` is raised or returned, as documented for each function.
-Wrong arguments raise TypeError or ValueError, and an integer that does not fit its C type raises
-OverflowError. If a function runs without the GIL, other threads can run during a call of the native
-core.
+Wrong arguments raise TypeError or ValueError. An integer that does not fit into its C type raises
+OverflowError. If the native core runs a function without the GIL, other threads can run during the
+call.
 """
 
 from collections.abc import Iterable, Sequence
@@ -103,23 +103,23 @@ def read_unsigned_varint(buffer: Buffer, start: int = 0, end: int | None = None)
     """
 
 def crc32c(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
-    """Return the CRC-32C (Castagnoli) of bytes in a buffer. It is used in batches of magic 2.
+    """Return the CRC-32C (Castagnoli) of bytes in a buffer. Batches of magic 2 contain a CRC-32C.
 
     Parameters
     ----------
     value : int, default 0
-        CRC-32C of the bytes before the given range, if a computation is continued. Only the low 32
-        bits are used.
+        CRC-32C of the bytes before the range, to continue a computation. Only the low 32 bits are
+        used.
     """
 
 def crc32(buffer: Buffer, value: int = 0, start: int = 0, end: int | None = None) -> int:
-    """Return the CRC-32 of bytes in a buffer. It is used in gzip and in messages of magic 0 and 1.
+    """Return the CRC-32 of bytes in a buffer. gzip and messages of magic 0 and 1 contain a CRC-32.
 
     Parameters
     ----------
     value : int, default 0
-        CRC-32 of the bytes before the given range, if a computation is continued. Only the low 32
-        bits are used.
+        CRC-32 of the bytes before the range, to continue a computation. Only the low 32 bits are
+        used.
     """
 
 def crc32c_of_rest(whole: int, prefix: int, size: int) -> int:
@@ -157,7 +157,7 @@ def crc32_of_rest(whole: int, prefix: int, size: int) -> int:
     """
 
 def crc32c_way(way: int | None = None) -> str:
-    """Return the name of the method that computes CRC-32C, and optionally choose another one.
+    """Return the name of the method that computes CRC-32C. Optionally, choose another method first.
 
     Tests use this function to cover every method.
 
@@ -174,13 +174,13 @@ def scan_batches(
 ) -> Scan:
     """Read the headers of successive batches and messages into a table.
 
-    Like Kafka's shallow iteration, the function decompresses and decodes nothing. Only the length,
+    As in Kafka's shallow iteration, records are neither decompressed nor decoded. Only the length,
     the magic and the CRC of a batch are checked. `decode_records` checks counts and deltas.
 
     Parameters
     ----------
     table : array of BATCH_DTYPE
-        Gets one row per batch or message, beginning with row 0.
+        Receives one row per batch or message, beginning with row 0.
     start, end : int, optional
         Range of the buffer to scan. By default, the whole buffer.
     check_crc : bool, default True
@@ -194,15 +194,14 @@ def scan_batches(
 
     Notes
     -----
-    The scan ends at the first of these:
+    The scan ends in these cases:
 
-    - The end of the range, or a batch that continues after the end of the range. In this case,
-      there is no error. The last ``end - position`` bytes are an incomplete batch.
-    - A batch for which `table` has no row left. In this case, there is no error, and ``count ==
-      len(table)``.
-    - A batch with an impossible length field (StructureError), with an unknown magic
-      (UnsupportedError) or, if `check_crc` is True, with a CRC that does not match (ChecksumError).
-      The error is not raised, but returned as `Scan.error`. `error.position` is the position of the
+    - The end of the range is reached, or the next batch extends past the end of the range. No error
+      is returned. The last ``end - position`` bytes are an incomplete batch.
+    - `table` has no row left for the next batch. No error is returned, and ``count == len(table)``.
+    - The next batch has an impossible length field (StructureError), an unknown magic
+      (UnsupportedError) or, if `check_crc` is True, a CRC that does not match (ChecksumError). The
+      error is not raised, but returned as `Scan.error`. `error.position` is the position of the
       batch. `error.resume` is the end of the batch, computed from the length field. If the length
       is impossible, or if the batch ends after the range, `error.resume` is None.
 
@@ -242,22 +241,23 @@ def find_batches(
         Receives the positions of the batches that are complete in the buffer and whose CRC matches.
     beyond : int64 array of shape (n, 2)
         Receives one row for each plausible header whose batch would end after the buffer. The row
-        contains two numbers: the position of the header, and a CRC. This CRC is computed from the
-        first byte that the crc field covers up to the end of the buffer.
+        contains the position of the header, and a CRC. The CRC is computed from the first byte that
+        the crc field covers up to the end of the buffer.
     start, end : int, optional
         Range in which batches must begin. A batch may end after `end`, but not after the end of the
         buffer.
     lowest_offset : int, default 0
         Lowest offset of a header in `beyond`. The highest offset is `lowest_offset` + 2**31 - 1.
-        The limits are necessary because many positions in ordinary data look like a header with an
-        offset outside this range.
+        Headers with other offsets are ignored, because many positions in ordinary data look like
+        such headers.
 
     Returns
     -------
     found_count, beyond_count : int
         Number of rows filled in `found` and in `beyond`.
     position : int
-        Position of the first batch for which an array had no row left; `end` if there is none.
+        Position of the first batch for which an array had no row left, or `end` if all batches were
+        stored.
 
     Notes
     -----
@@ -277,7 +277,7 @@ def scan_damaged(
     origin: int = 0,
     window: SearchWindow | None = None,
 ) -> tuple[int, int, int, int, int | None, KafkaFormatError | None]:
-    """Scan valid batches, and skip damaged ones.
+    """Scan valid batches, and skip damaged batches.
 
     Parameters
     ----------
@@ -287,14 +287,14 @@ def scan_damaged(
         Receives one row per skipped span. The columns are:
 
         - position and end of the span
-        - number of valid batches before it
+        - number of valid batches before the span
         - problem: the magic of a batch whose CRC does not match, or a negative number
-        - actual: its computed CRC
-        - stored: its stored CRC
-        - 1 if `window` was used, or if the span contains a plausible header whose length field
-          leads beyond the end of the file; otherwise 0
+        - actual: the computed CRC of the batch
+        - stored: the stored CRC of the batch
+        - 1 if `window` was used, or if the span contains a plausible header whose batch would end
+          after the end of the file; otherwise 0
         - number of data records; -1 if more than the length field of the batch is corrupted, or if
-          the header does not state a possible number
+          the header contains no possible number
 
         If the CRC is not the problem, the column `problem` has one of these values:
 
@@ -306,19 +306,19 @@ def scan_damaged(
     start, end : int, optional
         Range of the buffer to scan. By default, the whole buffer.
     file_end : int, optional
-        Position at which the file ends, counted from the start of the buffer. By default, the end
-        of the buffer.
+        Position of the end of the file, relative to the start of the buffer. By default, the end of
+        the buffer.
     expected : int, default 0
         Lowest offset that the first batch can have. The value increases with each valid batch whose
         offsets directly follow the offsets of the previous batch.
     last : int, optional
-        Last offset of the valid batch directly before `start`. None if there is damage before
-        `start`.
+        Last offset of the valid batch directly before `start`. None if the bytes before `start` are
+        damaged.
     origin : int, default 0
         File position at which the buffer begins. Used only with `window`.
     window : SearchWindow, optional
-        Bytes of the file that were searched for valid batches. If None, damaged batches are skipped
-        only if their length field can be trusted.
+        Bytes of the file that were searched for valid batches. If None, a damaged batch is skipped
+        only if its length field can be trusted.
 
     Returns
     -------
@@ -339,16 +339,16 @@ def scan_damaged(
 
     - The header of the batch and the next header have a known magic, a possible length, and an
       offset between `expected` and `expected` + 2**31 - 1.
-    - There is no valid batch between the two headers. There is also no plausible header between
-      them that has an offset in the same range and whose batch ends after the second header.
-      Batches that would end after `file_end` are ignored.
+    - Between the two headers, there is no valid batch. There is also no plausible header with an
+      offset in this range whose batch ends after the second header. Batches that would end after
+      `file_end` are ignored.
 
-    If another damaged batch begins in the range that `window` covers, it is skipped up to the
-    position that `resume_after` returns, unless this position is after `end`.
+    Other damaged batches that begin in the range of `window` are skipped up to the position that
+    `resume_after` returns, unless this position is after `end`.
 
     The scan ends before the first of these batches:
 
-    - a batch that continues after `end`, or a damaged batch that is not skipped
+    - a batch that extends past `end`, or a damaged batch that is not skipped
     - a wrapper message, a batch with a negative last offset delta, or a batch whose next offset
       would exceed 2**63 - 1
     - a batch for which `table` or `spans` has no row left
@@ -362,7 +362,7 @@ def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[
     Parameters
     ----------
     table : array of BATCH_DTYPE
-        Gets one row per batch.
+        Receives one row per batch.
     extents : int64 array of shape (n, 4)
         Start position, end position, number of batches and last offset of each extent.
 
@@ -393,8 +393,7 @@ def resume_after(
 ) -> tuple[int, bool] | None:
     """Find the position at which reading resumes after a damaged batch, in common cases.
 
-    The function handles only common cases, by the rules of `kafkafmt.log.reading.search`. That
-    module handles all other cases.
+    The module `kafkafmt.log.reading.search` defines the rules, and handles all other cases.
 
     Parameters
     ----------
@@ -410,8 +409,7 @@ def resume_after(
     scanned_to : int
         Position up to which the file was searched for valid batches, exclusive.
     file_end, zero_tail : int
-        Position at which the file ends, and position at which the zero bytes at the end of the file
-        begin.
+        Position of the end of the file, and start of the zero bytes at the end of the file.
     expected : int
         Lowest offset that the damaged batch can have.
 
@@ -423,8 +421,8 @@ def resume_after(
         True if the CRC of the damaged batch matches when the batch is assumed to end at `position`.
         In this case, only the length field of the batch is corrupted.
 
-    The result is None if more of the file must be searched, or if the case is not a common one. A
-    case is not common if one of these conditions is met:
+    The result is None if more of the file must be searched, or in uncommon cases. A case is uncommon
+    if one of these conditions is met:
 
     - The length field of the damaged batch leads to the end of the file, or to a header that is
       inside a valid batch.
@@ -459,7 +457,9 @@ def combine_batches(
     runs: IntArray,
     runs_before: IntArray,
 ) -> int:
-    """Divide a table of valid batches into runs with increasing offsets, and return the number of runs.
+    """Divide a table of valid batches into extents, and return the number of extents.
+
+    An extent is a run of adjacent batches whose offsets increase.
 
     Parameters
     ----------
@@ -468,24 +468,25 @@ def combine_batches(
     firsts : int64 array of n items
         The first offset of each batch.
     cut_gaps : bool
-        Also begin a run at each gap in the offsets.
+        If True, an extent also begins at each gap in the offsets.
     cut_at : int64 array
-        Offsets in ascending order. A run begins at each batch whose first offset is one of them.
+        Offsets in ascending order. An extent begins at each batch whose first offset is in this
+        array.
     cut_before : int64 array of m items
-        Rows in ascending order, from 0 to n. A run begins at each of these rows. A row can occur
+        Rows in ascending order, from 0 to n. An extent begins at each of these rows. A row can occur
         several times.
     runs : int64 array of shape (9, n)
-        Receives the runs, one per column:
+        Receives the extents, one per column:
 
-        - row of the first batch of the run
-        - positions of the start and the end of the run in the buffer, in bytes
+        - row of the first batch of the extent
+        - positions of the start and the end of the extent in the buffer, in bytes
         - the first and the last offset
         - number of batches
-        - number of data records, or -1 if the run contains a wrapper message
+        - number of data records, or -1 if the extent contains a wrapper message
         - 1 if the counts of all batches add up to the number of offsets, otherwise 0
-        - number of items of `cut_before` that are at or before the first row of the run
+        - number of items of `cut_before` that are at or before the first row of the extent
     runs_before : int64 array of m items
-        Receives, for each item of `cut_before`, the number of runs that begin before this row.
+        Receives the number of extents that begin before each row in `cut_before`.
 
     Raises
     ------
@@ -504,10 +505,10 @@ def heaviest_chain(
     score: IntArray,
     reach: int,
 ) -> None:
-    """For each extent, compute the heaviest chain that ends with this extent.
+    """Compute the heaviest chain that ends with each extent.
 
-    A chain is a sequence of extents (runs of batches) whose offsets increase. The heaviest chain
-    decides which extents to trust if their offsets contradict each other.
+    A chain is a sequence of extents (runs of adjacent batches) whose offsets increase. If the
+    offsets of extents contradict each other, the extents in the heaviest chain are trusted.
 
     Parameters
     ----------
@@ -521,13 +522,13 @@ def heaviest_chain(
     damage : int64 array of n items
         Number of damaged spans before each extent.
     start_bonus : int64 array of n items
-        Additional score of each extent if a chain begins with this extent.
+        Additional score of each extent if a chain begins with the extent.
     parent : int64 array of n items
         Receives the index of each extent's predecessor, or -1 if a chain begins with the extent.
     score : int64 array of n items
         Receives the score of the heaviest chain that ends with each extent.
     reach : int
-        Number of preceding extents that each extent is compared with.
+        Number of preceding extents with which each extent is compared.
 
     Notes
     -----
@@ -538,8 +539,8 @@ def heaviest_chain(
       extents, or if there is damage between the extents.
     - Otherwise, the score decreases by 1.
 
-    If several predecessors lead to the same score, the first one is chosen. The function runs
-    without the GIL.
+    If several predecessors lead to the same score, the first predecessor is chosen. The function
+    runs without the GIL.
     """
 
 def decode_records(
@@ -551,7 +552,7 @@ def decode_records(
 ) -> KafkaFormatError | None:
     """Decode the records of a table of uncompressed batches into columns.
 
-    Kafka calls the decoding of records deep iteration.
+    In Kafka, decoding records is called deep iteration.
 
     Parameters
     ----------
@@ -562,23 +563,23 @@ def decode_records(
         attributes (only the timestamp type, and in messages the codec), magic, payload_position and
         payload_size. `position` is used only in error messages.
     columns : RecordColumns
-        Receives the records from row `columns.rows` on, and the headers from row `columns.headers`
-        on. Decoding starts at `columns.cursor`, and updates this cursor.
+        Receives the records, beginning at row `columns.rows`, and the headers, beginning at row
+        `columns.headers`. Decoding starts at `columns.cursor`, and updates this cursor.
     first_offset, end_offset : int, optional
         Store only records with ``first_offset <= offset < end_offset``. Other records are only
-        checked. If `end_offset` is None, there is no upper limit. Only None includes the offset
-        2**63 - 1, because `end_offset` is exclusive.
+        checked. If `end_offset` is None, there is no upper limit. To include the offset 2**63 - 1,
+        use None, because `end_offset` is exclusive.
 
     Returns
     -------
     KafkaFormatError or None
         None if all batches were decoded (``cursor[0] == len(batches)``), or if the columns are
-        full. If they are full, empty them (``columns.clear()``) and repeat the call with the same
-        arguments to continue. Errors are not raised, but returned:
+        full. If the columns are full, empty them (``columns.clear()``), and repeat the call with
+        the same arguments to continue. Errors are not raised, but returned:
 
-        - StructureError: a batch or record is corrupted. The error's position is that of the
-          record. If the record count is wrong, it is the position of the payload. If bytes follow
-          the last record, it is the position of the first of these bytes.
+        - StructureError: a batch or record is corrupted. The error's position is the position of
+          the record. If the record count is wrong, it is the position of the payload. If bytes
+          follow the last record, it is the position of the first of these bytes.
         - TooLargeError: a record has more than `columns.max_headers` headers, and headers are
           decoded.
         - UnsupportedError: the magic of a batch is unknown. The error's position is the position of
@@ -593,30 +594,31 @@ def decode_records(
     ValueError
         A payload is outside the buffer, the cursor is outside its batch, or an array is too small.
     TypeError
-        Some of the arrays of a column are None and others are not, or only one of key and value is
-        copied.
+        Only some arrays of a column are None, or only one of key and value is copied.
 
     Notes
     -----
-    A batch is stored completely or not at all, so records of a corrupted batch are never delivered.
-    A batch that is larger than the empty columns is checked completely first, and then stored in
-    parts.
+    A batch is stored completely or not at all, so that no records of a corrupted batch are returned.
+    If a batch does not fit into empty columns, the complete batch is checked first, and then stored
+    in parts.
 
-    With LogAppendTime, every record gets the batch's maximum timestamp. Timestamps that int64
-    microseconds cannot represent become MICROS_BEYOND. Missing timestamps (magic 0) become
-    MICROS_NONE. In both cases, `columns.odd_times` is set to True. Control batches are decoded like
-    all other batches. In each record, fields after the last field that the columns need are not
-    decoded, so corruption of these fields is not reported.
+    With LogAppendTime, every record gets the maximum timestamp of its batch. Timestamps that do not
+    fit into int64 microseconds are stored as MICROS_BEYOND. Missing timestamps (magic 0) are stored
+    as MICROS_NONE. In both cases, `columns.odd_times` is set to True.
+
+    Control batches are decoded like all other batches. In each record, fields after the last field
+    that the columns need are not decoded. Corruption of these fields is not reported.
 
     ``columns.cursor`` is an int64 array of 4 items: [0] the index of the batch, [1] the number of
     records of this batch that have been decoded, [2] the position of the next record, and [3] the
     offset delta of the last decoded record. Items [2] and [3] have no meaning if [1] is 0.
 
     If the headers of a single record do not fit into empty header arrays, `columns.grow_headers`
-    replaces the arrays with larger ones. `CopiedColumns` receive copies of keys and values in
-    Arrow's layout instead of spans. These columns are also full if the bytes of a batch do not fit
-    into the data arrays. If a single record does not fit into empty data arrays,
-    `columns.grow_data` replaces the arrays with larger ones.
+    replaces the arrays with larger arrays.
+
+    `CopiedColumns` receive copies of keys and values in Arrow's layout instead of spans. These
+    columns are also full if the bytes of a batch do not fit into the data arrays. If a single record
+    does not fit into empty data arrays, `columns.grow_data` replaces the arrays with larger arrays.
 
     The function runs without the GIL.
     """
@@ -632,20 +634,25 @@ def decode_plain_batches(
 ) -> int:
     """Scan plain batches and decode them directly into columns, in one fast step.
 
-    A batch is plain if it has magic 2, is uncompressed, is not a control batch, has a matching CRC
-    and valid records, and has only offsets with ``first_offset <= offset < end_offset``. If keys or
-    values are copied, the native core also requires that enough bytes follow the batch in the
-    buffer. The pure-Python core decodes no batch and returns `start`.
+    A batch is plain if all these conditions are met:
+
+    - The batch has magic 2, is uncompressed, and is not a control batch.
+    - The CRC matches, and the records are valid.
+    - All offsets of the batch are in the range ``first_offset <= offset < end_offset``.
+    - If the native core copies keys or values, enough bytes follow the batch in the buffer.
+
+    The pure-Python core never decodes a batch here, and returns `start`.
 
     Parameters
     ----------
     columns : RecordColumns
-        Receives the records from row `columns.rows` on. The cursor is neither used nor changed.
+        Receives the records, beginning at row `columns.rows`. The cursor is neither used nor
+        changed.
     start, end : int, optional
         Range of the buffer to decode. By default, the whole buffer.
     first_offset, end_offset : int, optional
-        Range of offsets to decode; `end_offset` is exclusive. By default, all offsets; None means
-        that there is no upper limit.
+        Range of offsets to decode; `end_offset` is exclusive. By default, all offsets are decoded.
+        None means that there is no upper limit.
     check_crc : bool, default True
         Compare the CRC of each batch with its crc field.
 
@@ -653,8 +660,8 @@ def decode_plain_batches(
     -------
     int
         The position after the last decoded batch. Decoding stops, without an error, at the first
-        batch that is not plain or might not fit into the columns. `columns.full` is True if this
-        batch is plain but might not fit, otherwise False.
+        batch that is not plain or might not fit into the columns. If this batch is plain but might
+        not fit, `columns.full` is True. Otherwise, `columns.full` is False.
 
     Notes
     -----
@@ -673,7 +680,7 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
         Changed in place.
     batches : array of BATCH_DTYPE
         The `base_offset` of each row is written into the batch at `position`. In magic 2,
-        `leader_epoch` is written too.
+        `leader_epoch` is also written.
 
     Raises
     ------
@@ -688,8 +695,8 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
     """Assign consecutive offsets to the batches of a table, and write them into the buffer.
 
-    A batch takes ``last_offset_delta + 1`` offsets. A wrapper message, which has a negative `count`
-    in the table, is assigned the last of its offsets.
+    A batch uses ``last_offset_delta + 1`` offsets. A wrapper message, which has a negative `count`
+    in the table, is assigned the last offset of its messages.
 
     Parameters
     ----------
@@ -741,8 +748,12 @@ def number_buffer(
     -------
     int or None
         The offset after the last batch. The result is None, and the buffer is unchanged, if a batch
-        is corrupted or incomplete, is a wrapper message, has a negative count or last offset delta,
-        or would get an offset above 2**63 - 1. To get the error, call `scan_batches`.
+        meets one of these conditions:
+
+        - The batch is corrupted or incomplete. To get the error, call `scan_batches`.
+        - The batch is a wrapper message.
+        - The count or the last offset delta of the batch is negative.
+        - An assigned offset would exceed 2**63 - 1.
 
     Notes
     -----
@@ -766,7 +777,7 @@ def validate_buffer(
 ) -> tuple[int, int, int, int] | None:
     """Validate all batches of a buffer as a broker does, and assign their offsets.
 
-    Only batches that a broker would append without re-encoding are accepted.
+    The function accepts only batches that a broker would append without re-encoding them.
 
     ``records.LogValidator`` uses this function as its fast path.
 
@@ -794,7 +805,7 @@ def validate_buffer(
         If `check_records` is True, require that no key is null.
     earliest, latest : int
         Lowest and highest accepted timestamp, in ms. Timestamps are checked only if `check_records`
-        is True and `append_time` is None. A batch whose timestamps are all -1 is accepted too.
+        is True and `append_time` is None. A batch in which all timestamps are -1 is also accepted.
     append_time : int, optional
         Write this timestamp (ms) and LogAppendTime into every batch, and update its CRC. In this
         case, the timestamps of records are not checked.
@@ -802,12 +813,14 @@ def validate_buffer(
     Returns
     -------
     tuple of int, or None
-        Four numbers: the number of records, the offset after the last batch, the maximum timestamp
-        (ms), and the offset of the first record with this timestamp. The last number is -1 if
-        `check_records` is False, or if there are no timestamps. If `append_time` is given, the last
-        two numbers are `append_time` and `next_offset`. The result is None, and the buffer is
-        unchanged, if a rule is broken, or if the function cannot decide whether a rule is broken.
-        Therefore, the data can be valid even if the result is None.
+        The number of records, the offset after the last batch, the maximum timestamp (ms), and the
+        offset of the first record with this timestamp. The last number is -1 if `check_records` is
+        False, or if there are no timestamps. If `append_time` is given, the last two numbers are
+        `append_time` and `next_offset`.
+
+        The result is None, and the buffer is unchanged, if a rule is broken, or if the function
+        cannot decide whether a rule is broken. Therefore, the data can be valid even if the result
+        is None.
 
     Notes
     -----
@@ -830,12 +843,11 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
     Returns
     -------
     tuple or None
-        Four items: the lowest timestamp delta (ms), the highest timestamp delta (ms), the offset
-        delta of the first record with the highest timestamp delta, and a bool that is True if any
-        key is null.
+        The lowest timestamp delta (ms), the highest timestamp delta (ms), the offset delta of the
+        first record with the highest timestamp delta, and a bool that is True if any key is null.
 
         The result is None unless `payload` consists of exactly `count` valid records, whose offset
-        deltas increase up to `last_offset_delta`. It is also None if `count` is 0 or less.
+        deltas increase up to `last_offset_delta`. The result is also None if `count` is 0 or less.
 
     Notes
     -----
@@ -854,14 +866,14 @@ def find_spans(
     whole: bool,
     found: IntArray,
 ) -> int:
-    """Find the spans that contain a byte string, or that are equal to it.
+    """Find the spans that contain a byte string or are equal to it.
 
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` are searched. A null never matches.
+        The spans. The first `count` spans are searched. A null never matches.
     needle : bytes-like
-        The byte string. Every span that is not null contains the empty byte string.
+        The byte string. If it is empty, every span that is not null contains it.
     whole : bool
         If True, a span must be equal to `needle`. If False, it must contain `needle`.
     found : int64 array of at least `count` items
@@ -899,10 +911,11 @@ def format_records(
     buffer : bytes-like
         The buffer that was decoded.
     columns : RecordColumns
-        Its spans refer to `buffer`. A field whose column is missing is -1, null or without headers.
+        The columns, whose spans refer to `buffer`. If a column is missing, the value of its field is
+        -1 or null, or there are no headers.
     template : sequence of bytes and str
-        What to write for each record. A bytes object is written unchanged. A str is the name of a
-        field, from `constants.RECORD_FIELDS`:
+        Literals and names of fields, which are written for each record. A bytes object is written
+        unchanged. A str is the name of a field, from `constants.RECORD_FIELDS`:
 
         - offset, timestamp (in milliseconds), timestampType: numbers
         - time: the timestamp in ISO format; "-" if there is none
@@ -910,24 +923,24 @@ def format_records(
         - keyLength, valueLength: sizes in bytes as numbers; -1 for null
         - valueSize: the size of the value as a big-endian int32
     style : str
-        How fields are written, from `constants.TEXT_STYLES`:
+        Style in which fields are written, from `constants.TEXT_STYLES`:
 
-        - "json": as `text.encode_json` writes them
-        - "text": with the escapes of `text.plain`. Null is ``null``. A text that could be confused
-          with a null or an empty field is quoted
-        - "csv": quoted if necessary. Null is an empty field, and an empty text is ``""``. Headers
-          are JSON
-        - "escaped_csv": as "csv", but with the escapes of `text.plain`
-        - "tsv": with the escapes of `text.plain` and doubled backslashes. Null is ``\N``. Headers
-          are JSON
-        - "raw": unchanged, also if bytes are not UTF-8. Null is empty
-        - "escaped_raw": as "raw", but with the escapes of `text.plain`
+        - "json": Fields are written as by `text.encode_json`.
+        - "text": Fields have the escapes of `text.plain`. Null is ``null``. A text that could be
+          confused with a null or an empty field is quoted.
+        - "csv": Fields are quoted if necessary. Null is an empty field, and an empty text is ``""``.
+          Headers are written as JSON.
+        - "escaped_csv": Like "csv", but with the escapes of `text.plain`.
+        - "tsv": Fields have the escapes of `text.plain`, and backslashes are doubled. Null is
+          ``\N``. Headers are written as JSON.
+        - "raw": Fields are written unchanged, even if bytes are not UTF-8. Null is empty.
+        - "escaped_raw": Like "raw", but with the escapes of `text.plain`.
 
-        A timestamp that a record does not have is -1 in "json", a null in "csv" and "tsv", and
+        If a record has no timestamp, the timestamp is -1 in "json", a null in "csv" and "tsv", and
         ``-`` in other styles.
     encoding : str
-        How bytes are converted to text, from `constants.BYTE_ENCODINGS`. With "utf8", bytes that
-        are not UTF-8 are written as ``\xNN``.
+        Encoding in which bytes are converted to text, from `constants.BYTE_ENCODINGS`. With "utf8",
+        bytes that are not UTF-8 are written as ``\xNN``.
     separator : bytes, default b""
         Written before each header in the style "text", and between headers in the styles "raw" and
         "escaped_raw".
@@ -963,15 +976,15 @@ def gather(
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` are copied.
+        The spans. The first `count` spans are copied.
     offsets : int32 array
         Receives `count` + 1 offsets, beginning at index `row`.
     data : uint8 array of at most 2**31 - 1 bytes
-        Receives the bytes, beginning at index `filled`. Bytes after the returned `filled` are
+        Receives the bytes, beginning at index `filled`. Bytes after the returned number `filled` are
         undefined.
     validity : uint8 array, optional
         Receives one bit per span, beginning at bit `row`, least significant bit first. The bit is 0
-        for a null, else 1. None if no bitmap is needed.
+        if the span is null, and 1 otherwise. None if no bitmap is needed.
     row : int, default 0
         Index of the first row to fill.
     filled : int, default 0
@@ -1007,7 +1020,7 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` are hashed.
+        The spans. The first `count` spans are hashed.
     hashes : int32 array
         Receives the hash of each span, or 0 if the span is null.
 
@@ -1024,8 +1037,8 @@ def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, cou
 class Record(Generic[BytesT]):
     """One record of a partition.
 
-    Records are hashable. Two records are equal if all their fields are equal. Fields are read-only;
-    the pure-Python core does not enforce this.
+    Records are hashable. Two records are equal if all their fields are equal. Fields are read-only,
+    but the pure-Python core does not enforce this.
 
     Parameters
     ----------
@@ -1035,7 +1048,8 @@ class Record(Generic[BytesT]):
     timestamp_type : int
         0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
-        A read-only memoryview if views were requested; None if the field is null.
+        The key and value are read-only memoryviews if views were requested, and None if they are
+        null.
     headers : tuple of (str, bytes or memoryview or None)
         Keys and values of the headers, in the order in which they are stored.
 
@@ -1055,10 +1069,10 @@ class Record(Generic[BytesT]):
         """Timestamp type: 0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0)."""
     @property
     def key(self) -> BytesT | None:
-        """Key of the record; None if it is null."""
+        """Key of the record; None if the key is null."""
     @property
     def value(self) -> BytesT | None:
-        """Value of the record; None if it is null."""
+        """Value of the record; None if the value is null."""
     @property
     def headers(self) -> tuple[tuple[str, BytesT | None], ...]:
         """Keys and values of the headers, in the order in which they are stored."""
@@ -1074,7 +1088,7 @@ class Record(Generic[BytesT]):
     def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
 def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
-    """Compute the first offset, the highest offset and the number of messages of each row.
+    """Compute the first offset, the highest offset and the number of messages for each row of a table.
 
     Parameters
     ----------
@@ -1105,7 +1119,8 @@ def make_records(
     buffer : bytes-like
         The buffer that was decoded.
     columns : RecordColumns
-        Its spans refer to `buffer`. A field whose column is missing is -1, None or ().
+        The columns, whose spans refer to `buffer`. If a column is missing, the value of its field is
+        -1, None or ().
     start, stop : int, optional
         Rows to return; `stop` is exclusive. By default, all rows are returned.
     views : bool, default False
@@ -1123,12 +1138,12 @@ def make_records(
     """
 
 class RecordIterator(Generic[BytesT]):
-    """Iterate over the records of successive lists, as ``itertools.chain.from_iterable`` does.
+    """Iterate over the records of successive lists, like ``itertools.chain.from_iterable``.
 
     Several threads can share the iterator.
 
     Each record is returned to exactly one thread. While one thread gets the next list, other
-    threads that need it wait. An exception ends the iteration.
+    threads that need this list wait. An exception ends the iteration.
 
     Parameters
     ----------
@@ -1136,8 +1151,8 @@ class RecordIterator(Generic[BytesT]):
 
     Notes
     -----
-    ``itertools.chain`` is not used, because CPython's implementation can crash if threads share it.
-    It releases a generator that is still running in another thread.
+    ``itertools.chain`` is not used, because CPython's implementation can crash if several threads
+    share it: it can release a generator that is still running in another thread.
     """
 
     def __init__(self, lists: Iterable[list[Record[BytesT]]]) -> None: ...
@@ -1163,10 +1178,10 @@ def make_values(
     """
 
 class RecordBuffer:
-    """Build batches in a growing buffer, which contains closed batches and then one open batch.
+    """Build batches in a growing buffer. The buffer contains closed batches, then one open batch.
 
     In magic 0 and 1 without a codec, a batch is a sequence of messages. Closing such a batch only
-    begins the next one.
+    begins the next batch.
 
     Parameters
     ----------
@@ -1179,11 +1194,11 @@ class RecordBuffer:
         record is accepted even if the batch becomes larger. By default, the largest possible size,
         2**31 - 1.
     base_offset : int, optional
-        Base offset of the first batch. By default, and in every later batch, this is the offset of
-        the first record.
+        Base offset of the first batch. By default, it is the offset of the first record. The base
+        offset of every later batch is the offset of its first record.
     leader_epoch, producer_id, producer_epoch, base_sequence : int, default -1
-        Header fields of magic 2; -1 means none. The base sequence of a later batch is computed from
-        the offsets of the previous batch.
+        Header fields of magic 2; -1 means none. `base_sequence` applies to the first batch. The base
+        sequence of a later batch is computed from the offsets of the previous batch.
     append_time : int, default -1
         Timestamp (ms) of every batch if `attributes` has the LogAppendTime bit set.
     delete_horizon : int, default -1
@@ -1254,8 +1269,8 @@ class RecordBuffer:
         Raises
         ------
         InvalidError
-            The record breaks a rule, so it is not added. `InvalidError.code` is the name of the
-            rule. The error's position is the size of the open batch. These are the rules:
+            The record breaks a rule and is not added. `InvalidError.code` is the name of the rule.
+            The error's position is the size of the open batch. The rules are:
 
             - The offset must not be lower than `next_offset`, or more than 2**31 - 1 above the base
               offset.
@@ -1273,9 +1288,9 @@ class RecordBuffer:
         headers: Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None = (),
         offset: int | None = None,
     ) -> bool:
-        """Return what `append` would return, or raise the same error, without adding the record."""
+        """Check a record without appending it. The result or error is the same as that of `append`."""
     def extend(self, records: Sequence[Any], start: int = 0) -> int:
-        """Append records of a list or tuple until one does not fit.
+        """Append records of a list or tuple until a record does not fit.
 
         Parameters
         ----------
@@ -1296,7 +1311,7 @@ class RecordBuffer:
         ValueError
             Some records are `Record` objects that keep their offsets, and others have no offset.
         InvalidError, TooLargeError
-            Raised in the same cases as by `append`. The records before the faulty one are added.
+            Raised in the same cases as by `append`. The records before the faulty record are added.
         """
     def append_columns(
         self,
@@ -1309,7 +1324,7 @@ class RecordBuffer:
         stop: int,
         many: bool = False,
     ) -> int:
-        """Append rows of columns until one does not fit.
+        """Append rows of columns until a row does not fit.
 
         Parameters
         ----------
@@ -1324,8 +1339,8 @@ class RecordBuffer:
         start, stop : int
             Rows to append; `stop` is exclusive.
         many : bool, default False
-            If a batch is full, close it and begin the next one, so that all rows are appended. This
-            is not possible with a codec.
+            When a batch is full, close it and begin the next batch, so that all rows are appended.
+            This is not possible with a codec.
 
         Returns
         -------
@@ -1335,10 +1350,10 @@ class RecordBuffer:
         Raises
         ------
         ValueError
-            A span is outside its buffer, or `many` is given with a codec. The rows before the
-            faulty one are added.
+            A span is outside its buffer, or `many` is True and there is a codec. The rows before
+            the faulty row are added.
         InvalidError, TooLargeError
-            As in `append`. The rows before the faulty one are added.
+            Raised in the same cases as by `append`. The rows before the faulty row are added.
 
         Notes
         -----
@@ -1348,7 +1363,7 @@ class RecordBuffer:
     def records(self) -> bytes:
         """Return the uncompressed records of the open batch, without the batch header."""
     def close(self, compressed: Buffer | None = None, last_offset: int | None = None, count: int | None = None) -> int:
-        """Close the open batch and begin the next one.
+        """Close the open batch and begin the next batch.
 
         Parameters
         ----------
@@ -1371,22 +1386,22 @@ class RecordBuffer:
         ------
         RuntimeError
             The batch does not have `count` records, because another thread has appended records
-            since the records were compressed.
+            after the records were compressed.
         ValueError
             `last_offset` is too low or too high, or `compressed` is missing or not allowed.
         TooLargeError
             The compressed records do not fit into a batch.
         """
     def take_closed(self) -> bytes:
-        """Return all closed batches as bytes, and remove them. The open batch remains."""
+        """Return all closed batches as bytes, and remove them. Keep the open batch."""
     def take_batches(self) -> list[bytes]:
-        """Return a list of the closed batches, and remove them. The open batch remains."""
+        """Return a list of the closed batches, and remove them. Keep the open batch."""
 
 class Layout:
     """Read and write one version of a structure of the wire protocol.
 
-    A layout describes how the fields of the structure are encoded, and in which slots of a message
-    object their values are stored.
+    A layout describes the encoding of the structure's fields, and the slots of a message object in
+    which the values of the fields are stored.
 
     Parameters
     ----------
@@ -1405,8 +1420,8 @@ class Layout:
         - nullable: bool, whether the field can be null. Elements of an array cannot be null.
         - compact: bool, whether lengths are encoded as varints
         - layout: Layout of the structure if the field is a structure, else None
-        - default: value of the field in a new message; if it is a type, the type is called to
-          create the value
+        - default: value of the field in a new message. If the default is a type, this type is
+          called to create the value.
     tagged : sequence of (tag, field), optional
         Tagged fields. Record data cannot be tagged.
     absent : sequence of (name, default, ignorable), optional
@@ -1445,7 +1460,7 @@ class Layout:
         message : instance of `message_type`
             The message, which is created without calling `__init__`. Fields that the version does
             not have get their default values. Unknown tagged fields are stored in
-            `unknown_tagged_fields`, a tuple of (tag, bytes) pairs. Record data is a memoryview into
+            `unknown_tagged_fields`, a tuple of (tag, bytes) pairs. Record data is a memoryview of
             the buffer. All other values are copied.
         position : int
             The position after the message.
@@ -1482,19 +1497,19 @@ def write_messages(
     Returns
     -------
     list of bytes and memoryview
-        The encoded messages, as a list of pieces. Record data is not copied. Each buffer of record
-        data in a message is a separate piece, a memoryview.
+        The encoded messages, as a list of pieces. Record data is not copied: each buffer of record
+        data is a separate memoryview in the list.
 
     Raises
     ------
     ValueError
-        A value cannot be represented in this version: None in a field that is not nullable, a
-        number or string that is out of range, or the value of an absent field. An absent field is
-        allowed if it is ignorable or has its default value.
+        A value cannot be represented in this version. Examples are None in a field that is not
+        nullable, and a number or string that is out of range. An absent field must be ignorable or
+        have its default value.
     TypeError
         A value has the wrong type.
 
     Notes
     -----
-    A tagged field is written only if it differs from its default.
+    A tagged field is written only if its value differs from the default.
     """

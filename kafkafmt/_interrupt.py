@@ -7,25 +7,24 @@ not the command `kafkafmt`, this module has no effect.
 
 from __future__ import annotations
 
-# `_signal` takes less time to load than its wrapper `signal`. During that time, Ctrl-C would still
-# print a traceback.
+# `_signal` loads faster than its wrapper `signal`. While a module loads here, Ctrl-C still prints a traceback.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
 import time
 
 INTERRUPTED = 130
-"""Exit code that shells report for a command that SIGINT has ended."""
+"""Exit code that shells report for a command that was ended by SIGINT."""
 REPEAT_SECONDS = 1.0
-"""Time after the first SIGINT during which further ones are ignored, in seconds."""
+"""Number of seconds after the first SIGINT during which other SIGINT signals are ignored."""
 _interrupted: list[float] = []
-"""Time of the first SIGINT, once it has arrived."""
+"""Time of the first SIGINT. The list is empty if no SIGINT has arrived."""
 
 
 def is_command() -> bool:
-    """Return whether this process is the command `kafkafmt`, as a script or through `python -m kafkafmt`."""
+    """Return whether this process is the command `kafkafmt` or was started by `python -m kafkafmt`."""
     program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
-    if program == "-m":  # `python -m` has not found the module yet
+    if program == "-m":  # Python has not found the module yet
         return "kafkafmt" in sys.orig_argv
     return program in ("kafkafmt", "kafkafmt.exe")
 
@@ -35,10 +34,10 @@ def _end(signal_number: int, frame: object) -> None:
 
 
 def _raise_once(signal_number: int, frame: object) -> None:
-    """Raise KeyboardInterrupt for the first SIGINT, and end the process at a late second one.
+    """Raise KeyboardInterrupt for the first SIGINT. A later SIGINT ends the process.
 
-    A second KeyboardInterrupt could be raised while the first one is handled, and would print a
-    traceback.
+    A second KeyboardInterrupt could be raised while the first KeyboardInterrupt is handled, and
+    would print a traceback.
     """
     now = time.monotonic()
     if not _interrupted:
@@ -58,7 +57,7 @@ def end_at_once() -> None:
 
 
 def raise_again() -> None:
-    """Make SIGINT raise KeyboardInterrupt again, after a call of `end_at_once`."""
+    """Make SIGINT raise KeyboardInterrupt again after `end_at_once` was called."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, _raise_once)
     sys.unraisablehook = _end_if_interrupted
@@ -68,7 +67,7 @@ def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
     """End the process if a KeyboardInterrupt was raised where Python cannot propagate it.
 
     Python cannot propagate exceptions from `__del__` and from callbacks of weak references. By
-    default, it prints such an exception and continues, so that Ctrl-C would have no effect.
+    default, Python prints such an exception and continues. Ctrl-C would therefore have no effect.
     """
     if unraisable.exc_type is KeyboardInterrupt:
         os._exit(INTERRUPTED)

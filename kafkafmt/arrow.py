@@ -4,14 +4,14 @@
     timestamp timestamp(us, UTC), timestampType int32,
     headers list<struct<key: string, value: binary>>; on request timestampMillis int64
 
-Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batches. In smaller ones,
-the overhead of about 10 µs per Arrow record batch would matter. Larger ones would not fit into the
-CPU caches, and would block Spark's channel.
+Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batches. With smaller
+Arrow record batches, the overhead of about 10 µs per batch would be significant. Larger Arrow record
+batches would not fit into the CPU caches, and would block Spark's channel.
 
 The core decodes keys and values directly into the buffers of the Arrow record batch. Only headers
-are copied a second time. The memory comes from a pool (buffer_pool.py), which reuses it after the
-consumer has released the Arrow record batch. The columns topic and partition are slices of one
-array.
+are copied a second time. A pool (buffer_pool.py) provides the memory, and reuses it after the
+consumer has released the Arrow record batch. The columns topic and partition of all Arrow record
+batches are slices of the same arrays.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SCHEMA = pa.schema(
 
 OPTIONAL = pa.schema([("timestampMillis", pa.int64())])
 """Schema of the columns that are included only if they are requested by name. `timestampMillis` is
-the stored timestamp, which int64 microseconds may not be able to represent.
+the stored timestamp, which may not fit into int64 microseconds.
 """
 
 _DECODED = {
@@ -90,7 +90,7 @@ def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
 def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
     """Return the names of the columns that the core must decode for a schema.
 
-    If a schema contains only topic and partition, the offsets are decoded to count the rows.
+    If the schema contains only topic and partition, offsets are decoded to count the rows.
     """
     wanted = {n for name in schema.names for n in _DECODED.get(name, ())}
     return tuple(sorted(wanted)) or ("offset",)
@@ -99,8 +99,8 @@ def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
 def _topic_bytes(topic: str) -> bytes:
     """Return a topic name as UTF-8, which Arrow and Spark require.
 
-    Raise ValueError if the name is not valid UTF-8. It comes from a directory name, which can
-    contain any bytes.
+    Raise ValueError if the name is not valid UTF-8. Topic names come from directory names, which
+    can contain any bytes.
     """
     try:
         return topic.encode()
@@ -110,7 +110,7 @@ def _topic_bytes(topic: str) -> bytes:
 
 
 class ArrowBuilder:
-    """Builds Arrow record batches of about `target_bytes` from rows that are decoded into `columns`.
+    """Builds Arrow record batches of about `target_bytes` bytes from decoded rows.
 
     A builder never contains rows of different partitions at the same time.
 
@@ -119,8 +119,8 @@ class ArrowBuilder:
     columns : ArrowColumns
         The columns into which a RecordReader decodes one chunk after another.
     timestamps_out_of_range : int
-        Number of timestamps that int64 microseconds cannot represent. They are null in the column
-        timestamp.
+        Number of timestamps that do not fit into int64 microseconds. The column timestamp contains
+        null instead of these timestamps.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class ArrowBuilder:
         self.move_to(topic, partition)
 
     def move_to(self, topic: str, partition: int) -> None:
-        """Continue with another partition. The builder must not contain rows."""
+        """Continue with the rows of another partition. The builder must not contain any rows."""
         if self.rows:
             raise ValueError("rows of the previous partition are pending; call flush() first")
         self._home = topic, partition
@@ -154,7 +154,7 @@ class ArrowBuilder:
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Add the rows that were decoded from `chunk` into `columns`.
 
-        If the Arrow record batch is then full, yield it.
+        If the Arrow record batch becomes full, yield it.
         """
         columns = self.columns
         if self._with_headers and columns.headers:
@@ -185,7 +185,7 @@ class ArrowBuilder:
         return batch
 
     def _put_headers(self, source: Buffer) -> None:
-        """Copy the headers of the new rows. They are spans of `source`."""
+        """Copy the headers of the new rows from the buffer `source`."""
         columns, start = self.columns, self.rows
         stop, count = columns.rows, columns.headers
         sizes = {name: core.total_length(getattr(columns, lengths), count) for name, _, lengths in _HEADER_SPANS}
@@ -224,8 +224,8 @@ class ArrowBuilder:
     def _times(self, type_: pa.DataType) -> pa.Array:
         """Return the timestamps in microseconds.
 
-        A timestamp is null if the record has no timestamp, or if int64 cannot represent it in
-        microseconds.
+        If a record has no timestamp, or if its timestamp does not fit into int64 microseconds, the
+        value is null.
         """
         columns, rows, nulls, validity = self.columns, self.rows, 0, None
         if columns.odd_times:
@@ -239,7 +239,7 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, rows, [validity, columns.take("timestamp_micros", rows)], nulls)
 
     def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
-        """Return `rows` items of an array in which the topic or the partition is repeated."""
+        """Return an array that contains the topic or the partition for each row."""
         known = self._constants.get(name)
         if known is None or len(known) < self.rows:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)
@@ -289,9 +289,9 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches from chunks whose rows are decoded into the builder's columns.
 
-    The last Arrow record batch may be small, but no Arrow record batch is empty. If a chunk raises
-    an error, the rows before the error are yielded first. If `limit` is given, yield only the first
-    `limit` rows, and read no more chunks than these rows need.
+    The last Arrow record batch may be small, but no Arrow record batch is empty. If reading the
+    chunks raises an error, the rows before the error are yielded first. If `limit` is given, yield
+    only the first `limit` rows, and read only the chunks that contain these rows.
     """
     if limit is not None:
         yield from _first_rows(chunks, builder, limit)

@@ -1,4 +1,4 @@
-"""Growing columns in pooled memory, which Arrow can use without a copy."""
+"""Build growing columns in memory of a pool. Arrow can use the columns without copying them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .types import Buffer, ByteArray, CopiedColumns
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
 GROWTH = 8
-"""Factor by which arrays grow. With a factor of 2, growing them to TARGET_BYTES would copy as many
-bytes as the first Arrow record batch contains. A large capacity is cheap: the operating system
-provides a page of memory only when it is first written.
+"""Factor by which arrays grow. With a factor of 2, growing the arrays to TARGET_BYTES would copy as
+many bytes as the first Arrow record batch contains. Unused capacity costs little, because the
+operating system provides a page of memory only when it is first written.
 """
 COPY_SLACK = 160
-"""Free space after the data, in bytes. Because of this space, the core can copy short spans in
-steps of a fixed size.
+"""Free space after the data, in bytes. It allows the core to copy short spans in steps of a fixed
+size.
 """
 
 
 class GrowingArray:
-    """A growing NumPy array in memory of a BufferPool. Arrow can use it without a copy."""
+    """A growing NumPy array in memory of a BufferPool. Arrow can use the array without copying it."""
 
     def __init__(self, dtype: Any, room: int) -> None:
         self.dtype: Any = np.dtype(dtype)
@@ -37,7 +37,7 @@ class GrowingArray:
         return self._memory[: items * self.dtype.itemsize].view(self.dtype)
 
     def ensure(self, room: int) -> None:
-        """Make the array at least `room` items long, and keep its items."""
+        """Enlarge the array to at least `room` items if necessary. Keep its items."""
         if room > len(self.array):
             before = self.array
             self.array = self._taken(max(room, 2 * len(before)))
@@ -48,13 +48,13 @@ class GrowingArray:
         memory, used, room = self._memory, n * self.dtype.itemsize, len(self.array)
         assert memory is not None
         self._memory = self.array = None
-        if n < room // 2:  # a small Arrow record batch must not keep the memory of a large one
+        if n < room // 2:  # a small batch must not keep the memory of a large batch
             return pa.py_buffer(memory[:used].copy())
         return pa.py_buffer(memory).slice(0, used)
 
 
 class BinaryColumn:
-    """A binary or string column that is being built. It copies spans into Arrow buffers."""
+    """Builds a binary or string column by copying spans into Arrow buffers."""
 
     def __init__(self, rows: int, room: int) -> None:
         self.offsets: GrowingArray = GrowingArray(np.int32, rows + 1)
@@ -88,7 +88,7 @@ class BinaryColumn:
 
 
 class ArrowColumns(CopiedColumns):
-    """Columns of decoded records. Their arrays can grow, and Arrow can use them without a copy."""
+    """Columns of decoded records. Their arrays can grow, and Arrow can use the arrays without copying."""
 
     capacity: int
     rooms: dict[str, int]
@@ -107,7 +107,7 @@ class ArrowColumns(CopiedColumns):
         return int(getattr(self, f"{name}_offsets")[self.rows])
 
     def begin(self, capacity: int, rooms: dict[str, int]) -> None:
-        """Create new arrays of the given sizes, which replace the arrays that Arrow took over."""
+        """Create new arrays of the given sizes to replace the arrays that Arrow now uses."""
         self.capacity, self.rooms = capacity, rooms
         self.rows = self.headers = 0
         self._make_arrays()
@@ -141,7 +141,7 @@ class ArrowColumns(CopiedColumns):
         setattr(self, attribute, self._arrays[attribute].array)
 
     def take(self, attribute: str, items: int) -> pa.Buffer:
-        """Return the buffer of an array with only its first `items` items.
+        """Return a buffer with the first `items` items of an array.
 
         The array cannot be used again until `begin` is called.
         """

@@ -1,9 +1,9 @@
 """Reuse the memory of large arrays that Arrow buffers refer to.
 
-A consumer often releases an Arrow record batch before it requests the next one. The next batch is
-then written to the same memory. Without this module, decoding would take longer: the memory pools
-of pyarrow return unused pages to the operating system after some milliseconds, and allocating new
-pages takes about a third of the decoding time.
+A consumer often releases an Arrow record batch before it requests the next batch. The next batch is
+then written to the same memory. The memory pools of pyarrow are slower: they return unused pages to
+the operating system after some milliseconds, and allocating new pages takes about a third of the
+decoding time.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ LIMIT = 64 << 20
 MOST_SURPLUS = 2
 """A block is reused only if it is at most this many times as large as the requested array."""
 IDLE_SECONDS = 1.0
-"""Seconds after the last request at which a pool releases its unused memory."""
+"""A pool releases its unused memory this number of seconds after the last request."""
 
 
 class BufferPool:
-    """Lends arrays of bytes, and reuses the memory of an array when nothing refers to it any more.
+    """Provides arrays of bytes, and reuses the memory of an array when it is no longer referenced.
 
-    An array is not given back explicitly. Its memory is reused after the array, all views of it,
-    and all Arrow buffers of them have been deleted. References in other threads, and in libraries
-    that imported an Arrow array, count too. A pool can be used in several threads.
+    Arrays are not returned explicitly. The memory of an array is reused after the array, all its
+    views and all Arrow buffers in this memory have been deleted. This includes references in other
+    threads, and in libraries that imported an Arrow array. Several threads can use a pool.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class BufferPool:
             self._watched = True
             threading.Thread(target=_release_when_idle, args=(weakref.ref(self),), daemon=True).start()
         memory = self._reusable(size) or _allocated(max(1 << max(size - 1, 0).bit_length(), SMALLEST))
-        # `memory` is a memoryview, because NumPy skips bases that are arrays: a view of `array`
-        # must refer to `array`, and not to the array that was allocated.
+        # A view of `array` must refer to `array` and not to the allocated array.
+        # `memory` is a memoryview, because NumPy skips bases that are arrays.
         array = np.frombuffer(memory, np.uint8)
         number = next(self._numbers)
         self._lent[number] = weakref.ref(array, partial(_give_back, weakref.ref(self), number, memory))
@@ -78,7 +78,7 @@ class BufferPool:
         most = MOST_SURPLUS * max(size, SMALLEST)
         kept = sorted((len(memory), number) for number, memory in list(self._unused.items()))
         for length, number in kept:
-            # another thread may have taken the memory in the meantime
+            # Another thread may have taken the memory in the meantime.
             if size <= length <= most and (memory := self._unused.pop(number, None)) is not None:
                 return memory
         return None
@@ -96,7 +96,7 @@ class BufferPool:
         return self.idle()  # another thread may have requested an array in the meantime
 
     def begin_in_child(self) -> None:
-        """Record that the thread that releases unused memory does not run in a forked process."""
+        """Update the state in a forked process, in which the thread that releases memory does not run."""
         self._watched = False
 
 
@@ -104,8 +104,8 @@ def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, 
     """Keep the memory of a deleted array for reuse, unless the pool is full or idle.
 
     This function runs in the thread that deletes the last reference to the array, possibly in the
-    middle of any other function. A lock could therefore cause a deadlock, so it uses none. It also
-    starts no thread.
+    middle of another function. A lock could cause a deadlock. Therefore, this function uses no lock
+    and starts no thread.
     """
     pool = owner()
     if pool is not None:
@@ -131,5 +131,5 @@ def _allocated(size: int) -> memoryview:
 
 
 shared_pool: BufferPool = BufferPool()
-"""The pool of all Arrow record batches of a process."""
+"""The pool for all Arrow record batches of this process."""
 os.register_at_fork(after_in_child=shared_pool.begin_in_child)

@@ -1,22 +1,24 @@
 """Compress and decompress the records of batches.
 
-Kafka's codec ids are 1 gzip, 2 snappy, 3 lz4 and 4 zstd.
+Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
 No other module imports the compression packages. Decompressed data is appended to an `Arena`, a
-growing buffer for many batches. Therefore, the core can decode all of them in one call. Contexts
-and buffers are reused.
+growing buffer for many batches, so that the core can decode many batches in one call. Contexts and
+buffers are reused.
 
-The caller sets a limit for the decompressed size. If the data states its size, the limit is checked
-before anything is decompressed. Otherwise, it is checked during decompression.
+The caller sets a limit for the decompressed size. If the compressed data contains this size, the
+limit is checked before decompression. Otherwise, the limit is checked during decompression.
 
 Data is decompressed as in Kafka's Java client:
 
-- gzip: consecutive members. Data after a member is ignored if it does not begin with a gzip header.
-- zstd: consecutive frames and skippable frames.
-- snappy: consecutive streams in the framing of xerial's snappy-java, or one raw block.
-- lz4: one frame.
+- gzip data consists of consecutive members. Data after a member is ignored if it does not begin
+  with a gzip header.
+- zstd data consists of consecutive frames and skippable frames.
+- snappy data consists of consecutive streams in the format of xerial's snappy-java, or of one raw
+  block.
+- lz4 data consists of one frame.
 
-If isal is installed, it decompresses gzip data, about 1.3 times as fast as zlib.
+If isal is installed, it is used to decompress gzip data. It is about 1.3 times as fast as zlib.
 
 Data is compressed as in Kafka's Java client: one gzip member, one xerial stream of 32 KiB blocks,
 one lz4 frame of independent 64 KiB blocks, or one zstd frame. gzip data is always compressed by
@@ -62,8 +64,8 @@ LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
-"""Size of the first window in which a gzip member is passed to zlib, in bytes. It applies to the
-second and all later members.
+"""Size in bytes of the first part of a gzip member that is passed to zlib. It applies to the second
+and all later members.
 """
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
@@ -78,9 +80,10 @@ For gzip, the level -1 selects the default of zlib.
 
 
 class Arena:
-    """A growing buffer for decompressed batches. Its used part is `data[:filled]`.
+    """A growing buffer for decompressed batches. The used part of the buffer is `data[:filled]`.
 
-    When the buffer grows, its memory moves. Therefore, callers must keep positions, not views.
+    When the buffer grows, its memory is reallocated. Therefore, callers must keep positions instead
+    of views.
     """
 
     data: npt.NDArray[np.uint8]
@@ -103,7 +106,7 @@ class Arena:
         return self.view[self.filled : end]
 
     def append(self, part: bytes) -> None:
-        """Append bytes to the buffer, which grows if necessary."""
+        """Append bytes to the buffer. Enlarge the buffer if necessary."""
         end = self.filled + len(part)
         if end > len(self.view):
             self.room(len(part))
@@ -120,9 +123,9 @@ class Compressor:
     Parameters
     ----------
     codec : int
-        Codec id: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+        Codec id: 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd).
     level : int, optional
-        Compression level, in the range that LEVELS contains. By default, Kafka's default level.
+        Compression level, in the range that LEVELS defines. The default is Kafka's default level.
         snappy has no levels.
     """
 
@@ -204,7 +207,7 @@ class Decompressor:
             raise ValueError(f"max_batch_bytes is {max_batch_bytes}; it must be at least 1")
         self.limit = max_batch_bytes
         self.seconds: float = 0.0
-        """Time that `decompress` has taken in total, in seconds."""
+        """Total time that calls of `decompress` have taken, in seconds."""
         self._busy = Lock()  # zstandard crashes if two threads use the same context
         self._zstd = zstandard.ZstdDecompressor()
         self._zstd_ratio = 4.0  # expected compression ratio; each batch of unknown size updates it
@@ -256,7 +259,7 @@ class Decompressor:
         except MemoryError:
             arena.filled = start
             raise TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available") from None
-        except Exception as error:  # each package defines its own errors, and some packages raise plain Exception
+        except Exception as error:  # the packages raise different errors, including plain Exception
             arena.filled = start
             raise StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
         return arena.filled - start
@@ -276,8 +279,8 @@ class Decompressor:
         """Decompress one gzip member after another.
 
         zlib copies the input that it does not consume. Therefore, the second and all later members
-        are passed in windows, which start small and double in size. As a result, the cost of
-        decompressing a member of n bytes is O(n), whatever the number of members after it.
+        are passed in small parts, each twice as large as the previous part. As a result, the time
+        for a member of n bytes is O(n), regardless of the number of members that follow.
         """
         position, window = 0, len(data)
         while True:
@@ -353,7 +356,7 @@ class Decompressor:
                         raise StructureError("lz4 data ends before its end mark")
                     pending = pending[used:]
         finally:
-            if not done:  # after an incomplete frame, a reset does not clear the whole context
+            if not done:  # a reset does not clear the whole context after an incomplete frame
                 self._lz4 = lz4.frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
@@ -364,7 +367,7 @@ class Decompressor:
         if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB, this is 10 % faster than the stream reader
             try:
                 part = self._zstd.decompress(data, min(room, self.limit))
-            except zstandard.ZstdError:  # the error does not indicate whether the data is corrupted or too large
+            except zstandard.ZstdError:  # the data may be corrupted or too large
                 pass
             else:
                 arena.append(part)

@@ -64,12 +64,12 @@ COUNT_AT = 57
 BATCH_HEADER_SIZE = 61
 MIN_BATCH_LENGTH = BATCH_HEADER_SIZE - ENTRY_OVERHEAD
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""Largest distance of an offset from the base offset of its segment. An offset index stores this
-distance as an int32.
+"""Largest difference between an offset and the base offset of its segment. An offset index stores
+this difference as an int32.
 """
 MAX_BATCH_LENGTH = 2**31 - 1 - ENTRY_OVERHEAD
-"""Largest value of the length field of a batch or message. As in Kafka, the total size must fit
-into an int32. It includes the 12 bytes of the fields offset and length.
+"""Largest value of the length field of a batch or message. As in Kafka, the total size, which
+includes the 12 bytes of the fields offset and length, must fit into an int32.
 """
 MIN_LEGACY_LENGTH = 14
 """Smallest value of the length field of any batch or message. A message of magic 0 with a null key
@@ -80,8 +80,8 @@ MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
 LEGACY_CRC_AT = 12
 LEGACY_ATTRIBUTES_AT = 17
 LEGACY_ATTRIBUTES = 0x0F
-"""The attribute bits that Kafka uses in a message of format 0 or 1. The flags of format 2 have no
-meaning in messages.
+"""Attribute bits that Kafka uses in messages of format 0 and 1. The other attribute bits have a
+meaning only in format 2.
 """
 LEGACY_TIMESTAMP_AT = 18
 LEGACY_KEY_AT = (18, 26)
@@ -102,11 +102,11 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 NO_TIMESTAMP = -1
 MICROS_BEYOND, MICROS_NONE = -(2**63), -(2**63) + 1
-"""Special values in a column of timestamps in microseconds. MICROS_BEYOND is a timestamp that int64
-cannot represent. MICROS_NONE means no timestamp.
+"""Special values in a column of timestamps in microseconds. MICROS_BEYOND stands for a timestamp
+that does not fit into int64. MICROS_NONE means that the record has no timestamp.
 """
 MAX_MILLIS = (2**63 - 1) // 1000
-"""Largest timestamp, in milliseconds, that int64 can represent in microseconds."""
+"""Largest timestamp in milliseconds that fits into int64 when converted to microseconds."""
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 MAX_SEQUENCE = 2**31 - 1
@@ -115,7 +115,7 @@ MAX_SEQUENCE = 2**31 - 1
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
-"""Values of the consumer setting isolation.level. The first is the default."""
+"""Values of the consumer setting isolation.level. The first value is the default."""
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
@@ -123,8 +123,8 @@ MAX_VARLONG_BYTES = 10
 MIN_OFFSET = -(2**63)
 MAX_OFFSET = 2**63 - 1
 NO_END = MAX_OFFSET + 1
-"""End (exclusive) of a range of offsets without a limit. MAX_OFFSET would exclude a record with the
-largest offset.
+"""End (exclusive) of an unlimited range of offsets. MAX_OFFSET itself would exclude the record with
+the largest offset.
 """
 
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
@@ -179,15 +179,14 @@ FAULTS = (
 ) = range(1, len(FAULTS))
 
 MANY_HEADERS = 1 << 17
-"""Number of headers that a record may have, whatever the value of `max_batch_bytes`."""
+"""Number of headers that a record may always have, regardless of `max_batch_bytes`."""
 HEADER_MEMORY = 128
-"""Assumed memory for one header, in bytes. It includes the row in the columns, a tuple, and an item
-in the tuple of the record.
+"""Estimated memory for one header, in bytes. It includes a row in the header columns, a tuple, and
+an item in the header tuple of the record.
 """
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
-# The rules that records must follow to be appended, each with its name and its error message. Both
-# cores refer to a rule by its index.
+# Rules for records that are appended, each with its name and error message. The cores refer to a rule by its index.
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),
@@ -284,8 +283,8 @@ BYTE_ENCODINGS = ("utf8", "base64", "hex")
 """Encodings in which `format_records` writes keys, values and header values."""
 ENCODING_UTF8, ENCODING_BASE64, ENCODING_HEX = range(len(BYTE_ENCODINGS))
 MAX_OBJECTS = 1 << 23
-"""Largest number of objects in a protocol message. Arrays, unknown tagged fields and array elements
-that are not numbers are counted. Each of these objects needs about 100 bytes of memory.
+"""Largest number of objects in a protocol message. The number includes arrays, unknown tagged
+fields, and array elements that are not numbers. Each object needs about 100 bytes of memory.
 """
 TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array elements and unknown tagged fields"
 MAX_STRING = 32767

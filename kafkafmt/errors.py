@@ -1,9 +1,9 @@
 """Define the errors for damaged data.
 
-`KafkaFormatError` is the base class. Each of its six subclasses stands for a different reaction of
-the caller. An error has three positions: `position` of the problem, `base_offset` of the batch, and
-`resume`, at which reading may continue. Wrong arguments raise TypeError or ValueError. Errors of
-the operating system remain OSError.
+`KafkaFormatError` is the base class. Its subclasses distinguish the cases to which callers react
+differently. Each error contains the position of the problem, the base offset of the batch, and the
+position at which reading may continue. Wrong arguments raise TypeError or ValueError. Errors of the
+operating system are raised as OSError.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class KafkaFormatError(Exception):
     resume : int or None
         The next position at which reading may succeed. None if it is not known.
     code : str
-        Identifier of the problem, for use in programs. It does not change between releases. In an
-        `InvalidError`, it is the name of the rule that the data breaks.
+        Identifier of the problem, for use in programs. The identifier does not change between
+        releases. For an `InvalidError`, it is the name of the rule that the data breaks.
     """
 
     code: str = "format"
@@ -61,10 +61,9 @@ class ChecksumError(KafkaFormatError):
 
 
 class StructureError(KafkaFormatError):
-    """Raised when fields contradict each other or the surrounding bytes.
+    """Raised when fields, such as lengths, counts and deltas, contradict each other or other bytes.
 
-    Examples of such fields are lengths, counts and deltas. This error is also raised for data that
-    cannot be decompressed.
+    This error is also raised when data cannot be decompressed.
     """
 
     code: str = "corrupt_structure"
@@ -128,7 +127,8 @@ class InvalidError(KafkaFormatError):
     code : str
         Name of the rule. It does not change between releases. The default is "invalid".
     records : tuple of RecordError
-        The first 65,536 records that break the rule. Empty if the rule is not about single records.
+        The first 65,536 records that break the rule. The tuple is empty if the rule does not apply
+        to single records.
     """
 
     code: str = "invalid"

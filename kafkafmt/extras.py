@@ -21,16 +21,16 @@ EXTRAS = {
     "plot": {"matplotlib": "matplotlib>=3.8", "plotly": "plotly>=6"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
-"""The requirements of each extra, by the name of the module that a requirement provides. The key ""
-contains the requirements of every installation. pyproject.toml contains the same list.
+"""Requirements of each extra, as a dict from the name of the provided module to the requirement. The
+key "" stands for the requirements of every installation. pyproject.toml contains the same list.
 """
 
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy", "isal")
-"""Distributions whose versions are in reports and in the output of `kafkafmt --version`."""
+"""Packages whose versions are included in reports and in the output of `kafkafmt --version`."""
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str | None]:
-    """Return the installed version of each distribution. The version is None if it is not installed."""
+    """Return the installed version of each package, or None if the package is not installed."""
     from importlib.metadata import PackageNotFoundError, version  # imported only here, because the import is slow
 
     versions: dict[str, str | None] = {}
@@ -53,7 +53,7 @@ def install_line(extra: str) -> str:
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that provides a module, or None if no extra does.
+    """Return the extra that provides a module, or None if no extra provides it.
 
     `module` is the name in a ModuleNotFoundError. It can be None.
     """

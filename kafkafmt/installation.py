@@ -28,7 +28,7 @@ USES: dict[str, tuple[str, ...]] = {
     "kafkafmt.scan_polars": ("polars",),
     'spark.read.format("kafkafmt")': ("spark", JAVA),
 }
-"""Maps each use of kafkafmt to the extras that it needs. JAVA stands for Java, which is not an
+"""Maps each command or function to the extras that it needs. JAVA stands for Java, which is not an
 extra.
 """
 _REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)\Z")
@@ -43,7 +43,7 @@ class Extra:
     name : str
         Name of the extra. "" stands for the packages that every installation needs.
     ready : bool
-        Whether all its packages are installed, in suitable versions.
+        Whether all packages of the extra are installed in suitable versions.
     missing : tuple of str
         Requirements that are not met, such as "pyarrow>=14".
     install : str or None
@@ -58,7 +58,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class Java:
-    """The Java that Spark would use.
+    """Describes the Java installation that Spark would use.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Java:
     release : int or None
         Feature release, such as 17.
     problem : str or None
-        Why no Java is suitable, and what to install. None if `ready` is True.
+        Explanation why no suitable Java was found, and what to install. None if `ready` is True.
     """
 
     ready: bool
@@ -80,7 +80,7 @@ class Java:
 
 @dataclass(frozen=True)
 class Use:
-    """A command or function that needs more than the required packages.
+    """A command or function that needs more packages than every installation has.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Use:
     ready : bool
         Whether all extras in `needs`, and all required packages, are installed.
     needs, missing : tuple of str
-        Extras that the command or function needs, and those of them that are not ready. "java"
+        Extras that the command or function needs, and the needed extras that are not ready. "java"
         stands for Java.
     """
 
@@ -110,13 +110,14 @@ class Installation:
     core, core_reason : str
         The core in use ("native" or "pure"), and the reason for this choice.
     packages : dict of str or None
-        Versions of the packages that kafkafmt can use. None if a package is not installed.
+        Versions of the packages that kafkafmt can use. The version of a package that is not
+        installed is None.
     extras : tuple of Extra
-        The required packages (name ""), and each extra.
+        The required packages (with the name ""), and each extra.
     java : Java
-        The Java that Spark would use.
+        The Java installation that Spark would use.
     uses : tuple of Use
-        Commands and functions with the extras that they need.
+        Commands and functions, with the extras that they need.
     """
 
     version: str
@@ -151,7 +152,8 @@ def doctor() -> Installation:
 
     Notes
     -----
-    No package is imported. `java -version` is run to find a Java that is new enough for Spark.
+    The function does not import the packages. It runs `java -version` to find a Java that is new
+    enough for Spark.
     """
     from . import __version__
 

@@ -1,9 +1,10 @@
 """Create test data: write the rows of a file or table to a new log directory.
 
-Each row becomes a record. Its partition is chosen as in Kafka's producer:
+Each row becomes a record. The partition of a record is chosen as in Kafka's producer:
 
-- A row with a partition number goes to that partition.
-- A row with a key goes to the partition of its key (Kafka: ``BuiltInPartitioner.partitionForKey``).
+- A row with a partition number is written to that partition.
+- A row with a key is written to the partition of its key
+  (``BuiltInPartitioner.partitionForKey``).
 - Rows without a key fill one batch in a partition, and then one batch in the next partition.
   Producers since Kafka 3.3 (KIP-794) choose the next partition randomly.
 """
@@ -39,7 +40,7 @@ RECORD_OVERHEAD = 12
 """Estimated size of a record of format 2 without its key and value, in bytes."""
 COLUMNS = ("topic", "partition", "key", "value", "timestamp", "headers")
 IGNORED = ("offset", "timestampType", "timestampMillis")
-"""Columns of Spark's Kafka source that `make` ignores. The log determines their values."""
+"""Columns of Spark's Kafka source that `make` ignores, because the new log determines their values."""
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
@@ -118,8 +119,8 @@ def make(
     ----------
     source : str, os.PathLike or table
         A Parquet file, a CSV file, a file with JSON lines, "-" for JSON lines on stdin, or a table
-        with the method ``__arrow_c_stream__``, such as a pyarrow Table or a Polars DataFrame. It
-        can have the columns of Spark's Kafka sink, and the column `timestamp`:
+        with the method ``__arrow_c_stream__``, such as a pyarrow Table or a Polars DataFrame. The
+        source can have the columns of Spark's Kafka sink, and the column `timestamp`:
 
         - `value`: text or binary. Text is encoded as UTF-8. This column is required.
         - `key`: text or binary. By default, all keys are null.
@@ -127,7 +128,7 @@ def make(
           strings.
         - `timestamp`: milliseconds since 1970-01-01 UTC, an Arrow timestamp, or text in ISO format.
           Rows without a timestamp get the current time, as in Kafka's producer.
-        - `partition`: integer. Rows without a partition get one from their key.
+        - `partition`: integer. If a row has no partition number, its key determines the partition.
         - `topic`: text. It is required if the argument `topic` is not given.
     output : str or os.PathLike
         The log directory to write. It must be new or empty.
@@ -140,15 +141,17 @@ def make(
     codec : str or int, default "none"
         Codec of the batches: none, gzip, snappy, lz4 or zstd.
     level : int, optional
-        Compression level. By default, the default level of the codec.
+        Compression level. By default, the default level of the codec is used.
     timestamp_type : {"CreateTime", "LogAppendTime"}, default "CreateTime"
-        "LogAppendTime" gives all records the current time, and ignores the column `timestamp`.
+        With "LogAppendTime", all records get the current time, and the column `timestamp` is
+        ignored.
     batch_bytes : int, default 16384
-        Largest size of a batch in bytes, as ``batch.size`` of Kafka's producer.
+        Largest size of a batch in bytes, like the setting ``batch.size`` of Kafka's producer.
     segment_bytes : int, default 1073741824 (1 GiB)
-        Largest size of a segment in bytes, as the topic setting ``segment.bytes``.
+        Largest size of a segment in bytes, like the topic setting ``segment.bytes``.
     on_message : callable, optional
-        Called with each message immediately. `MakeReport.messages` contains all messages.
+        Function that is called immediately with each message. `MakeReport.messages` contains all
+        messages.
 
     Returns
     -------
@@ -164,13 +167,14 @@ def make(
     ImportError
         pyarrow is not installed.
     TypeError, ValueError
-        An argument is wrong. `RowsError`, a ValueError, if a column or a value is wrong.
+        An argument is wrong. The subclass `RowsError` of ValueError is raised if a column or a
+        value is wrong.
 
     Notes
     -----
-    A row with a key goes to the partition that Kafka's default partitioner chooses. Rows with null
-    keys fill one batch in a partition, and then one batch in the next partition. If an error is
-    raised, nothing is left in `output`.
+    A row with a key is written to the partition that Kafka's default partitioner chooses. Rows with
+    null keys fill one batch in a partition, and then one batch in the next partition. If an error
+    is raised, no files are left in `output`.
 
     Examples
     --------
@@ -201,14 +205,14 @@ def make(
             codec=codec, level=level, max_bytes=batch_bytes, base_offset=0, log_append_time=append_time, leader_epoch=0
         )
 
-    # Create a builder now, so that wrong arguments raise an error before anything is written.
+    # Create a builder here, so that wrong arguments raise an error before any file is written.
     new_builder()
     filled = Output(target)
     try:
         filled.open()
         with warnings.catch_warnings():
-            # The warning would contain the path of the temporary directory. strays() reports the
-            # same partitions below, with the path of `output`.
+            # The warning would contain the path of the temporary directory.
+            # Below, strays() reports the same partitions with the path of `output`.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
                 making = _Making(directory, topic, partitions, batch_bytes, new_builder, say)
@@ -275,7 +279,7 @@ class _Topic:
         return numbers
 
     def _keyless(self, columns: Columns, rows: np.ndarray) -> IntArray:
-        """Return the partition number of each row without a key. It changes when a batch is full."""
+        """Return the partition number of each row without a key. When a batch is full, use the next partition."""
         sizes = np.full(len(rows), RECORD_OVERHEAD, np.int64)
         if columns.values is not None:
             sizes += np.maximum(columns.values.lengths[rows], 0)
@@ -307,13 +311,13 @@ class _Making:
             self._open(topic)
 
     def _open(self, topic: str) -> None:
-        """Create all partitions of a topic, so that partitions without a row exist too."""
+        """Create all partitions of a topic, including partitions without rows."""
         self._topics[topic] = _Topic(self._partitions, self._batch_bytes)
         for number in range(self._partitions):
             self._targets[topic, number] = _Target(self._directory.writer(topic, number), self._new_builder())
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Write rows."""
+        """Assign rows to partitions, and write them."""
         self._check(rows.schema.names)
         for topic, chosen, columns in self._by_topic(rows):
             numbers = self._numbers(topic, rows, chosen, columns)
@@ -346,7 +350,7 @@ class _Making:
                 self._say(note)
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, IntArray, Columns]]:
-        """Yield, for each topic, its name, the indexes of its rows, and these rows as `Columns`."""
+        """Yield the name of each topic, the indexes of its rows, and the rows as `Columns`."""
         from .table_files import RowsError, text_codes
 
         columns = self._columns(rows)

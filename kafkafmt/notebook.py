@@ -8,8 +8,8 @@ from html import escape
 from .text import plain
 
 MOST_ROWS = 20
-"""Largest number of rows in an HTML table. If there are more rows, a line after the table contains
-the number of the omitted rows.
+"""Largest number of rows in an HTML table. If there are more rows, a line after the table says how
+many rows were omitted.
 """
 
 

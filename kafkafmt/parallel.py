@@ -1,21 +1,20 @@
-"""Read several sources in threads, and deliver their items through one iterator.
+"""Read several sources in threads, and yield their items from one iterator.
 
 Each source is a function that returns an iterator. Worker threads start the sources in order, and
-each thread reads one source at a time. Items wait in queues, called lanes, until they are
-delivered:
+each thread reads one source at a time. Items wait in queues, called lanes, until the iterator
+yields them:
 
-- Ordered: each source has its own lane. The items of a source are delivered after all items of the
-  sources before it.
-- Unordered: all sources share one lane. Items are delivered as they arrive. The items of each
-  source stay in order.
+- If the scan is ordered, each source has its own lane. The items of a source are yielded after all
+  items of the previous sources.
+- If the scan is unordered, all sources share one lane. Items are yielded as they arrive. The items
+  of each source stay in order.
 
-At most `limit` items wait, with one exception: if no item of the current source waits, this source
-may add one. Otherwise, items of later sources could block the source that the consumer needs next.
-In addition, each worker holds the last item that it has read. Therefore, memory use depends only on
-the number of threads.
+At most `limit` items wait, with one exception: if no item of the current source is waiting, this
+source may add an item. Without this exception, items of later sources could block the source that
+the consumer needs next. In addition, each worker holds the last item that it has read. Therefore,
+the number of items in memory depends only on the number of threads.
 
-Workers are daemon threads. Therefore, a program that ends while an iterator is unfinished does not
-hang.
+Workers are daemon threads, so that a program can end while an iterator is unfinished.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 WAITING_PER_THREAD = 2
-"""Number of items per thread that can wait for delivery."""
+"""Number of items per thread that can wait to be yielded."""
 
 
 def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
     """Yield the items of all sources, which at most `threads` threads read at the same time.
 
-    If a source raises an error, the error is raised after the items that the source has already
-    produced. If `ordered` is True, all items of previous sources are also yielded first. After an
-    error, or when the generator is closed, the workers end at their next item. The generator waits
-    for them.
+    If a source raises an error, the items that the source has already produced are yielded before
+    the error is raised. If `ordered` is True, all items of previous sources are also yielded first.
+    After an error, or when the generator is closed, each worker ends at its next item. The generator
+    waits until all workers have ended.
     """
     workers = min(threads, len(sources))
     lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)
@@ -55,15 +54,15 @@ def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, or
 
 
 class _Failure(NamedTuple):
-    """An error that a source has raised. It is put into the lane after the items of this source."""
+    """An error that a source has raised. It is added to the lane after the items of the source."""
 
     error: BaseException
 
 
 class _Lanes(Generic[T]):
-    """The sources, and the items that wait for delivery.
+    """The sources, and the items that wait to be yielded.
 
-    The workers and the consumer share this object.
+    The workers and the consumer share one `_Lanes` object.
     """
 
     def __init__(self, sources: Sequence[Callable[[], Iterable[T]]], limit: int, ordered: bool) -> None:
@@ -74,14 +73,14 @@ class _Lanes(Generic[T]):
         lanes = len(sources) if ordered else min(len(sources), 1)
         self._lanes: list[deque[T | _Failure]] = [deque() for _ in range(lanes)]
         self._unfinished = [1] * len(sources) if ordered else [len(sources)]
-        """For each lane, the number of sources that can still add items."""
+        """Number of sources that can still add items, for each lane."""
         self._next_source = 0
         self._current_lane = 0
         self._waiting = 0
         self._stopped = False
 
     def work(self) -> None:
-        """Read one source after another. Each worker thread runs this method."""
+        """Read one source after another. Every worker thread runs this method."""
         while (index := self._take_source()) is not None:
             lane = index if self._ordered else 0
             failure: _Failure | None = None
@@ -115,7 +114,7 @@ class _Lanes(Generic[T]):
                 close()
 
     def _put(self, lane: int, item: T) -> bool:
-        """Wait until a lane can take an item, and add the item.
+        """Wait until an item can be added to a lane, and add the item.
 
         Return False if reading was stopped in the meantime.
         """
@@ -132,9 +131,9 @@ class _Lanes(Generic[T]):
         return self._waiting < self._limit or (lane == self._current_lane and not self._lanes[lane])
 
     def items(self) -> Iterator[T]:
-        """Yield the items, lane by lane.
+        """Yield the items of one lane after another.
 
-        Yield the items in the order of delivery. If a source failed, raise its error.
+        If a source raised an error, raise the error after the items of this source.
         """
         for number, lane in enumerate(self._lanes):
             while True:

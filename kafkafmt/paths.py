@@ -1,7 +1,7 @@
 """Convert paths from users to local paths or URLs.
 
-Every input path in Python, on the command line and in Spark passes through `input_path`, and every
-output path through `local_path`.
+The Python API, the command and Spark convert every input path with `input_path`, and every output
+path with `local_path`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
-"""URL schemes that are rejected even if no slash follows the colon. Other text before a colon, such
-as a drive letter, is a scheme only if a slash or backslash follows the colon.
+"""URL schemes that are not allowed in local paths, even if no slash follows the colon. Other text
+before a colon, such as a drive letter, is a scheme only if a slash or backslash follows the colon.
 """
 _URL = re.compile(r"[^/\\]*://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -32,9 +32,9 @@ def local_path(path: str | os.PathLike[str]) -> str:
     Returns
     -------
     str
-        A path without a scheme is returned unchanged. The path of a ``file:`` URL is absolute and
-        percent-decoded. If only a file with the undecoded name exists, the path is not decoded,
-        because Hadoop's ``Path`` in Spark does not decode URLs either.
+        A path without a scheme is returned unchanged. A ``file:`` URL is converted to an absolute
+        path and percent-decoded. If a file exists only under the undecoded name, the path is not
+        decoded, because Hadoop's ``Path`` in Spark does not decode URLs either.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
 
     Notes
     -----
-    To use a local file whose name begins like a URL scheme, pass its absolute path, or a path such
+    To use a local file whose name begins with a URL scheme, pass its absolute path, or a path such
     as ``./s3:/x``.
     """
     text = os.fspath(path)
@@ -98,13 +98,13 @@ else:
 
 
 class UrlPath(_Base):
-    """The URL of a file or directory that is not local, with the part of pathlib's interface that readers need.
+    """The URL of a file or directory that is not local. Its methods are a subset of pathlib's.
 
     Parameters
     ----------
     url : str
-        A URL such as ``s3://bucket/backup/orders-0``. Its path is not percent-decoded. It can be a
-        chain, as fsspec defines it: ``zip://orders-0::s3://bucket/backup.zip``.
+        A URL such as ``s3://bucket/backup/orders-0``, whose path is not percent-decoded. It can be
+        a URL chain of fsspec, such as ``zip://orders-0::s3://bucket/backup.zip``.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class UrlPath(_Base):
     key : str
         The path below the root, without a slash at its start or end.
     chain : str
-        The further URLs of a chain, beginning with ``::``, or an empty string.
+        The other URLs of a URL chain, starting with ``::``, or an empty string.
     """
 
     __slots__ = ("chain", "key", "root")
@@ -145,7 +145,7 @@ class UrlPath(_Base):
 
     @property
     def name(self) -> str:
-        """Last part of the path. If there is none, the host or bucket, or the name of the archive without extension."""
+        """Last part of the path. If the path is empty, the host, bucket or archive name without extension."""
         archive = os.path.splitext(self.chain.rpartition("/")[2])[0]
         return self.key.rpartition("/")[2] or self.root.rpartition("/")[2] or archive
 
@@ -156,7 +156,7 @@ class UrlPath(_Base):
 
     @property
     def parent(self) -> UrlPath:
-        """The directory that contains the file or directory. The parent of the root is the root."""
+        """URL of the directory that contains this file or directory. The parent of the root is the root."""
         return self._with(self.key.rpartition("/")[0])
 
     def with_name(self, name: str) -> UrlPath:
@@ -193,7 +193,7 @@ class UrlPath(_Base):
 
 
 Location = Path | UrlPath
-"""Where a file or directory is."""
+"""Local path or URL of a file or directory."""
 
 
 def is_url(text: str) -> bool:
@@ -214,7 +214,8 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     Returns
     -------
     Path or UrlPath
-        Whether a package for the scheme of a URL is installed is checked when a file is opened.
+        The absolute local path or the URL. Whether a package for the scheme of a URL is installed
+        is checked only when a file is opened.
 
     Raises
     ------
@@ -226,7 +227,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     if isinstance(path, UrlPath):
         return path
     text = os.fspath(path)
-    if not text:  # abspath would return the working directory
+    if not text:  # abspath() would return the working directory
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
     if is_url(text):
         return UrlPath(text)
@@ -237,7 +238,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
 
 
 def check_local(path: Location, what: str) -> Path:
-    """Return a local path. Raise UrlError if it is a URL. `what` is what only local files can be, such as "followed"."""
+    """Return a local path. Raise UrlError if `path` is a URL, and say that only local files can be `what`."""
     if isinstance(path, UrlPath):
         raise UrlError(f"{path}: only local files can be {what}; copy the files first")
     return path

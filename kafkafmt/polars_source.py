@@ -1,9 +1,9 @@
-"""`scan_polars`: a Polars LazyFrame over Kafka logs.
+"""Define `scan_polars`, which returns a Polars LazyFrame over Kafka logs.
 
 Polars passes the projection, the predicate and the number of rows of a query to the source. The
-source understands comparisons of topic, partition, offset and timestamp, and reads only what can
-match. It then applies the whole predicate to the rows, so the result does not depend on how much of
-the predicate it understands.
+source evaluates comparisons of topic, partition, offset and timestamp, to read only data that can
+match. It then applies the whole predicate to the rows. Therefore, the result is correct even if the
+source cannot evaluate other parts of the predicate.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 
 FIRST_ROWS = 8192
-"""Approximate number of rows in the first frame of a partition. Each further frame has GROWTH times
-as many, up to the normal size, so that a query with a limit reads few bytes.
+"""Approximate number of rows in the first frame of a partition. Each later frame has GROWTH times as
+many rows as the previous frame, up to the normal size. Therefore, a query with a limit reads only a
+few bytes.
 """
 GROWTH = 4
 _SIGNS = {"Eq": "=", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
@@ -70,25 +71,25 @@ def scan_polars(
     """Return a Polars LazyFrame over the records of Kafka logs.
 
     A query decodes only the columns that it uses. Conditions on topic, partition and offset, and
-    lower limits of the timestamp, restrict what it reads. A limit, such as ``head(10)``, ends
-    reading early.
+    lower limits of the timestamp, reduce the amount of data that it reads. If the query has a
+    limit, such as ``head(10)``, reading ends early.
 
     Parameters
     ----------
     paths : path or sequence of paths
         Log directories, partition directories or `.log` files.
     columns : sequence of str, optional
-        Names and order of the columns. By default the eight columns that `Partition.to_arrow`
-        lists.
+        Names and order of the columns. By default, the frame has all columns that
+        `Partition.to_arrow` lists except `timestampMillis`.
     internal : bool, default False
         Include Kafka's internal topics, whose names start with "__".
     on_error : {"fail", "skip"}, default "fail"
-        "fail" raises at the first damaged span. "skip" omits damaged spans, and warns of each with
-        a RuntimeWarning.
+        "fail" raises an error if data is damaged. "skip" omits damaged data, and warns of each
+        damaged range of bytes with a RuntimeWarning.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     below_log_start : bool, default False
-        Include records below the log start offset, which a broker hides.
+        Include records below the log start offset, which a broker does not return.
     replicas : "longest", optional
         If two paths contain the same partition, read the copy with the higher end offset. By
         default, such a partition is an error.
@@ -96,7 +97,7 @@ def scan_polars(
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
         damage.
     threads : int, optional
-        Number of partitions that are read at the same time, 1 or higher. By default the number of
+        Number of partitions that are read at the same time, 1 or higher. By default, the number of
         CPUs.
 
     Returns
@@ -110,8 +111,8 @@ def scan_polars(
     ImportError
         polars or pyarrow is not installed.
     OSError
-        A path does not exist or cannot be read. If a path contains no Kafka log, the error is a
-        `NoLogError`.
+        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
+        contains no Kafka log.
     DamagedLogError
         Raised by the query if it reads damage and `on_error` is "fail".
     TypeError, ValueError
@@ -119,8 +120,9 @@ def scan_polars(
 
     Notes
     -----
-    An upper limit of the timestamp does not restrict what is read, because a later record can have
-    an earlier timestamp. A lower limit is looked up in the time indexes, as a broker does.
+    An upper limit of the timestamp does not reduce the amount of data that is read, because a later
+    record can have an earlier timestamp. A lower limit is looked up in the time indexes, as in a
+    broker.
 
     Examples
     --------
@@ -146,7 +148,7 @@ def scan_polars(
         chosen = {d.key for d in choose_partitions(log.discovery, internal=internal)}
         return [p for p in log.partitions if (p.topic, p.partition) in chosen]
 
-    partitions()  # reports wrong paths now
+    partitions()  # reports wrong paths before the query runs
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
@@ -210,8 +212,8 @@ def _batches(
 def filter_of(predicate: pl.Expr) -> Filter:
     """Return a filter that matches at least the records for which a Polars predicate is true.
 
-    The serialized form of an expression can change in any release of Polars. An expression that is
-    not understood matches every record.
+    The serialized form of an expression can change in any release of Polars. If an expression cannot
+    be interpreted, the filter treats it as true for every record.
     """
     try:
         with warnings.catch_warnings():
@@ -245,7 +247,7 @@ def _filter(node: Any) -> Filter:
 
 
 def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
-    """Return the comparison of a column with a literal, or None if it is not understood."""
+    """Return the comparison of a column with a literal, or None if the node is not such a comparison."""
     match column:
         case {"Cast": {"expr": {"Column": "partition" | "offset" as name}, "dtype": {"Literal": "Int64"}}}:
             pass
@@ -265,7 +267,7 @@ def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
 
 
 def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
-    """Return the values of a literal that is compared with a column, or None if it is not understood."""
+    """Return the values of a literal that is compared with a column, or None if they cannot be read."""
     import polars as pl
 
     if not _is_constant(node):
@@ -281,7 +283,7 @@ def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
             found = found.dt.cast_time_unit("us").to_physical()
         elif found.dtype != pl.String if column == TOPIC else not found.dtype.is_integer():
             return None
-    except Exception:  # the condition is then applied to the rows only
+    except Exception:  # Polars then evaluates the condition for each row
         return None
     values = tuple(found.to_list())
     return None if None in values or (len(values) != 1 and not several) else values

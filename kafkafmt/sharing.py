@@ -1,9 +1,9 @@
 """Make iterators safe for use by several threads.
 
-If two threads resume one generator, Python raises ``ValueError: generator already executing``. The
-iterators of the public API make the second thread wait instead, and return each item to only one
-thread. Iterators of records are `RecordIterator` objects of the core, because a Python call per
-record would be too slow.
+If two threads resume the same generator, Python raises ``ValueError: generator already executing``.
+With the iterators of the public API, the second thread waits instead, and each item is returned to
+only one thread. Iterators of records are `RecordIterator` objects of the core, because calling a
+Python function for each record would be too slow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ P = ParamSpec("P")
 class SharedIterator(Generic[T]):
     """Iterator that several threads may share. Each item is returned to only one thread.
 
-    While one thread gets the next item, other threads that request an item wait.
+    While one thread gets the next item, other threads that request items wait.
     """
 
     def __init__(self, items: Iterable[T]) -> None:

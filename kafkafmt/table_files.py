@@ -37,7 +37,7 @@ class RowsError(ValueError):
 def format_of(source: Any, given: str | None) -> str | None:
     """Return the format of a file, or None if `source` is a table.
 
-    If `given` is None, the format follows from the suffix of the file name.
+    If `given` is None, the suffix of the file name determines the format.
     """
     if given is not None:
         if given not in FORMATS:
@@ -167,8 +167,7 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
             return  # an empty file is valid, and contains no rows
         raise
     for batch in opened:
-        # The schema adds columns that the file does not contain. All values in such a column are
-        # null, so columns without a value are omitted.
+        # The schema adds columns that the file does not contain. Such columns have only nulls, and are omitted.
         absent = [n for n in ("topic", "partition", "key") if batch.column(n).null_count == len(batch)]
         yield from _slices(batch.select([n for n in batch.schema.names if n not in absent]))
 
@@ -176,8 +175,8 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
 def milliseconds(column: pa.Array, now: int) -> pa.Array:
     """Convert a timestamp column to integers (milliseconds) or Arrow timestamps.
 
-    A null timestamp is replaced by `now`. A string must be in ISO format. A string without a time
-    zone is in UTC.
+    A null timestamp is replaced by `now`. A string must be in ISO format. If it contains no time
+    zone, it is in UTC.
     """
     if pa.types.is_null(column.type):
         return pa.array([now] * len(column), pa.int64())
@@ -234,7 +233,7 @@ def header_structs(column: pa.Array) -> pa.Array:
 
 
 def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
-    """Return the distinct strings of a column and, for each row, the index of its string."""
+    """Return the distinct strings of a column, and the index of each row's string among them."""
     encoded = column.dictionary_encode("encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()

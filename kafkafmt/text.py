@@ -1,7 +1,7 @@
 """Decode header keys as Java does, and escape text for terminals and for JSON.
 
-Text from files, network frames or arguments is escaped: by `plain` before a person reads it, and by
-`json_encoder` before a program reads it.
+Text from files, network frames or arguments is escaped. `plain` escapes text for people, and
+`json_encoder` escapes text for programs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 def decode_header_key(raw: bytes) -> str:
     """Decode UTF-8 as Java's ``new String(bytes, UTF_8)`` does. Malformed bytes become U+FFFD.
 
-    Python's replacement of malformed bytes differs in one case: for the bytes of a lone surrogate,
-    Java produces only one U+FFFD.
+    Python replaces malformed bytes differently in one case: for the bytes of a lone surrogate, Java
+    produces only one U+FFFD.
     """
     try:
         return raw.decode()
@@ -54,8 +54,8 @@ def plain(text: str) -> str:
 def json_encoder(*, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
     r"""Return a function that encodes a value as JSON. The arguments are those of `json.JSONEncoder`.
 
-    Non-ASCII text remains readable. Only the characters that `plain` escapes are written as
-    `\uXXXX`. A JSON parser returns the same value.
+    Only the characters that `plain` escapes are written as `\uXXXX`. Other non-ASCII characters are
+    not escaped. A JSON parser restores the original value.
     """
     encode = json.JSONEncoder(ensure_ascii=False, indent=indent, default=default).encode
 

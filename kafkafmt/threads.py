@@ -1,4 +1,4 @@
-"""Call a function in several threads if this saves time."""
+"""Call a function for many items, in several threads if this saves time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ THREADS = 16
 TRIED = 16
 """Number of calls whose time is measured before threads are started."""
 WAITING = 3
-"""A call waits if it takes this many times its CPU time. Threads are started if most calls wait."""
+"""A call is considered waiting if it takes this many times as long as its CPU time."""
 
 
 def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = False) -> Iterator[R]:
-    """Yield `function(item)` for each item, in order, in threads if the function waits most of the time.
+    """Yield `function(item)` for each item, in order. Use threads if the function mostly waits.
 
     If `waits` is True, the first calls are not measured, and threads are started at once.
 
-    Reading from a network or an idle disk is mostly waiting, which threads do at the same time.
-    Python code is not: it holds the GIL, so threads would only slow it down.
+    A function that reads from a network or an idle disk mostly waits, and several threads can wait
+    at the same time. Python code holds the GIL, so threads would only make it slower.
     """
     first, waiting, tried = [], 0, 0 if waits else TRIED
     for item in items[:tried]:

@@ -44,7 +44,7 @@ def parse_time(text: str) -> int:
     Raises
     ------
     ValueError
-        `text` has none of these forms.
+        `text` has none of the three forms.
     """
     if MILLISECONDS.match(text):
         return int(text)

@@ -15,7 +15,7 @@ from .errors import KafkaFormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer
 
-    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's type stubs declare arrays as buffers only since Python 3.12
+    Buffer = _Buffer | npt.NDArray[Any]  # before Python 3.12, type stubs do not declare arrays as buffers
 else:
     Buffer = Any
 
@@ -53,11 +53,11 @@ BATCH_DTYPE = np.dtype(
 )
 """NumPy dtype of a table of batches. Each row describes one batch, in native byte order.
 
-`position` and `size` are those of the batch in the scanned buffer, in bytes. `size` includes the 12
-bytes of the fields offset and length. `payload_position` and `payload_size` are those of the
-batch's records. A caller that decompresses the records sets these two columns to the position and
-size of the decompressed records. For formats 0 and 1, `attributes` contains only the bits that
-these formats use.
+`position` and `size` are the position and size of the batch in the scanned buffer, in bytes. `size`
+includes the 12 bytes of the fields offset and length. `payload_position` and `payload_size` are the
+position and size of the records. A caller that decompresses the records sets these two columns to
+the position and size of the decompressed records. For formats 0 and 1, `attributes` contains only
+the bits that these formats use.
 """
 
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -126,7 +126,7 @@ class BatchSummary(NamedTuple):
 
 
 class SearchWindow(NamedTuple):
-    """Bytes of a file in which valid batches were searched. All positions are file positions.
+    """Bytes of a file that were searched for valid batches. All positions are file positions.
 
     Attributes
     ----------
@@ -137,10 +137,9 @@ class SearchWindow(NamedTuple):
     found : int64 array
         Positions of the valid batches that begin in the searched range, in ascending order.
     searched_from, searched_to : int
-        Start and end of the searched range. A batch must begin in this range to be found.
+        Start and end of the searched range. The search finds only batches that begin in this range.
     file_end, zero_tail : int
-        Position of the end of the file, and position of the first zero byte of those that end the
-        file.
+        Position of the end of the file, and start of the zero bytes at the end of the file.
     """
 
     buffer: Buffer
@@ -160,7 +159,8 @@ class Scan(NamedTuple):
     count : int
         Number of table rows that were filled.
     position : int
-        Position at which the scan stopped, in bytes. The first batch without a row starts there.
+        Position at which the scan stopped, in bytes. It is the start of the first batch that has no
+        row in the table.
     error : KafkaFormatError or None
         The error at `position`. None if the table is full, or if the input ended. If the input
         ended inside a batch, `position` is the start of that batch.
@@ -244,16 +244,17 @@ class RecordColumns:
     rows, headers : int
         Number of records and headers that the arrays contain.
     cursor : array of int64, shape (4,)
-        The place at which decoding resumes: the index of the batch, the number of its records that
-        were already delivered, the position after these records, and the last offset delta.
+        State from which decoding resumes. It consists of the index of the batch, the number of its
+        records that were already decoded, the position after these records, and the last offset
+        delta.
     """
 
     collects = False
-    """Whether rows are kept until the owner takes them. If False, rows are kept only until the next
-    chunk is decoded.
+    """Whether rows are kept until the owner of the columns takes them. If False, rows are kept only
+    until the next chunk is decoded.
     """
     full = False
-    """Whether decoding stopped because there was no space for more rows. `RecordReader` and
+    """Whether decoding stopped because the columns have no space for more rows. `RecordReader` and
     `decode_plain_batches` set this attribute.
     """
     max_headers = 1 << 20
@@ -351,9 +352,9 @@ class CopiedColumns(RecordColumns):
         key_validity, value_validity    uint8, one bit per row, least significant first; 1: not null.
                                         The bits of rows not yet filled are 1
 
-    Rows are collected, over several calls and buffers, until the owner takes them and resets `rows`
+    Rows from several calls and buffers are collected until the owner takes them and resets `rows`
     to 0. Spans of headers always refer to the buffer that was decoded last. If a record does not
-    fit into empty data arrays, `grow_data` replaces them with larger ones.
+    fit into empty data arrays, `grow_data` replaces the data arrays with larger arrays.
     """
 
     collects = True

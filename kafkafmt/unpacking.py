@@ -16,7 +16,7 @@ UNPACKING_ERRORS: tuple[type[Exception], ...] = (
     zlib.error,
     zstandard.ZstdError,
 )
-"""The errors that a reader of `unpacking_reader` raises for data that is damaged or incomplete."""
+"""Errors that a file object of `unpacking_reader` raises if the data is damaged or incomplete."""
 
 
 def unpacking_reader(source: BinaryIO, kind: str) -> BinaryIO:
@@ -27,7 +27,7 @@ def unpacking_reader(source: BinaryIO, kind: str) -> BinaryIO:
 
 
 class _WholeFrames(io.RawIOBase):
-    """Decompresses zstd frames, and raises EOFError if the last one is incomplete."""
+    """Decompresses zstd frames, and raises EOFError if the last frame is incomplete."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source, self._left, self._ready = source, b"", memoryview(b"")

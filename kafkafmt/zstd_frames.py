@@ -16,10 +16,10 @@ _START = struct.Struct("<IB")
 def is_single_frame(data: memoryview) -> bool:
     """Check the frames of zstd data, and return whether it consists of exactly one normal frame.
 
-    Raise StructureError if the data is not a sequence of complete frames, which the decompressor
-    does not check.
+    Raise StructureError if the data is not a sequence of complete frames. The decompressor does not
+    check this.
 
-    A skippable frame is not a normal frame.
+    Skippable frames are not counted as normal frames.
     """
     p, n, frames = 0, len(data), 0
     while n - p >= SMALLEST:
@@ -51,7 +51,7 @@ def _header_size(descriptor: int) -> int:
     The header consists of magic, descriptor, window, dictionary id and content size.
     """
     size = 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
-    # a frame with a single segment has no window byte, and its content size has at least one byte
+    # A frame with a single segment has no window byte, and its content size has at least one byte.
     if descriptor & 0x20:
         size -= descriptor >= 0x40
     return size

@@ -1,5 +1,6 @@
-# Append records to a RecordBuffer. Python objects and rows of columns are converted to fields here.
-# RecordBuffer.place() encodes these fields (build.pxi).
+# Append records to a RecordBuffer.
+#
+# This file converts Python objects and rows of columns to fields. RecordBuffer.place() encodes the fields (build.pxi).
 
 
 cdef building_error(RecordBuffer self, int status, object offset, int64_t timestamp):
@@ -17,7 +18,7 @@ cdef building_error(RecordBuffer self, int status, object offset, int64_t timest
 
 cdef inline int take_objects(RecordBuffer self, object key, object value, object timestamp, object headers, object offset, bint dry,
                              int64_t* when, int64_t* at) except -1:
-    """Append a record if all its objects have exact types. No Python code runs.
+    """Append a record if all its objects have exact types. Python code is never run.
 
     Return NOT_PLAIN if an object has another type.
     """
@@ -86,7 +87,7 @@ cdef enum:
 
 
 cdef inline bint keeps_offset(object record) except -1:
-    """Return whether a Record has an offset. The offset is -1 if it was not read."""
+    """Return whether a Record has an offset. If the offset was not read, it is -1."""
     cdef int overflow = 0
     return PyLong_AsLongLongAndOverflow(<object>kf_record_offset(record), &overflow) != -1 or overflow
 

@@ -1,5 +1,6 @@
-# Write offsets and leader epochs into batches in place. The CRC of a batch of magic 2 does not
-# cover these fields, so it remains valid.
+# Write offsets and leader epochs into batches in place.
+#
+# In magic 2, the CRC of a batch remains valid, because it does not cover these two fields.
 
 
 cdef uint8_t* writable_bytes(Arrays arrays, buffer, Py_ssize_t* size) except NULL:

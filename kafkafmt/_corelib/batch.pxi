@@ -1,5 +1,6 @@
-# Read batch headers into a table and check the CRCs, without decompressing or decoding records.
-# This corresponds to Kafka's shallow iteration.
+# Read batch headers into a table and check CRCs, without decompressing or decoding records.
+#
+# In Kafka, this is called shallow iteration.
 
 cdef struct Batch:      # one item of BATCH_DTYPE
     int64_t position
@@ -40,7 +41,7 @@ cdef inline uint32_t stored_crc(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint32_t actual_crc(const uint8_t* p, int32_t length) noexcept nogil:
-    """Compute the CRC of a batch or message, which must be complete in the buffer."""
+    """Compute the CRC of a batch or message. The buffer must contain the complete batch or message."""
     if p[MAGIC_AT] == MAGIC_V2:
         return crc32c_update(0, p + CRC_START, length + ENTRY_OVERHEAD - CRC_START)
     return crc32_update(0, p + MAGIC_AT, length + ENTRY_OVERHEAD - MAGIC_AT)
@@ -68,9 +69,9 @@ cdef inline void read_batch_header(const uint8_t* base, const uint8_t* p, int32_
 cdef inline void read_message_header(const uint8_t* base, const uint8_t* p, int32_t length, Batch* row) noexcept nogil:
     """Fill a table row for a message of magic 0 or 1.
 
-    The payload of a plain message is the message itself, as decode_records() expects. The payload
-    of a wrapper message is its compressed value. The size of this payload is 0 if the key and the
-    value do not exactly fill the message.
+    The payload of an uncompressed message is the message itself, as decode_records() expects. The
+    payload of a wrapper message is its compressed value. If the key and the value do not exactly
+    fill a wrapper message, the payload size is 0.
     """
     cdef const uint8_t* end = p + ENTRY_OVERHEAD + length
     cdef const uint8_t* q = p + (LEGACY_KEY_AT_V1 if p[MAGIC_AT] else LEGACY_KEY_AT_V0)
@@ -135,7 +136,7 @@ cdef int scan_headers(const uint8_t* base, const uint8_t** at, const uint8_t* en
         n += 1
         p += ENTRY_OVERHEAD + <Py_ssize_t>length
     if status == SCAN_END and ENTRY_OVERHEAD <= end - p < MAGIC_END and not MIN_LEGACY_LENGTH <= int32_at(p + LENGTH_AT) <= MAX_BATCH_LENGTH:
-        status = SCAN_LENGTH                        # for any magic, this length is invalid
+        status = SCAN_LENGTH                        # this length is invalid for any magic
     at[0] = p
     count[0] = n
     return status

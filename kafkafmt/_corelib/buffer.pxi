@@ -1,5 +1,6 @@
-# Access the caller's buffers and NumPy arrays. Source and Arrays hold them during one call of the
-# core.
+# Access the caller's buffers and NumPy arrays.
+#
+# The classes Source and Arrays keep references to the buffers and arrays during one call of the core.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -65,8 +66,8 @@ cdef enum:
 cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:
     """Copy a span.
 
-    If `slack` is True, a short span is copied in 32-byte steps. The caller must then ensure that
-    COPY_SLACK bytes are accessible from `to` on and from `p` on.
+    If `slack` is True, a short span is copied in 32-byte steps. In this case, the caller must ensure
+    that COPY_SLACK bytes are accessible at `to` and at `p`.
     """
     if KF_LIKELY(slack and n <= 128):
         memcpy(to, p, 32)
@@ -121,11 +122,11 @@ cdef class Arrays:
             PyBuffer_Release(&self.views[i])
 
     cdef Py_ssize_t size(self) noexcept:
-        """Return the size in bytes of the array that was passed to take() last."""
+        """Return the size in bytes of the array that was most recently passed to take()."""
         return self.views[self.count - 1].len
 
     cdef void* take(self, obj, Py_ssize_t items, Py_ssize_t itemsize, bint writable=True) except? NULL:
-        """Return the address of an array of at least `items` items, or NULL for None."""
+        """Return the address of an array with at least `items` items, or NULL if the array is None."""
         if obj is None:
             return NULL
         if self.count == 24:

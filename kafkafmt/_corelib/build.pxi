@@ -1,12 +1,12 @@
 # Define RecordBuffer, which encodes records into a growing buffer, batch by batch.
 #
-# The open batch begins at `start`. Space is reserved there: in magic 2 for the batch header, in
-# magic 0 and 1 with a codec for the part of the wrapper message before its value. If there is a
-# codec, close() replaces the records with compressed records. Then close() fills the reserved space
-# and begins the next batch.
+# The open batch begins at `start`, where space is reserved. In magic 2, the space is for the batch header.
+# In magic 0 and 1 with a codec, the space is for the part of the wrapper message before its value.
+# If there is a codec, close() replaces the records with compressed records.
+# Then close() fills the reserved space and begins the next batch.
 #
-# Appending has two steps. First, append.pxi converts Python objects to pointers (`Field`), without
-# running Python code. Then place() encodes the record. Rows of columns are encoded without the GIL.
+# To append a record, append.pxi first converts Python objects to pointers (`Field`), without running Python code.
+# Then place() encodes the record. Rows of columns are encoded without the GIL.
 
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
@@ -26,7 +26,7 @@ cdef extern from *:
 
 @cython.final
 cdef class RecordBuffer:
-    """Build batches in a growing buffer, which contains closed batches and then one open batch.
+    """Build batches in a growing buffer. The buffer contains closed batches, then one open batch.
 
     See `_core.pyi`.
     """
@@ -135,8 +135,8 @@ cdef class RecordBuffer:
                           Py_ssize_t header_count, bint dry) noexcept nogil:
         """Append a record.
 
-        Return PLACED, FULL, an index of BUILD_FAULTS, or NO_MEMORY. If `dry` is True, return the
-        same result without appending the record.
+        Return PLACED, FULL, an index of BUILD_FAULTS, or NO_MEMORY. If `dry` is True, return this
+        result without appending the record.
         """
         if KF_LIKELY(offset == NEXT_OFFSET):
             offset = self.next_offset
@@ -249,7 +249,7 @@ cdef class RecordBuffer:
         return PyBytes_FromStringAndSize(<const char*>self.data + self.start + self.head, self.filled - self.start - self.head)
 
     cdef int finish(self, int64_t last_offset) noexcept nogil:
-        """Fill the space at the start of the batch, and begin the next batch."""
+        """Fill the reserved space at the start of the batch, and begin the next batch."""
         cdef uint8_t* p = self.data + self.start
         cdef Py_ssize_t size = self.filled - self.start
         cdef void* ends

@@ -1,5 +1,6 @@
-# Find the heaviest chain of extents with increasing offsets (see log/reading/conflicts.py). An
-# extent is a run of adjacent batches. For n extents, the function takes n * reach steps.
+# Find the heaviest chain of extents with increasing offsets (see log/reading/conflicts.py).
+#
+# An extent is a run of adjacent batches. For n extents, the function takes n * reach steps.
 
 
 def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, score, reach):

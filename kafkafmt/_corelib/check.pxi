@@ -1,10 +1,10 @@
-# Implement the fast path of validation and of assign_offsets(), which checks batches and writes
-# their offsets in place, in one pass.
+# Implement the fast path of validation and assign_offsets(): check batches and write their offsets in one pass.
 #
-# The CRC, the header and the records of each batch are checked. Then its base offset and leader
-# epoch are written, while the batch is in the CPU cache. No table and no Python objects are
-# created. If a batch fails a check, all changed fields are restored. The caller then takes its slow
-# path (records/validate.py, records/assign.py), which reports the error or re-encodes the batch.
+# The CRC, the header and the records of each batch are checked.
+# Then the base offset and the leader epoch of the batch are written, while the batch is in the CPU cache.
+# No table and no Python objects are created. If a batch fails a check, all changed fields are restored.
+# The caller then uses its slow path, which reports the error or re-encodes the batch.
+# The slow paths are in records/validate.py and records/assign.py.
 
 cdef extern from *:
     """
@@ -96,8 +96,8 @@ cdef inline const uint8_t* short_record_end(const uint8_t* p, const uint8_t* lim
                                             bint* null_key) noexcept nogil:
     """Return the end of a valid record that has short varints and the offset delta `delta`.
 
-    Return NULL for other records, and for a record that is followed by fewer than 32 bytes before
-    `limit`. The caller must ensure that 32 bytes from `p` on are readable.
+    Return NULL for other records, and for records that are followed by fewer than 32 bytes before
+    `limit`. The caller must ensure that 32 bytes at `p` are readable.
     """
     cdef uint32_t length, time, number, key, value, count
     cdef const uint8_t* stop
@@ -206,7 +206,7 @@ cdef inline bint times_follow_rules(int64_t base_timestamp, int64_t max_timestam
 cdef inline bint batch_follows_rules(const uint8_t* p, int32_t length, const uint8_t* limit, const Rules* rules, Totals* totals) noexcept nogil:
     """Return whether a batch of magic 2 complies with the rules. If it does, add it to `totals`.
 
-    A broker appends a compliant batch with only its offset and leader epoch changed.
+    If a batch complies with the rules, a broker changes only its offset and leader epoch.
     """
     cdef int attributes = int16_at(p + ATTRIBUTES_AT), codec = attributes & CODEC_MASK
     cdef int32_t last_delta = int32_at(p + LAST_OFFSET_DELTA_AT), count = int32_at(p + COUNT_AT)
@@ -257,7 +257,7 @@ cdef inline void set_append_time(uint8_t* p, int32_t length, int64_t timestamp, 
 cdef bint check_and_number(uint8_t* base, Py_ssize_t size, const Rules* rules, Totals* totals, History* history) noexcept nogil:
     """Check all batches of a buffer, and write their new fields.
 
-    Return False at the first batch that fails a check. The batches before it remain changed.
+    Return False if a batch fails a check. The batches before this batch remain changed.
     """
     cdef uint8_t* p = base
     cdef uint8_t* end = base + size

@@ -1,5 +1,6 @@
-# Compute CRC-32C and CRC-32. The C code is in crc32c.h and crc32.h, which choose the CPU
-# instructions at run time.
+# Compute CRC-32C and CRC-32.
+#
+# The C code in crc32c.h and crc32.h chooses the CPU instructions at run time.
 
 cdef extern from "_corelib/crc32c.h":
     void crc32c_init() nogil
@@ -38,7 +39,7 @@ def crc32(buffer, value=0, start=0, end=None):
 def crc32c_way(way=None):
     """Return the name of the method that computes CRC-32C.
 
-    If `way` is 0, 1 or 2, choose another method first. The fastest method is 2. A method that the
-    processor does not support is ignored.
+    If `way` is 0, 1 or 2, choose this method first. Method 2 is the fastest. If the processor does
+    not support the method, `way` is ignored.
     """
     return _CRC_WAYS[c_crc32c_way(-1 if way is None else way)]

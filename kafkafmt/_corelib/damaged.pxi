@@ -1,12 +1,14 @@
-# Scan a buffer with damaged batches. The scan skips batches by their length fields
-# (after_corrupted), and searches a window for the end of other damaged spans (resume_from).
+# Scan a buffer with damaged batches.
+#
+# If the length field of a damaged batch can be trusted, the batch is skipped (after_corrupted).
+# Otherwise, a window is searched for the end of the damaged span (resume_from).
 
 cdef enum:
-    LENGTH_PROBLEM = -2         # same values as in log/reading/parts.py
+    LENGTH_PROBLEM = -2         # log/reading/parts.py defines the same values
     MAGIC_PROBLEM = -3
     END_PROBLEM = -4
     SPAN_COLUMNS = 8
-    # If batches with wrong CRCs have more bytes in total, CRCs are derived from the CRCs of prefixes.
+    # If batches with wrong CRCs have more bytes than this in total, CRCs are derived from the CRCs of prefixes.
     FAILED_BYTES = 1 << 20
 
 
@@ -14,10 +16,10 @@ cdef inline int may_begin(Prefixes* prefixes, const uint8_t* p, const uint8_t* f
                           bint* beyond) noexcept nogil:
     """Return whether the plausible header at `p` can be the header of a batch in the log.
 
-    If the batch ends at or before `following`, it must be valid. If it ends later, its header must
-    continue the log at offset `expected`, and the batch must not end after the file. The file has
-    `file_left` bytes from `p` on. If the batch would end after the file, set `beyond`. Return -1 if
-    malloc() fails.
+    If the batch ends at or before `following`, the batch must be valid. If the batch ends later, its
+    header must continue the log at offset `expected`, and it must not end after the end of the file,
+    which is `file_left` bytes after `p`. If the batch would end after the end of the file, set
+    `beyond`. Return -1 if malloc() fails.
     """
     if int32_at(p + LENGTH_AT) > following - p - ENTRY_OVERHEAD:
         if not continues_log(p, expected):
@@ -32,7 +34,7 @@ cdef inline int may_begin(Prefixes* prefixes, const uint8_t* p, const uint8_t* f
 
 cdef const uint8_t* after_corrupted(Prefixes* prefixes, const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, int64_t expected,
                                     bint* beyond, int* failed) noexcept nogil:
-    """Return the end of a batch whose CRC does not match, or NULL if its length cannot be trusted."""
+    """Return the end of a batch whose CRC does not match, or NULL if its length field cannot be trusted."""
     cdef const uint8_t* following
     cdef const uint8_t* q
     cdef int begins
@@ -54,9 +56,9 @@ cdef const uint8_t* after_corrupted(Prefixes* prefixes, const uint8_t* p, const 
 
 
 cdef inline int64_t records_of(const uint8_t* p) noexcept nogil:
-    """Return the number of data records that the header at `p` states.
+    """Return the number of data records according to the header at `p`.
 
-    Return -1 if the header states no number or an impossible one.
+    Return -1 if the header contains no number of records or an impossible number.
     """
     if p[MAGIC_AT] < MAGIC_V2:
         return -1 if p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK else 1

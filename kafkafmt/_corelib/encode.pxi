@@ -1,4 +1,4 @@
-# Encode records and messages into memory that the caller has reserved. No function needs the GIL.
+# Encode records and messages into memory that the caller has reserved. The functions do not need the GIL.
 
 cdef extern from *:
     """
@@ -62,7 +62,7 @@ cdef inline uint8_t* put_varint(uint8_t* p, uint64_t raw) noexcept nogil:
 
 
 cdef inline void copy_exact(uint8_t* to, const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Copy exactly `n` bytes. For short spans, this is faster than memcpy()."""
+    """Copy exactly `n` bytes. For short spans, this function is faster than memcpy()."""
     cdef Py_ssize_t i = 0
     if n > 256:
         memcpy(to, p, n)
@@ -190,7 +190,7 @@ cdef inline uint8_t* encode_message(uint8_t* message, int magic, int attributes,
 
 
 cdef inline void put_batch_header(uint8_t* p, Py_ssize_t size, const Batch* row) noexcept nogil:
-    """Write the header of a batch of magic 2, including the CRC of the records after it."""
+    """Write the header of a batch of magic 2, including the CRC. The records must follow the header."""
     put64(p, row.base_offset)
     put32(p + LENGTH_AT, <uint32_t>(size - ENTRY_OVERHEAD))
     put32(p + LEADER_EPOCH_AT, <uint32_t>row.leader_epoch)
@@ -207,7 +207,7 @@ cdef inline void put_batch_header(uint8_t* p, Py_ssize_t size, const Batch* row)
 
 
 cdef inline Py_ssize_t wrapper_head(int magic) noexcept nogil:
-    """Return the size of a wrapper message with a null key, without the size of its value."""
+    """Return the size of a wrapper message with a null key, excluding its value."""
     return ENTRY_OVERHEAD + min_length(<uint8_t>magic)
 
 

@@ -1,8 +1,8 @@
 # Convert Python objects and rows of columns to fields. A field is a pointer and a length.
 #
-# Objects of exact types (bytes, int, str, list, tuple) are read without running Python code. Python
-# code could change the objects while fields point to their data. Other objects are first converted
-# to objects of exact types. Columns consist of spans of buffers.
+# Objects of exact types (bytes, int, str, list, tuple) are read without running Python code.
+# Python code could change the objects while fields point to their data.
+# Other objects are first converted to objects of exact types. Columns consist of spans of buffers.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject
@@ -33,7 +33,7 @@ cdef extern from "_corelib/record.h":
     PyObject* kf_record_offset(object o)
     PyObject* kf_record_headers(object o)
 
-cdef enum:                      # return values of place() in addition to indexes of BUILD_FAULTS (2 to 7, and 9)
+cdef enum:                      # return values of place(), in addition to the indexes 2 to 7 and 9 of BUILD_FAULTS
     PLACED = 0
     FULL = 1                    # the record does not fit into the open batch
     BUILD_SPAN = 8              # a span is outside its buffer
@@ -73,8 +73,8 @@ cdef inline bint is_empty_tuple(PyObject* o) noexcept:
 cdef inline void prefetch_record(PyObject* record, PyObject* later) noexcept:
     """Prefetch the objects of a record that will be appended soon.
 
-    Without prefetching, cache misses take most of the time, because the objects are scattered in
-    memory.
+    The objects are scattered in memory. Without prefetching, most of the time is spent on cache
+    misses.
     """
     cdef PyObject* value
     KF_PREFETCH(later)

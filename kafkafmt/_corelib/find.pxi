@@ -1,4 +1,4 @@
-# Find the keys or values in a buffer that contain a byte string, or that are equal to it.
+# Find the keys or values in a buffer that contain a byte string or are equal to it.
 
 from libc.string cimport memcmp
 

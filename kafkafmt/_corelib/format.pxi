@@ -99,7 +99,7 @@ cdef bint quote_csv(Text* out, Py_ssize_t start) noexcept nogil:
 
 
 cdef bint quote_ambiguous(Text* out, Py_ssize_t start) noexcept nogil:
-    """Enclose the text in double quotes if, without such quotes around it, it is empty or `null`."""
+    """Enclose the text in double quotes if it is empty or `null`, or consists of such a text in quotes."""
     cdef Py_ssize_t first = start, last = out.size
     while first < last and out.data[first] == 34:
         first += 1

@@ -1,15 +1,14 @@
-# Define C constants for Kafka's header positions, attribute bits and limits, and for the codes of
-# errors and wire types.
+# Define C constants for positions in headers, attribute bits, limits, and the codes of errors and wire types.
 #
-# The names, values and documentation of the constants are in constants.py. They are repeated here
-# because C code needs compile-time constants. When the module is imported, check_layout() compares
-# both files.
+# The constants have the same names and values as in constants.py, which contains their documentation.
+# This file repeats the constants, because C code needs compile-time constants.
+# When the module is imported, check_layout() compares both files.
 
 from . import constants as _constants
 
 cdef enum:
-    # Positions in the header of a batch of magic 2. The first five positions and the position of
-    # the magic are common to all formats.
+    # Positions in the header of a batch of magic 2.
+    # The first five positions and the position of the magic are the same in all formats.
     OFFSET_AT = 0
     LENGTH_AT = 8
     ENTRY_OVERHEAD = 12
@@ -50,8 +49,7 @@ cdef enum:
     MAGIC_V1 = 1
     MAGIC_V2 = 2
 
-    # Attribute bits. The low byte of the attributes of a batch has the same layout as the
-    # attributes of a message.
+    # Attribute bits. The low byte of a batch's attributes has the same layout as a message's attributes.
     CODEC_MASK = 0x07
     LOG_APPEND_TIME_BIT = 0x08
     CONTROL_BIT = 0x20

@@ -1,11 +1,13 @@
-# Decode messages of magic 0 and 1. A plain message is treated as a message set with one message.
-# The decompressed value of a wrapper message is a message set too.
+# Decode messages of magic 0 and 1.
 #
-# Each message set is checked before its messages are delivered. The bounds and magic of each
-# message must be valid, the CRC-32 of inner messages must match, and inner messages must not be
-# compressed again. This pass also finds the last offset, which is needed to convert the relative
-# offsets of magic 1 to absolute ones. If all messages are wanted and certainly fit into the
-# columns, the same pass stores them. Otherwise, a second pass stores them.
+# A plain (uncompressed) message is treated as a message set with one message.
+# The decompressed value of a wrapper message is also a message set.
+#
+# Each message set is checked before its messages are returned. The bounds and magic of each message must be valid.
+# The CRC-32 of inner messages must match, and inner messages must not be compressed.
+# The check also finds the last offset, which is needed to convert the relative offsets of magic 1 to absolute offsets.
+# If all messages are requested and certainly fit into the columns, the messages are stored during the check.
+# Otherwise, a second pass stores the messages.
 
 cdef struct Message:
     int64_t offset
@@ -97,7 +99,7 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
     for all messages. The function stores three results:
 
     - count: number of messages
-    - added: number that must be added to the stored offsets to get absolute offsets
+    - added: difference between the absolute offsets and the stored offsets
     - highest: highest stored offset
     """
     cdef const uint8_t* p = base + batch.payload_position
@@ -142,9 +144,9 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
 
 
 cdef int decode_set_at_once(const uint8_t* base, const Batch* batch, Columns* out, Fault* fault) noexcept nogil:
-    """Decode a message set in one pass. All its messages must be wanted.
+    """Decode a message set in one pass. All its messages must be requested.
 
-    Return WALK_FULL, and store nothing, if the message set might not fit.
+    Return WALK_FULL, and store no messages, if the message set might not fit into the columns.
     """
     cdef Py_ssize_t need = <Py_ssize_t>batch.payload_size, rows = out.rows, i
     cdef int64_t count, added, highest
@@ -171,7 +173,7 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
                     Fault* fault) noexcept nogil:
     """Decode a message set, beginning at the cursor.
 
-    The message set is stored completely or not at all, unless the columns are empty.
+    Unless the columns are empty, the message set is stored completely or not at all.
     """
     cdef const uint8_t* p
     cdef const uint8_t* end = base + batch.payload_position + batch.payload_size
@@ -228,7 +230,8 @@ cdef int64_t decode_plain_messages(const uint8_t* base, const Batch* batches, in
                                    const OffsetRange* wanted) noexcept nogil:
     """Decode successive plain messages. Return the first row that was not decoded.
 
-    The returned row is not a plain message, is corrupted, or does not fit into the columns.
+    Decoding ends at a row that is not a plain message, is corrupted, or does not fit into the
+    columns.
     """
     cdef const Batch* b
     cdef const uint8_t* p
@@ -256,7 +259,7 @@ cdef int64_t decode_plain_messages(const uint8_t* base, const Batch* batches, in
 
 
 cdef inline bint offsets_rise(const uint8_t* p, int64_t count) noexcept nogil:
-    """Return whether the offsets of `count` valid messages at `p` increase from one to the next."""
+    """Return whether the offsets of the `count` valid messages at `p` increase."""
     cdef int64_t i, before = int64_at(p)
     for i in range(1, count):
         p += ENTRY_OVERHEAD + <Py_ssize_t>int32_at(p + LENGTH_AT)

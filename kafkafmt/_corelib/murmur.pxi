@@ -1,5 +1,6 @@
-# Compute murmur2 hashes with the seed that Kafka's producers use, 0x9747b28c. The data is read in
-# words of 4 bytes, least significant byte first. Words can have any alignment.
+# Compute murmur2 hashes with the seed that Kafka's producers use, 0x9747b28c.
+#
+# The data is read in words of 4 bytes, least significant byte first. Words can have any alignment.
 
 
 cdef inline uint32_t murmur(const uint8_t* p, Py_ssize_t n) noexcept nogil:

@@ -18,7 +18,7 @@ Record = kf_record_type()
 
 
 cdef inline object span_object(Source source, object view, int64_t position, int32_t length):
-    """Return a span as bytes, or as a slice of `view` if it is given. Return a null as None."""
+    """Return a span as bytes or, if `view` is given, as a slice of `view`. Return None for a null."""
     if length < 0:
         return None
     if KF_UNLIKELY(position < 0 or position > source.size or length > source.size - position):
@@ -124,7 +124,7 @@ cdef class RecordIterator:
     Several threads can share the iterator. Each record is returned to exactly one thread.
     """
 
-    # The lock is needed only at the end of a list. Before the end, nothing releases the GIL.
+    # The lock is needed only at the end of a list, because the GIL is not released before the end.
     cdef object lists, lock
     cdef list records
     cdef Py_ssize_t at

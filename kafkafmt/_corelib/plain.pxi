@@ -1,8 +1,8 @@
 # Append plain records in fast loops, whose state stays in CPU registers.
 #
-# A plain record has magic 2, no headers, the next offset and small fields. Nearly all records are
-# plain. A loop begins after the first record of a batch, and ends at a record that is not plain or
-# might not fit. RecordBuffer.place() appends this record.
+# A plain record has magic 2, no headers, the next offset and small fields. Nearly all records are plain.
+# A loop begins after the first record of a batch, and ends at a record that is not plain or might not fit.
+# RecordBuffer.place() appends the record at which the loop ends.
 
 cdef enum:
     PREFETCH = 2048             # prefetch distance in bytes
@@ -10,7 +10,7 @@ cdef enum:
 
 cdef Py_ssize_t append_plain_rows(RecordBuffer self, const Column* key, const Column* value, const int64_t* when, Py_ssize_t i,
                                   Py_ssize_t last) noexcept nogil:
-    """Append plain rows of columns. Return the first row that is not appended."""
+    """Append plain rows of columns. Return the first row that was not appended."""
     cdef uint8_t* p = self.data + self.filled
     cdef uint8_t* end = self.data + self.plain_end
     cdef uint8_t* q
@@ -53,9 +53,9 @@ cdef Py_ssize_t append_plain_rows(RecordBuffer self, const Column* key, const Co
 
 
 cdef Py_ssize_t append_plain_tuples(RecordBuffer self, list records, Py_ssize_t i) except -1:
-    """Append plain tuples of a list. Return the index of the first one that is not appended.
+    """Append plain tuples of a list. Return the index of the first tuple that was not appended.
 
-    No reference to a tuple is needed, because no Python code runs that could release the tuple.
+    References to the tuples are not needed, because no Python code that could release them runs.
     """
     cdef uint8_t* p = self.data + self.filled
     cdef uint8_t* end = self.data + self.plain_end

@@ -1,8 +1,7 @@
-# Decode the records of many batches in one call. The batches are rows of a table, or plain batches
-# in a buffer.
+# Decode the records of many batches in one call. The batches are rows of a table, or plain batches in a buffer.
 #
-# A batch is stored completely or not at all, so records of a corrupted batch are never delivered. A
-# batch that is larger than the empty columns is checked completely first, and then stored in parts.
+# A batch is stored completely or not at all, so that no records of a corrupted batch are returned.
+# If a batch does not fit into empty columns, the complete batch is checked first, and then stored in parts.
 
 include "legacy.pxi"
 
@@ -63,9 +62,9 @@ cdef int decode_batches(const uint8_t* base, const Batch* batches, Py_ssize_t co
         if status != WALK_DONE:
             if not whole:
                 return WALK_FULL if out.rows else status
-            # The bytes or headers of the batch do not fit into the columns. If the columns contain
-            # rows, the next call stores the batch into empty columns. If the columns are empty, the
-            # batch is checked and then stored in parts.
+            # The bytes or headers of the batch do not fit into the columns.
+            # If the columns contain rows, the next call stores the batch into empty columns.
+            # If the columns are empty, the batch is checked and then stored in parts.
             discard_rows(out, rows, out.rows)
             out.headers = headers
             cursor[0] = probe
@@ -224,9 +223,8 @@ cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const ui
     Return the position of the first batch that is not plain, is corrupted, or might not fit into
     the columns.
 
-    The CRC of a batch is checked and its records are decoded while the batch is in the L1 cache.
-    The next batch is prefetched in the meantime. Each byte is therefore loaded from memory only
-    once.
+    Each byte is loaded from memory only once. The CRC of a batch is checked and its records are
+    decoded while the batch is in the L1 cache. Meanwhile, the next batch is prefetched.
     """
     cdef Batch b
     cdef Cursor cursor

@@ -1,4 +1,4 @@
-# Decide where reading resumes after a damaged batch, given the valid batches that a search found.
+# Choose the position at which reading resumes after a damaged batch, among the valid batches that a search found.
 
 cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
     """Return whether the bytes at `p` can be a header with an offset of at least `expected`.
@@ -15,7 +15,7 @@ cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
 
 
 cdef inline bint header_is_dense(const uint8_t* p) noexcept nogil:
-    """Return whether the fields of a v2 header are consistent, and each offset has a record."""
+    """Return whether the fields of a v2 header are consistent, and the batch has a record for each offset."""
     cdef int64_t producer_id = int64_at(p + PRODUCER_ID_AT)
     cdef int16_t epoch = int16_at(p + PRODUCER_EPOCH_AT)
     if int32_at(p + LAST_OFFSET_DELTA_AT) < 0 or int32_at(p + COUNT_AT) - 1 != int32_at(p + LAST_OFFSET_DELTA_AT) or int32_at(p + COUNT_AT) < 1:
@@ -42,8 +42,8 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 
 cdef enum:
-    # These limits must equal the limits in log/reading/search.py, where CHAIN_REACH is called
-    # LONG_CHAIN, and LATER_REACH is called LARGEST_WINDOW.
+    # The limits must be equal to the limits in log/reading/search.py.
+    # That module calls CHAIN_REACH LONG_CHAIN, and LATER_REACH LARGEST_WINDOW.
     CHAIN_REACH = 1 << 16
     LATER_REACH = 1 << 20
     LATER_FINDS = 16
@@ -82,14 +82,14 @@ cdef bint batch_found_at(FoundBatches* candidates, int64_t position) noexcept no
 
 cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* candidates, Py_ssize_t i, int64_t origin, int64_t scanned_to,
                           int64_t file_end, int64_t expected, int64_t reach, const int64_t* lengths, int64_t* last) noexcept nogil:
-    """Return the end of a chain of adjacent batches, and store their last offset in `last`.
+    """Return the end of a chain of adjacent valid batches, and store their last offset in `last`.
 
-    The chain begins with candidate `i`. It is followed until it has more than `reach` bytes, or
-    until the next batch is not a candidate.
+    The candidates are the valid batches that a search found. The chain starts with candidate `i`,
+    and ends when it has more than `reach` bytes or is not followed by another candidate.
 
-    Return -1 if the end is unknown, because the chain may continue after `scanned_to`, or with a
-    batch that the search cannot find. Also return -1 if one of the six `lengths` is the number of
-    bytes from the start of the chain to the end of one of its batches.
+    Return -1 if the chain may continue after `scanned_to` or with a batch that the search cannot
+    find. Also return -1 if the size of the first batches of the chain, for some number of batches,
+    is one of the six `lengths`.
     """
     cdef int64_t start = candidates.at[i] - origin, p = start
     cdef int k
@@ -106,7 +106,7 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
         if p - start > reach:
             return p
         if p + origin < scanned_to and batch_found_at(candidates, p + origin) and int64_at(data + p) <= last[0]:
-            return -1           # the offsets of the next batch contradict those before it
+            return -1           # the offsets of the next batch contradict the previous offsets
         while i < candidates.count and candidates.at[i] < p + origin:
             i += 1
         if i == candidates.count or candidates.at[i] != p + origin:
@@ -124,7 +124,7 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
 
 cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, FoundBatches* candidates, int64_t position, int64_t scanned_to,
                          int64_t file_end, int64_t zero_tail, int64_t expected, bint* own) noexcept nogil:
-    """Return the first result of `resume_after`, or -1 instead of None. Store the second in `own`."""
+    """Return the first result of `resume_after`, or -1 instead of None. Store the second result in `own`."""
     cdef int64_t bad = position - origin, end, covered = 0, at, candidate = 0, summed, first_offset, next_offset, last, chained, stop = -1
     cdef int64_t lengths[6]
     cdef const uint8_t* p

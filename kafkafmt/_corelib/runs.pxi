@@ -1,5 +1,6 @@
-# Summarize tables of batch headers, and combine adjacent batches into runs (see log/reading/part_builder.py).
-# Most segments have so few batches that one loop is faster than a dozen NumPy calls.
+# Summarize tables of batch headers, and combine adjacent batches into extents (see log/reading/part_builder.py).
+#
+# Most segments have so few batches that one loop is faster than a dozen calls of NumPy.
 
 
 def summarize_batches(rows):

@@ -1,10 +1,10 @@
 # Find valid batches in arbitrary bytes, in time linear in the number of bytes.
 #
-# In arbitrary bytes, many positions look like a batch header, with any length. Computing the CRC of
-# each of these batches directly would take quadratic time. Instead, the CRCs of the buffer's
-# prefixes are computed once, at every PREFIX_STEP bytes. The CRC of a span is derived from the CRCs
-# of two prefixes, by the rule of zlib's crc32_combine(): crc(B) = crc(AB) ^ crc(A) * x^(8 * len(B)),
-# modulo the polynomial of the CRC.
+# In arbitrary bytes, many positions can look like a batch header with a large length.
+# Computing the CRC of each of these batches directly could take quadratic time.
+# Instead, the CRCs of the buffer's prefixes are computed once, at every PREFIX_STEP bytes.
+# The CRC of a span is derived from the CRCs of two prefixes, with the method of zlib's crc32_combine():
+# crc(B) = crc(AB) ^ crc(A) * x^(8 * len(B)), modulo the polynomial of the CRC.
 
 from libc.stdlib cimport free, malloc
 
@@ -84,7 +84,7 @@ cdef inline bint header_plausible(const uint8_t* p, Py_ssize_t readable) noexcep
 
 
 cdef inline bint in_reach(int64_t offset, int64_t expected) noexcept nogil:
-    """Return whether `offset` is at least `expected`, and small enough for the same segment."""
+    """Return whether `offset` is at least `expected`, and can be in the same segment as `expected`."""
     return expected <= offset and <uint64_t>offset - <uint64_t>expected <= MAX_INT32
 
 

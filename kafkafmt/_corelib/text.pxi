@@ -108,8 +108,8 @@ cdef bint put_time(Text* out, int64_t ms) noexcept nogil:
         return False
     days = (ms + 62135596800000LL) // 86400000        # since 0001-01-01
     left = (ms + 62135596800000LL) % 86400000
-    # Years are counted from March, so that a leap day is the last day of its year. There are 306 days
-    # from 0000-03-01 to 0001-01-01.
+    # Years are counted from March, so that a leap day is the last day of its year.
+    # There are 306 days from 0000-03-01 to 0001-01-01.
     days += 306
     era = days // 146097
     day_of_era = days % 146097

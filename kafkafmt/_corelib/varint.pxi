@@ -1,5 +1,6 @@
-# Read varints, which store 7 bits per byte, least significant bits first. Signed varints are
-# zigzag-encoded. A varint of 32 bits has at most 5 bytes, and a varint of 64 bits at most 10 bytes.
+# Read varints, which store 7 bits per byte, least significant bits first. Signed varints are zigzag-encoded.
+#
+# A 32-bit varint has at most 5 bytes, and a 64-bit varint has at most 10 bytes.
 # Bits above the width are dropped, as in Kafka's ByteUtils.
 
 

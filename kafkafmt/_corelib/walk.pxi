@@ -1,11 +1,13 @@
 # Decode the records of one batch of magic 2 into the caller's columns, without the GIL.
 #
-# The length of each record is compared with the end of the batch. If at least SLACK bytes of the
-# batch follow the record, its varints are read without a bounds check, because they cannot extend
-# past the batch. The lengths of the key, the value and the headers are always compared with the end
-# of the record. Without bounds checks, an error can be detected one field late. Therefore,
-# decode_records() decodes a faulty record again, with every read checked, and reports the same
-# field as the pure-Python core.
+# The length of each record is compared with the end of the batch.
+# If at least SLACK bytes of the batch follow a record, its varints cannot extend past the batch.
+# They are then read without bounds checks.
+# The lengths of the key, the value and the headers are always compared with the end of the record.
+#
+# Without bounds checks, an error can be detected one field late.
+# Therefore, decode_records() decodes a faulty record again, with every read checked.
+# As a result, it reports the same field as the pure-Python core.
 
 cdef enum:
     # Bits for the fields of the record body that the columns need.
@@ -27,12 +29,12 @@ cdef enum:
     SLACK = 32                  # a record has at most 31 bytes of attributes and varints, up to and including the header count
     AHEAD = 512                 # default prefetch distance in bytes
 
-    # Bits for the modes of walk_batch(). Every caller passes constants, so the compiler creates a
-    # function for each combination that is used.
+    # Bits for the modes of walk_batch().
+    # Callers pass constants, so that the compiler creates a separate function for each combination that is used.
     CHECK_ONLY = 0              # check the records without storing them
     STORE = 1                   # fill the columns
     COPY = 2                    # copy keys and values into Arrow buffers instead of storing their spans
-    EASY = 4                    # all records are wanted and fit, and COPY_SLACK bytes follow the source and the copies
+    EASY = 4                    # all records are requested and fit, and COPY_SLACK bytes follow the source and the copies
     CAREFUL = 8                 # check every read
 
 cdef struct OffsetRange:        # both ends are inclusive, because an exclusive end could not include the offset 2**63 - 1
@@ -120,8 +122,8 @@ cdef inline int decode_headers(const uint8_t* base, const uint8_t* p, const uint
                                Py_ssize_t h) noexcept nogil:
     """Check the `count` headers of a record that ends at `end`.
 
-    Return an index of FAULTS, or 0 if the headers are valid. The headers are stored from row `h`
-    on, unless `h` is negative.
+    Return an index of FAULTS, or 0 if the headers are valid. Unless `h` is negative, the headers are
+    stored, beginning at row `h`.
     """
     cdef int32_t i, n
     for i in range(count):
@@ -181,9 +183,10 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
                            const OffsetRange* wanted, Py_ssize_t ahead) noexcept nogil:
     """Decode the records of one batch, starting at `cursor`.
 
-    Return a WALK_ code. If it is WALK_FAULT, no row is added.
+    Return a WALK_ code. If the code is WALK_FAULT, no row is added.
 
-    - want: WANT_ bits. Fields after the last wanted field are skipped without a check.
+    - want: WANT_ bits of the requested fields. Fields after the last requested field are skipped
+      without a check.
     - mode: STORE, COPY, EASY and CAREFUL. EASY omits the checks of the offset range and of the row
       capacity, but not the check of the header capacity.
     - wanted: range of offsets. Records with other offsets are checked, but not stored. The range is
@@ -363,8 +366,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
     return full
 
 
-# walk_batch() is compiled into a separate function for each of the most common combinations of
-# columns. decode_records() chooses a function once per call.
+# walk_batch() is compiled into a separate function for each of the most common combinations of columns.
+# decode_records() chooses one of these functions once per call.
 
 ctypedef int (*BatchWalk)(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                           const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil
@@ -425,7 +428,7 @@ cdef inline bint batch_is_easy(const uint8_t* base, const Batch* b, const Column
 
 
 cdef inline bint batch_in_range(const Batch* b, const OffsetRange* wanted) noexcept nogil:
-    """Return whether all offsets of a batch are wanted."""
+    """Return whether all offsets of a batch are in the requested range."""
     return b.last_offset_delta >= 0 and wanted.first <= b.base_offset <= wanted.last \
         and <uint64_t>wanted.last - <uint64_t>b.base_offset >= <uint64_t>b.last_offset_delta
 

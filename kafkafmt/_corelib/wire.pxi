@@ -1,9 +1,8 @@
 # Define Layout, which reads and writes one structure of the wire protocol in one version.
 #
-# For each field, a C struct describes how the field is encoded, and in which slot of the message
-# object its value is stored. Slots are read and written directly in memory. This is safe because
-# the type of every message object is checked first. A message object is created without calling
-# __init__, because reading a message fills all its slots.
+# For each field, a C struct describes the encoding of the field, and the slot of the message object for its value.
+# Slots are read and written directly in memory. This is safe because the type of every message object is checked first.
+# A message object is created without calling __init__, because reading a message fills all its slots.
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.list cimport PyList_Append
@@ -98,7 +97,7 @@ cdef class Layout:
     cdef int tagged_end
     cdef int absent_end
     cdef list names
-    cdef list defaults              # the default of each field, or the type that creates it
+    cdef list defaults              # the default of each field, or a type that creates the default
     cdef list samples               # for each field, a value equal to its default
     cdef list layouts
 

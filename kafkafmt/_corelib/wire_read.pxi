@@ -1,5 +1,6 @@
-# Read messages of the wire protocol (see wire.pxi). Each length or count is compared with the
-# number of remaining bytes before memory is allocated.
+# Read messages of the wire protocol (see wire.pxi).
+#
+# Each length or count is compared with the number of remaining bytes before memory is allocated.
 
 cdef inline object wire_number_at(const uint8_t* data, int kind):
     """Read a value whose type has a fixed size."""

@@ -19,7 +19,7 @@ cdef class WireOutput:
         PyMem_Free(self.data)
 
     cdef uint8_t* extend(self, Py_ssize_t n) except NULL:
-        """Reserve `n` bytes and return their address. The caller must fill all of them."""
+        """Reserve `n` bytes and return their address. The caller must fill all reserved bytes."""
         cdef Py_ssize_t room
         cdef uint8_t* data
         if n > self.room - self.size:

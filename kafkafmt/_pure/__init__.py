@@ -1,4 +1,4 @@
-"""The pure-Python core, which is the readable specification and the fallback of the native core.
+"""The pure-Python core, which is the readable specification of the native core and its fallback.
 
 Tests and benchmarks compare the pure-Python core with the native core.
 """

@@ -1,6 +1,6 @@
 """Write offsets and leader epochs into batches in place.
 
-The CRC of a batch of magic 2 does not cover these fields, so it remains valid.
+In magic 2, the CRC of a batch remains valid, because it does not cover these two fields.
 """
 
 from __future__ import annotations

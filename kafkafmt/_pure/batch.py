@@ -1,4 +1,4 @@
-"""Read batch headers into a table and check the CRCs, as in Kafka's shallow iteration."""
+"""Read batch headers into a table and check CRCs, which Kafka calls shallow iteration."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def length_error(length: int, p: int, base_offset: int) -> StructureError:
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
     """Return the error in the batch or message at `p`, or None if it is valid.
 
-    A batch that continues after `end` is not an error.
+    If the batch extends past `end`, it is not treated as an error.
 
     The caller must ensure that the first 17 bytes of the batch are before `end`.
     """
@@ -77,9 +77,9 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
 def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int, ...]:
     """Return the table row for a message of magic 0 or 1.
 
-    The payload of a plain message is the message itself, as `decode_records` expects. The payload
-    of a wrapper message is its compressed value. The size of this payload is 0 if the key and the
-    value do not end exactly at the end of the message.
+    The payload of an uncompressed message is the message itself, as `decode_records` expects. The
+    payload of a wrapper message is its compressed value. If the key and the value of a wrapper
+    message do not end exactly at the end of the message, the payload size is 0.
     """
     (offset,), (crc,) = INT64.unpack_from(view, p), UINT32.unpack_from(view, p + LEGACY_CRC_AT)
     size, attributes = length + ENTRY_OVERHEAD, view[p + LEGACY_ATTRIBUTES_AT] & LEGACY_ATTRIBUTES
@@ -139,7 +139,7 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        # The magic byte is missing. For any magic, a length outside these limits is invalid.
+        # The magic byte is missing. Lengths outside these limits are invalid for any magic.
         if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

@@ -1,8 +1,8 @@
 """Define `RecordBuffer`, which encodes records into a growing buffer, batch by batch.
 
 Space is reserved before the records of the open batch, and is filled when the batch is closed. In
-magic 2, this space is for the header of the batch. In magic 0 and 1 with a codec, it is for the
-part of the wrapper message before its value.
+magic 2, the batch header is written to this space. In magic 0 and 1 with a codec, the part of the
+wrapper message before its value is written to this space.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BrokenRuleError(Exception):
 
 
 class RecordBuffer:
-    """Build batches in a growing buffer, which contains closed batches and then one open batch.
+    """Build batches in a growing buffer. The buffer contains closed batches, then one open batch.
 
     The methods are documented in `_core.pyi`.
     """
@@ -154,7 +154,7 @@ class RecordBuffer:
     def _place(self, record: Fields, dry: bool = False) -> bool:
         """Append a record. Return False if the record does not fit.
 
-        If `dry` is True, return the same result without appending the record.
+        If `dry` is True, only check whether the record fits, and do not append it.
         """
         encoded, offset, base = self._encode(record)
         if len(encoded) > self._max_size - self.size:

@@ -1,9 +1,9 @@
 """Implement the fast path of validation and assign_offsets().
 
 The fast path checks all batches, and then writes their offsets in place. If a check fails, the
-buffer is left unchanged. The caller then takes its slow path (records/validate.py,
-records/assign.py), which reports the error or re-encodes the batch. The native core checks and
-writes in one pass. If a check fails, the native core restores the changed fields.
+buffer is left unchanged, and the caller uses its slow path (records/validate.py,
+records/assign.py). The slow path reports the error or re-encodes the batch. The native core checks
+and writes in one pass. If a check fails, the native core restores the changed fields.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def keeps_times(base: int, highest: int, low: int, high: int, earliest: int, lat
 
 
 def stamp(view: memoryview, p: int, size: int, timestamp: int) -> None:
-    """Set a batch's timestamp type to LogAppendTime, write `timestamp`, and update the CRC."""
+    """Set the timestamp type of a batch to LogAppendTime, write `timestamp`, and update the CRC."""
     view[p + ATTRIBUTES_AT + 1] |= LOG_APPEND_TIME_BIT
     INT64.pack_into(view, p + MAX_TIMESTAMP_AT, timestamp)
     UINT32.pack_into(view, p + CRC_AT, crc32c(view, 0, p + CRC_START, p + size))

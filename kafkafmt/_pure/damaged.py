@@ -1,4 +1,4 @@
-"""Scan a buffer with damaged batches: find the valid batches, and where each damaged span ends."""
+"""Scan a buffer with damaged batches. Find the valid batches and the end of each damaged span."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def may_begin(
 ) -> tuple[bool, bool]:
     """Check whether the plausible header at `p` can be the header of a batch in the log.
 
-    If the batch ends at or before `following`, it must be valid. If it ends later, its header must
-    continue the log at offset `expected`, and the batch must not end after `file_end`.
+    If the batch ends at or before `following`, the batch must be valid. If the batch ends later, its
+    header must continue the log at offset `expected`, and it must not end after `file_end`.
 
-    Return two bools: whether the header is accepted, and whether it is rejected only because its
-    batch would end after `file_end`.
+    Return two bools: whether the header is accepted, and whether the header is rejected only because
+    its batch would end after `file_end`.
     """
     if not whole(view, p, following):
         continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end
@@ -42,9 +42,9 @@ def after_corrupted(
 ) -> tuple[int | None, bool]:
     """Check whether the length field of a batch can be trusted although its CRC does not match.
 
-    Return two values: the end of the batch, and whether the batch contains a plausible header whose
-    own length field leads beyond the end of the file. If the length field cannot be trusted, return
-    None and False.
+    Return the end of the batch, and a bool. The bool is True if the batch contains a plausible
+    header whose own batch would end after the end of the file. If the length field cannot be
+    trusted, return None and False.
     """
     if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
         return None, False
@@ -60,7 +60,7 @@ def after_corrupted(
 
 
 LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM = -2, -3, -4
-"""Values of the column `problem` of `scan_damaged`. They are the same as in log/reading/parts.py."""
+"""Values of the column `problem` of `scan_damaged`. log/reading/parts.py defines the same values."""
 
 
 def problem_of(
@@ -83,9 +83,9 @@ def problem_of(
 
 
 def records_of(view: memoryview, p: int) -> int:
-    """Return the number of data records that the header at `p` states.
+    """Return the number of data records according to the header at `p`.
 
-    Return -1 if the header states no number or an impossible one.
+    Return -1 if the header contains no number of records or an impossible number.
     """
     if view[p + MAGIC_AT] < MAGIC_V2:
         return 1 if is_plain(view, p) else -1

@@ -22,12 +22,12 @@ def varint(n: int) -> bytes:
 
 
 def sized(data: bytes | None) -> bytes:
-    """Return the length of `data` as a varint, followed by `data`. For None, the length is -1."""
+    """Return the length of `data` as a varint, followed by `data`. None is encoded as length -1."""
     return varint(-1) if data is None else varint(len(data)) + data
 
 
 def long_sized(data: bytes | None) -> bytes:
-    """Return the length of `data` as an int32, followed by `data`. For None, the length is -1."""
+    """Return the length of `data` as an int32, followed by `data`. None is encoded as length -1."""
     return INT32.pack(-1) if data is None else INT32.pack(len(data)) + data
 
 

@@ -1,4 +1,4 @@
-"""Convert Python objects and rows of columns to `Fields`, whose items have exact types."""
+"""Convert Python objects and rows of columns to `Fields`, whose items have fixed types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .varint import view_of
 Headers = Iterable[tuple[str | Buffer, Buffer | None]] | None
 
 KEPT_OFFSET, NEXT_OFFSET = 1, 2
-"""Bits that describe where the offset of a record comes from.
+"""Bits that describe the origin of a record's offset.
 
 KEPT_OFFSET means that the record is a `Record` that keeps its offset. NEXT_OFFSET means that the
 record gets the next offset.
@@ -138,6 +138,6 @@ def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None
     pairs: list[tuple[bytes | None, bytes | None]] = []
     for h in range(first, first + count):
         pairs.append((span_of(keys, headers.keys, h), span_of(values, headers.values, h)))
-        if pairs[-1][0] is None:  # as in the native core, headers after a null key are not checked
+        if pairs[-1][0] is None:  # as in the native core, headers after a null key are ignored
             break
     return pairs

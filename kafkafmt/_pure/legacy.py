@@ -1,12 +1,12 @@
 """Decode messages of magic 0 and 1.
 
-A plain message is treated as a message set with one message. The decompressed value of a wrapper
-message is a message set too.
+A plain (uncompressed) message is treated as a message set with one message. The decompressed value
+of a wrapper message is also a message set.
 
-Each message set is checked before its messages are delivered. The bounds and magic of each message
-must be valid, the CRC-32 of inner messages must match, and inner messages must not be compressed
-again. This pass also finds the last offset, which is needed to convert the relative offsets of
-magic 1 to absolute ones.
+Each message set is checked before its messages are returned. The bounds and magic of each message
+must be valid, the CRC-32 of inner messages must match, and inner messages must not be compressed.
+The check also finds the last offset, which is needed to convert the relative offsets of magic 1 to
+absolute offsets.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class MessageSet:
     def check(self, view: memoryview) -> tuple[int, int]:
         """Check all messages.
 
-        Return two numbers: the number of messages, and the number that must be added to their
-        stored offsets to get absolute offsets.
+        Return the number of messages, and the difference between their absolute offsets and their
+        stored offsets.
         """
         p, count, last = self.start, 0, 0
         while p < self.end:

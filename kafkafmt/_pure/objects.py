@@ -31,7 +31,8 @@ class Record:
     timestamp_type : int
         0 for CreateTime, 1 for LogAppendTime, -1 for none (magic 0).
     key, value : bytes, memoryview or None
-        A read-only memoryview if views were requested; None if the field is null.
+        The key and value are read-only memoryviews if views were requested, and None if they are
+        null.
     headers : tuple of (str, bytes or memoryview or None)
         Keys and values of the headers, in the order in which they are stored.
 
@@ -77,8 +78,8 @@ class Record:
 def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[Value]:
     """Return spans as bytes or memoryviews, and nulls as None.
 
-    All spans are checked with NumPy, because a function call for each span would take most of the
-    time.
+    All spans are checked together with NumPy, because a function call for each span would take most
+    of the time.
     """
     nulls = lengths < 0
     outside = (~nulls & ((positions < 0) | (lengths > len(view) - positions))).nonzero()[0]

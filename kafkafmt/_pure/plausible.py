@@ -1,4 +1,4 @@
-"""Judge whether a header of a batch or message can begin at a position in arbitrary bytes."""
+"""Check whether arbitrary bytes at a position can be the header of a batch or message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHUNK = 1 << 20
 MAGICS = re.compile(rb"[\x00-\x02](?<!\x00\x00\x00\x00.....)", re.DOTALL)
 """Magic bytes of headers whose length field is not zero. Files often end with many zeros."""
 FAR_FUTURE = 1 << 53
-"""Timestamp in ms, in the year 287396. Real records have lower timestamps."""
+"""Timestamp in ms in the year 287396. Timestamps of real records are lower."""
 
 
 def stored_crc(view: memoryview, p: int) -> int:
@@ -79,8 +79,7 @@ def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> It
 
     Only bytes before `end` can be read.
     """
-    # Magic bytes are found faster in a bytes object than in the memoryview. Copy only CHUNK bytes
-    # at a time, to limit the memory.
+    # Searching a bytes object is faster than searching a memoryview. To limit the memory use, copy CHUNK bytes at once.
     for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
@@ -100,8 +99,8 @@ def batch_end(view: memoryview, p: int) -> int:
 def in_reach(view: memoryview, p: int, expected: int) -> bool:
     """Return whether the offset in the header at `p` can follow `expected` in one segment.
 
-    The offset must be between `expected` and `expected` + 2**31 - 1, because gaps within one
-    segment are not larger.
+    The offset must be between `expected` and `expected` + 2**31 - 1, because a segment contains no
+    larger gaps.
     """
     return bool(0 <= INT64.unpack_from(view, p)[0] - expected <= MAX_RELATIVE_OFFSET)
 
@@ -128,7 +127,7 @@ def may_follow(view: memoryview, p: int, expected: int) -> bool:
 
 
 def header_is_dense(view: memoryview, p: int) -> bool:
-    """Return whether the fields of a v2 header are consistent, and each offset has a record."""
+    """Return whether the fields of a v2 header are consistent, and the batch has a record for each offset."""
     _, _, _, _, _, _, delta, base_time, max_time, producer_id, epoch, sequence, count = HEADER.unpack_from(view, p)
     if not 0 <= delta == count - 1 or not -1 <= base_time <= max_time < FAR_FUTURE:
         return False

@@ -1,9 +1,9 @@
-"""Compute the CRCs of spans of a buffer, so that each byte is read only once for all long spans.
+"""Compute the CRCs of many spans of a buffer without reading the bytes of long spans repeatedly.
 
-In arbitrary bytes, many positions look like a batch header, with any length. Computing the CRC of
-each of these batches directly could take quadratic time. Instead, the CRC of a long span is derived
-from the CRCs of two prefixes of the buffer, by the rule of zlib's `crc32_combine`. The CRC of each
-prefix is computed only once.
+In arbitrary bytes, many positions can look like a batch header with a large length. Computing the
+CRC of each of these batches directly could take quadratic time. Instead, the CRC of a long span is
+derived from the CRCs of two prefixes of the buffer, with the method of zlib's `crc32_combine`. The
+CRC of each prefix is computed only once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POLYNOMIALS = {True: 0x82F63B78, False: 0xEDB88320}
 
 
 class PrefixCrcs:
-    """Computes the CRCs of spans of one buffer, from the CRCs of prefixes if the spans are long."""
+    """Computes the CRCs of spans of a buffer. CRCs of long spans are derived from CRCs of prefixes."""
 
     def __init__(self, view: memoryview, start: int) -> None:
         self.view = view

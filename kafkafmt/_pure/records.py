@@ -1,7 +1,8 @@
 """Decode the records of many batches into the caller's columns.
 
-A batch is stored completely or not at all, so records of a corrupted batch are never delivered. A
-batch that is larger than the empty columns is checked completely first, and then stored in parts.
+A batch is stored completely or not at all, so that no records of a corrupted batch are returned. If
+a batch does not fit into empty columns, the complete batch is checked first, and then stored in
+parts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .walk import BODY, Batch, Row, as_int64, fault
 
 
 class Output:
-    """Collects rows in lists, and then copies the rows into the columns one slice at a time."""
+    """Collects rows in lists, and then copies the rows into slices of the columns."""
 
     def __init__(self, view: memoryview, columns: RecordColumns, timestamp_type: int) -> None:
         self.view = view
@@ -95,8 +96,8 @@ class Output:
     def micros(self) -> list[int]:
         """Return the timestamps in microseconds.
 
-        A missing timestamp becomes MICROS_NONE. A timestamp that int64 cannot hold becomes
-        MICROS_BEYOND.
+        A missing timestamp is returned as MICROS_NONE. A timestamp that does not fit into int64 is
+        returned as MICROS_BEYOND.
         """
         if self.timestamp_type == TIMESTAMP_TYPE_NONE:
             self.columns.odd_times = True
@@ -137,7 +138,7 @@ def give_messages(
 ) -> bool:
     """Decode a message set, beginning at the cursor. Return False if the columns are full.
 
-    The message set is stored completely or not at all, unless the columns are empty.
+    Unless the columns are empty, the message set is stored completely or not at all.
     """
     cursor = columns.cursor
     count, add = messages.check(view)
@@ -164,7 +165,7 @@ def give_messages(
 
 
 def check_table(size: int, batches: BatchTable, cursor: IntArray) -> None:
-    """Raise ValueError if a payload is outside the buffer, or the cursor is outside its batch."""
+    """Raise ValueError if a payload is outside the buffer or the cursor is outside its batch."""
     at, record, position = (int(n) for n in cursor[:3])
     starts, lengths = (batches[name][max(at, 0) :] for name in ("payload_position", "payload_size"))
     outside = np.flatnonzero((starts < 0) | (lengths < 0) | (starts > size) | (lengths > size - starts))
@@ -241,7 +242,7 @@ def decode_records(
                 for _ in batch.rows(view, names, record, position, last_delta, max_headers):
                     pass
         except (StructureError, TooLargeError) as error:
-            # Return a copy, because the traceback of the raised error would keep the buffer alive.
+            # Return a copy of the error, because the traceback of the raised error would keep the buffer alive.
             return type(error)(error.message, error.position, error.base_offset)
         output.store()
         if full:

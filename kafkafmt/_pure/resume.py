@@ -1,4 +1,4 @@
-"""Decide where reading resumes after a damaged batch, given the valid batches that a search found."""
+"""Choose the position at which reading resumes after a damaged batch, among batches that a search found."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ LATER_REACH = 1 << 20
 LATER_FINDS = 16
 SPANNING_FINDS = 256
 OWN_CRC_FINDS = 64
-"""The limits from CHAIN_REACH to OWN_CRC_FINDS must equal the limits in log/reading/search.py,
-where CHAIN_REACH is called LONG_CHAIN, and LATER_REACH is called LARGEST_WINDOW.
+"""The limits from CHAIN_REACH to OWN_CRC_FINDS must be equal to the limits in log/reading/search.py.
+That module calls CHAIN_REACH LONG_CHAIN, and LATER_REACH LARGEST_WINDOW.
 """
 WRAPPED_MESSAGES = 0xFFFF
-"""Largest accepted gap in the offsets after a message of format 0 or 1. The next message can be a
-wrapper, whose offset is the offset of its last inner message.
+"""Largest accepted gap in the offsets after a message of format 0 or 1. There can be a gap because
+the offset of a wrapper message is the offset of its last inner message.
 """
 HIGHEST = MAX_OFFSET - (1 << 32)
-"""`resume_after` returns None for a header with a higher offset than this limit. Sums of offsets
-therefore cannot overflow int64 in the native core.
+"""`resume_after` returns None for a header with a higher offset than this limit. Therefore, sums of
+offsets cannot overflow int64 in the native core.
 """
 
 
@@ -72,14 +72,16 @@ def chain_end(
     reach: int,
     lengths: list[int],
 ) -> tuple[int, int] | None:
-    """Return the end of a chain of adjacent batches, and the offset after its last offset.
+    """Return the end of a chain of adjacent valid batches, and the offset after its last offset.
 
-    The chain begins with candidate `i`. It is followed until it has more than `reach` bytes, or
-    until the next batch is not a candidate.
+    The candidates are the valid batches that a search found. The chain starts with candidate `i`,
+    and ends when it has more than `reach` bytes or is not followed by another candidate.
 
-    Return None if the number of bytes from its beginning to the end of one of its batches is in
-    `lengths`, or if the offsets do not increase. Also return None if the next batch of the chain may exist but was not searched for,
-    or is a batch that the search does not find.
+    Return None in these cases:
+
+    - The size of the first batches of the chain, for some number of batches, is in `lengths`.
+    - The offsets of the batches do not increase.
+    - The chain may continue with a batch that the search has not reached or cannot find.
     """
     known, start = set(candidates[i:]), candidates[i]
     p = start
@@ -201,7 +203,7 @@ def _resume_after(
 
 
 class OwnCrc:
-    """Computes the CRC of a damaged batch up to several assumed ends, in ascending order."""
+    """Computes the CRC of a damaged batch for several assumed ends, in ascending order."""
 
     def __init__(self, view: memoryview, p: int) -> None:
         legacy = view[p + MAGIC_AT] < MAGIC_V2
@@ -218,12 +220,12 @@ class OwnCrc:
 
 
 def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
-    """Return where reading resumes if the damaged batch's length field leads to a header at `end`.
+    """Return the position at which reading resumes if the damaged batch's length field leads to `end`.
 
-    `inside` contains the candidates before `end`. Return None if one of these candidates ends after
-    `end`. Otherwise, return the first candidate up to which the CRC of the damaged batch matches,
-    or `end` if there is none. The second value is True if the CRC matches up to the returned
-    position.
+    A header is at `end`, and `inside` contains the positions of valid batches before `end`. Return
+    None if one of these batches ends after `end`. Otherwise, return the first of these positions up
+    to which the CRC of the damaged batch matches, or `end` if there is no such position. The second
+    value is True if the CRC matches up to the returned position.
     """
     if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
         return None
@@ -236,7 +238,7 @@ def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tu
 def _unless_later(
     view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
 ) -> tuple[int, bool] | None:
-    """Return candidate `i`, or None if a later candidate may have the offset `next_offset`."""
+    """Return the candidate with index `i`, or None if a later candidate may have offset `next_offset`."""
     reach = candidates[i] + LATER_REACH
     later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
     if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):

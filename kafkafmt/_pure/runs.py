@@ -1,4 +1,4 @@
-"""Summarize tables of batch headers, and combine adjacent batches into runs."""
+"""Summarize tables of batch headers, and combine adjacent batches into extents."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Signed varints are zigzag-encoded: 0, -1, 1 and -2 become 0, 1, 2 and 3.
 
-A varint of 32 bits takes at most 5 bytes, and a varint of 64 bits at most 10 bytes. Bits above the
-width are dropped, as in Kafka's ByteUtils.
+A 32-bit varint has at most 5 bytes, and a 64-bit varint has at most 10 bytes. Bits above the width
+are dropped, as in Kafka's ByteUtils.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def view_of(buffer: Buffer) -> memoryview:
     view = memoryview(raw)
     if not view.c_contiguous:
         raise ValueError("a C-contiguous buffer is needed")
-    # memoryview.cast() supports only simple formats, not structured arrays, for example.
+    # memoryview.cast() supports only simple formats. For example, it does not support structured arrays.
     if view.ndim != 1 or len(view.format.lstrip("@")) != 1:
         raw = np.frombuffer(view, np.uint8) if view.nbytes else b""
         view = memoryview(raw)

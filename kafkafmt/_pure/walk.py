@@ -30,7 +30,7 @@ from .varint import raw_varint
 
 
 class Row(NamedTuple):
-    """One record as spans, like a row of the columns. `next` is the position of the next record."""
+    """A record whose key and value are spans. `next` is the position of the next record."""
 
     offset: int
     timestamp: int
@@ -51,7 +51,7 @@ def fault(code: int, position: int, base_offset: int) -> StructureError:
 
 
 def varint(data: Any, p: int, end: int) -> tuple[int, int]:
-    """Read a zigzag varint. Varints of one byte, the most common ones, are read without a loop."""
+    """Read a zigzag varint. Varints of one byte, which are the most common, are read without a loop."""
     byte = data[p] if p < end else 0x80
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), p + 1
@@ -127,8 +127,8 @@ def read_record(
 def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, headers: bool) -> Row | None:
     """Read a plain record. Return None if the record is faulty or not plain.
 
-    In a plain record, every varint has one or two bytes. A record with headers is plain only if
-    headers are not wanted. Nearly all records are plain. The caller reads all other records with
+    In a plain record, every varint has one or two bytes. If headers are requested, a record with
+    headers is not plain. Nearly all records are plain. The caller reads all other records with
     `read_record`, which reports faults. The code that reads varints is inlined, because function
     calls would take most of the time.
     """
@@ -199,8 +199,8 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
 
 
 PLAIN_SIZE = 16
-"""Largest total size of the varints of a plain record, in bytes. If the rest of the batch is at
-least this large, varints are read without bounds checks.
+"""Largest total size of the varints of a plain record, in bytes. If the rest of the batch has at
+least this size, varints are read without bounds checks.
 """
 NO_HEADERS: list[tuple[int, int, int, int]] = []
 new_row: Callable[[type[Row], tuple[Any, ...]], Row] = tuple.__new__
@@ -210,7 +210,7 @@ BODY = frozenset({"key", "value", "headers"})
 
 
 class Batch:
-    """A row of a table of batches as Python integers, with values that are derived from them."""
+    """A row of a table of batches as Python integers, with values that are derived from the row."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])
@@ -222,7 +222,7 @@ class Batch:
         self.count = int(row["count"])
         self.payload_position = int(row["payload_position"])
         self.payload_end = self.payload_position + int(row["payload_size"])
-        # if True, small deltas cannot cause offsets or timestamps to overflow 64 bits
+        # If True, adding small deltas to offsets and timestamps cannot overflow 64 bits.
         self.never_wraps = abs(self.base_offset) < MAX_OFFSET // 2 and abs(self.base_timestamp) < MAX_OFFSET // 2
         self.timestamp_type = 1 if int(row["attributes"]) & LOG_APPEND_TIME_BIT else 0
 
@@ -240,7 +240,7 @@ class Batch:
     ) -> Iterator[Row]:
         """Yield the records of the batch, beginning at a position.
 
-        Raise StructureError for a faulty record, and for bytes after the last record.
+        Raise StructureError if a record is faulty or if bytes follow the last record.
         """
         end = self.payload_end
         plain = self.never_wraps and (names == BODY or names == KEY_AND_VALUE)
@@ -253,7 +253,7 @@ class Batch:
                 except IndexError:  # the buffer ends inside a faulty record
                     pass
             if row is None:
-                plain = False  # if one record of a batch is not plain, most of the others are not plain either
+                plain = False  # if one record is not plain, most records of the batch are not plain
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
             yield row

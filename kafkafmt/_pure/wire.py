@@ -1,10 +1,10 @@
-"""Read and write messages of the wire protocol, field by field, as a `Layout` describes them.
+"""Read and write the fields of wire protocol messages, as described by a `Layout`.
 
-A layout describes one version of one structure. Each field has a reader function and a writer
-function, which are chosen once, when the layout is created.
+A layout describes one version of one structure. When the layout is created, a reader function and a
+writer function are chosen for each field.
 
 In flexible versions (KIP-482), a length is encoded as an unsigned varint of the length plus one, so
-that 0 means null. Every structure then ends with its tagged fields.
+that 0 means null. In these versions, every structure ends with its tagged fields.
 """
 
 from __future__ import annotations

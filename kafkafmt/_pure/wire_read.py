@@ -1,6 +1,6 @@
 """Create the readers for the fields of a layout.
 
-A reader is a function that returns a field's value and the position after it.
+A reader is a function that returns the value of a field and the position after the field.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
 def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> Read:
     """Create a reader for a structure.
 
-    A nullable structure is preceded by a byte that says whether it is null. The structure is null
-    if this byte is negative. In a tagged field, the structure is null if the byte is 0.
+    A nullable structure is preceded by a byte that indicates null. The structure is null if this
+    byte is negative. In a tagged field, the structure is null if the byte is 0.
     """
 
     def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:

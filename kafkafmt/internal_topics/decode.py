@@ -1,10 +1,9 @@
 """Decode records of Kafka's internal topics with the schemas in `schemas/`.
 
-- A coordinator record has a key and a value. The key starts with the record type as an int16, and
-  the value starts with a version as an int16. The fields follow. A record without a value is a
-  tombstone.
+- A coordinator record has a key and a value. The key starts with the record type as an int16. The
+  value starts with a version as an int16. A record without a value is a tombstone.
 - A metadata record (`__cluster_metadata`) has no key. Its value starts with the frame version (1),
-  the record type and the version, each as an unsigned varint. The fields follow.
+  the record type and the version, each as an unsigned varint.
 
 The JSON output has the format of Kafka's ``kafka-dump-log``.
 """
@@ -28,13 +27,13 @@ TOPICS = {
     "__transaction_state": "transaction_state",
     "__share_group_state": "share_group_state",
 }
-"""Maps each topic that coordinators write to the name of its schema file, without the suffix."""
+"""Maps the name of each topic that coordinators write to the name of its schema file, without suffix."""
 FRAME_VERSION = 1
 _CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 
 
 class CoordinatorRecord(NamedTuple):
-    """A decoded record of a topic that a coordinator writes to."""
+    """A decoded record of a topic to which a coordinator writes."""
 
     type: int
     """Record type."""
@@ -157,8 +156,8 @@ def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
 def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
     """Decode a group member's subscription or assignment.
 
-    If the version is unknown, the data is decoded as the highest known version, as Kafka's clients
-    do.
+    As in Kafka's clients, if the version is unknown, the data is decoded as the highest known
+    version.
 
     Parameters
     ----------
@@ -170,7 +169,8 @@ def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
     Returns
     -------
     (SchemaMessage, int) or None
-        The message, and the version that was used to decode it. None if it cannot be decoded.
+        The message, and the version that was used to decode the data. None if the data cannot be
+        decoded.
     """
     made = _classes("consumer_protocol")[f"ConsumerProtocol{what}"][1]
     try:
@@ -199,8 +199,7 @@ def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes |
 def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
     """Return the value of a coordinator record as JSON data.
 
-    The subscriptions and assignments of consumer group members are decoded. Subscriptions and
-    assignments that cannot be decoded are returned unchanged.
+    The subscriptions and assignments of consumer group members are also decoded, if possible.
     """
     data = to_json(record.value, record.version)
     if getattr(record.value, "protocol_type", None) == "consumer":

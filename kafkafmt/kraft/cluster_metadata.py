@@ -90,7 +90,8 @@ class ClusterMetadata:
     cluster : tuple of ClusterInfo
         One row with facts about the cluster and the metadata log. `info` is this row.
     damaged : tuple of Damage
-        The damaged span at which the replay ended. Empty if there was none.
+        The damaged range of bytes at which the replay ended. The tuple is empty if the log is not
+        damaged.
     problems : tuple of ReplayProblem
         Records that could not be applied.
     messages : tuple of str
@@ -125,7 +126,7 @@ class ClusterMetadata:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt metadata``: 1 if the log is damaged or a record was not applied, else 0."""
+        """Exit code of ``kafkafmt metadata``: 1 if the log is damaged or a record was not applied. Otherwise, 0."""
         return 1 if self.damaged or self.problems else 0
 
     def view(self, name: str) -> tuple[Row, ...]:
@@ -140,7 +141,7 @@ class ClusterMetadata:
         Raises
         ------
         ValueError
-            There is no such table.
+            No table has this name.
         """
         rows: tuple[Row, ...] = getattr(self, arguments.one_of("name", name, VIEWS))
         return rows
@@ -177,15 +178,16 @@ def metadata(
         Log directory of a broker or a controller, the directory `__cluster_metadata-0` in it, or a
         snapshot (`*.checkpoint`). It can be a URL.
     at : int, optional
-        Return the state of all records with offsets below `at`. By default, all records of the log
-        are applied.
+        Return the state after all records with offsets below `at`. By default, all records of the
+        log are applied.
     at_time : int or timezone-aware datetime, optional
         Return the state at this time. Records with this timestamp are included. An int is a number
         of milliseconds since 1970-01-01 UTC.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     on_message : callable, optional
-        Called with each message immediately. `ClusterMetadata.messages` contains all messages.
+        Function that is called immediately with each message. `ClusterMetadata.messages` contains
+        all messages.
 
     Returns
     -------
@@ -196,7 +198,8 @@ def metadata(
     Raises
     ------
     OSError
-        The path cannot be read. `NoLogError`, a subclass, if it contains no metadata log.
+        The path cannot be read. The subclass `NoLogError` is raised if the path contains no
+        metadata log.
     StructureError
         The log does not start at offset 0, and no snapshot is usable.
     TypeError, ValueError
@@ -204,10 +207,10 @@ def metadata(
 
     Notes
     -----
-    The newest usable snapshot before `at` is loaded, and the log after it is replayed, by the rules
-    of Kafka's ``MetadataLoader``, ``MetadataDelta`` and ``MetadataImage``. The files do not contain
-    the high watermark. `ClusterInfo.committed_offset` is the offset up to which all records are
-    committed for certain.
+    The function loads the newest usable snapshot before `at`, and replays the log after this
+    snapshot. The rules are those of Kafka's ``MetadataLoader``, ``MetadataDelta`` and
+    ``MetadataImage``. The files do not contain the high watermark. Records with offsets below
+    `ClusterInfo.committed_offset` are certainly committed.
     """
     offset = arguments.optional_integer("at", at, 0, "an offset")
     millis = None if at_time is None else arguments.millis("at_time", at_time)
@@ -263,9 +266,9 @@ class _Reader:
         return _build(str(source.path), replay, voters, info, tuple(damaged), tuple(self.messages))
 
     def _start(self, offset: int | None, millis: int | None) -> tuple[Replay, SnapshotFile | None]:
-        """Load the newest usable snapshot that is not after an offset or a time.
+        """Load the newest usable snapshot that is not after the given offset or time.
 
-        Without a usable snapshot, return an empty state if the log starts at offset 0.
+        If no snapshot is usable and the log starts at offset 0, return an empty state.
         """
         unusable: list[str] = []
         others = self._source.log is not None or len(self._source.snapshots) > 1
@@ -333,7 +336,7 @@ def _build(
     damaged: tuple[Damage, ...],
     messages: tuple[str, ...],
 ) -> ClusterMetadata:
-    """Return a replayed state as sorted tables."""
+    """Convert a replayed state to sorted tables."""
     image = replay.image
     return ClusterMetadata(
         path=path,
@@ -363,7 +366,7 @@ def _topics(image: Image) -> tuple[MetadataTopic, ...]:
 
 
 def acl_order(acl: MetadataAcl) -> tuple[str, ...]:
-    """Return the sort key of an access control entry, which does not depend on its id."""
+    """Return a sort key for an access control entry. The sort key does not depend on the entry's id."""
     return (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission, acl.id)  # fmt: skip
 
 

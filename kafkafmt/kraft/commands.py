@@ -1,8 +1,9 @@
 """Write a shell script that recreates topics, configs, quotas and ACLs on another cluster.
 
 The script calls Kafka's tools `kafka-topics`, `kafka-configs` and `kafka-acls`. Names and values
-come from a file and can contain any character. Therefore, each of them is quoted for the shell, and
-is part of an argument `--option=VALUE`, so that no value can be read as an option.
+come from a file and can contain any character. Therefore, all names and values are quoted for the
+shell. They are written as part of an argument `--option=VALUE`, so that no value can be parsed as an
+option.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ACL_OPTIONS = {
 }
 """The options of `kafka-acls` that name a resource."""
 ENTITIES = {"broker": "brokers", "client_metrics": "client-metrics", "group": "groups"}
-"""Entity types of `kafka-configs`, by the type of the resource."""
+"""Maps resource types to entity types of `kafka-configs`."""
 _IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")
 _CONFIG_NAME = re.compile(r"[\w.-]+\Z", re.ASCII)
 HEAD = """\
@@ -64,8 +65,9 @@ def metadata_commands(state: ClusterMetadata) -> str:
 
     Notes
     -----
-    Topics get the same number of partitions and replicas, but the other cluster chooses the brokers.
-    Topics that brokers create by themselves, such as ``__consumer_offsets``, are omitted.
+    The new topics have the same numbers of partitions and replicas. The other cluster assigns the
+    replicas to brokers. Topics that brokers create by themselves, such as ``__consumer_offsets``,
+    are omitted.
     """
     origin = f"cluster {state.info.cluster_id or 'of unknown id'} at offset {state.info.end_offset}"
     lines = [HEAD.format(origin=plain(origin))]
@@ -86,7 +88,7 @@ def _call(tool: str, *arguments: str) -> str:
 
 
 def _note(text: str) -> str:
-    """Return a comment of one line, with control characters escaped."""
+    """Return a shell comment of one line, in which control characters are escaped."""
     return f"# {plain(text)}"
 
 
@@ -97,7 +99,8 @@ def _option(name: str, value: str) -> str:
 def _exact(*texts: str) -> bool:
     """Return whether Kafka's tools receive all given texts unchanged.
 
-    The tools strip blanks at both ends. No argument can contain NUL, or text that UTF-8 cannot encode.
+    The tools strip blanks at both ends of a text. Arguments cannot contain NUL, or text that cannot
+    be encoded as UTF-8.
     """
     return not any(text != text.strip() or _IMPOSSIBLE.search(text) for text in texts)
 

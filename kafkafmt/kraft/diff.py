@@ -24,7 +24,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "controllers": ("id",),
     "delegation_tokens": ("token_id",),
 }
-"""The tables that can be compared, and the attributes that identify a row."""
+"""The tables that can be compared, and the attributes that identify their rows."""
 DIFF_VIEWS = tuple(KEYS)
 PER_CLUSTER = ("topic_id", "directories", "leader_epoch", "partition_epoch")
 """Attributes that differ between any two clusters. They are compared only within one cluster."""
@@ -34,7 +34,7 @@ HIDDEN = "(hidden)"
 
 @dataclass(frozen=True)
 class MetadataDifference:
-    """A row that exists in only one of two states, or differs.
+    """A row that exists in only one of two states, or that differs between the states.
 
     Attributes
     ----------
@@ -43,10 +43,11 @@ class MetadataDifference:
     key : dict
         The attributes that identify the row.
     change : {"added", "removed", "changed"}
-        Whether the row exists only in the second state, only in the first one, or in both.
+        "added" if the row exists only in the second state, "removed" if it exists only in the first
+        state, and "changed" if it exists in both states.
     fields : dict of (object, object)
-        The values of the attributes that differ, in the first and in the second state. Empty unless
-        `change` is "changed". Sensitive values are "(hidden)".
+        Pairs of the values in the first and the second state, for each attribute that differs. The
+        dict is empty unless `change` is "changed". Sensitive values are "(hidden)".
     """
 
     view: str
@@ -69,8 +70,8 @@ class MetadataDiff:
     differences : tuple of MetadataDifference
         The differences, ordered by table and key.
     same_cluster : bool
-        Whether both states have the same cluster id. If not, ids of topics and directories, and
-        epochs, are not compared.
+        Whether both states have the same cluster id. If False, epochs and the ids of topics and
+        directories are not compared.
     """
 
     differences: tuple[MetadataDifference, ...]
@@ -78,12 +79,12 @@ class MetadataDiff:
 
     @property
     def equal(self) -> bool:
-        """Whether there is no difference."""
+        """Whether no differences were found."""
         return not self.differences
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt metadata diff``: 1 if there is a difference, else 0."""
+        """Exit code of ``kafkafmt metadata diff``: 0 if no differences were found. Otherwise, 1."""
         return 0 if self.equal else 1
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def metadata_diff(
         States that `kafkafmt.metadata` returned.
     views : str or iterable of str, optional
         Names of the tables to compare: topics, partitions, configs, acls, brokers, quotas, scram,
-        features, voters, controllers or delegation_tokens. By default, all of them.
+        features, voters, controllers or delegation_tokens. By default, all these tables.
 
     Returns
     -------
@@ -120,9 +121,9 @@ def metadata_diff(
 
     Notes
     -----
-    If the cluster ids differ, or one of them is unknown, the ids of topics and directories, and the
-    epochs of partitions are not compared. The ids of ACLs are never compared. SCRAM credentials and
-    sensitive configs are compared, but their values are not shown.
+    If the cluster ids differ or are unknown, the ids of topics and directories and the epochs of
+    partitions are not compared. The ids of ACLs are never compared. SCRAM credentials and sensitive
+    configs are compared, but their values are not shown.
     """
     given = DIFF_VIEWS if views is None else [views] if isinstance(views, str) else list(views)
     chosen = {arguments.one_of("views", name, DIFF_VIEWS) for name in given}
@@ -155,7 +156,7 @@ def _key(view: str, row: Row) -> tuple[Any, ...]:
 
 
 def _changes(old: Row, new: Row, ignored: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
-    """Return the attributes that differ, with both values."""
+    """Return the attributes that differ between two rows, with the values in both rows."""
     a, b = _compared(old), _compared(new)
     changed = {name: (a[name], b[name]) for name in a if name not in ignored and a[name] != b[name]}
     if not changed and getattr(old, "_digest", None) != getattr(new, "_digest", None):
@@ -164,7 +165,7 @@ def _changes(old: Row, new: Row, ignored: tuple[str, ...]) -> dict[str, tuple[An
 
 
 def _compared(row: Row) -> dict[str, Any]:
-    """Return the attributes to compare. For a topic: its id and the numbers of partitions and replicas."""
+    """Return the attributes to compare. A topic is compared by its id and its numbers of partitions and replicas."""
     if isinstance(row, MetadataTopic):
         factors = sorted({len(p.replicas) for p in row.partitions})
         return {"topic_id": row.topic_id, "partitions": len(row.partitions), "replication_factors": factors}

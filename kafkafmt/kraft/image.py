@@ -1,8 +1,8 @@
 """Apply metadata records one by one to the state of a cluster.
 
 The rules are those of Kafka's classes `MetadataDelta`, `TopicsDelta`, `ClusterDelta`,
-`ConfigurationsDelta` and similar classes. A record that contradicts the state, such as a change of a
-partition that does not exist, raises `ReplayError`, and the state does not change.
+`ConfigurationsDelta` and similar classes. If a record contradicts the state, for example because it
+changes a partition that does not exist, `ReplayError` is raised, and the state does not change.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Image:
     zk_migration_state: int = 0
     _ids_by_name: dict[str, UUID] = field(default_factory=dict, compare=False)
     _with_elr: dict[UUID, set[int]] = field(default_factory=dict, compare=False)
-    """Partitions with eligible leader replicas, by the id of the topic, so that clearing them takes linear time."""
+    """Partitions with eligible leader replicas, by topic id. It allows clearing them in linear time."""
 
     def apply(self, record: SchemaMessage) -> None:
         """Apply a metadata record, or raise ReplayError and leave the state unchanged."""
@@ -328,14 +328,14 @@ _CHANGES: dict[str, Callable[[Image, Any], None]] = {
     "ZkMigrationStateRecord": Image._zk_migration,
     "NoOpRecord": Image._nothing,
 }
-"""The methods of `Image` that apply records, by the type of the record. `replay.py` handles the records of transactions."""
+"""Methods of `Image` that apply records, by record type. `replay.py` applies the records of transactions."""
 
 
 def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:
     """Apply a change to a partition, as ``PartitionRegistration.merge`` does.
 
-    A field that is null does not change. A leader of -2 does not change either. Any other leader,
-    even the same one, increases the leader epoch.
+    Fields that are null in the record do not change. The leader -2 means that the leader does not
+    change. If the record contains any other leader, even the same leader, the leader epoch increases.
     """
     replicas = old.replicas if r.replicas is None else tuple(r.replicas)
     directories = old.directories if r.directories is None else tuple(map(uuid_text, r.directories))
@@ -359,7 +359,7 @@ def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:
 
 
 MIGRATING = uuid_text(UUID(int=0))
-"""Kafka's ``DirectoryId.MIGRATING``: the log directory of a replica is not known."""
+"""Kafka's ``DirectoryId.MIGRATING``, which means that the log directory of a replica is not known."""
 
 
 def _directories(given: tuple[str, ...], replicas: int) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""The rows of a cluster's metadata: topics, partitions, configs, ACLs, brokers, and so on.
+"""Define classes for the rows of a cluster's metadata, such as topics, partitions and brokers.
 
-All classes are frozen dataclasses. No row contains a secret: see `SENSITIVE` in `sensitive.py`.
+All classes are frozen dataclasses. No row contains a secret; see `SENSITIVE` in `sensitive.py`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Row:
 
 
 def _json_value(value: Any) -> Any:
-    """Return a value for JSON: rows become dicts, tuples become lists, and infinite floats become text."""
+    """Convert a value for JSON: rows become dicts, tuples become lists, and infinite floats become text."""
     if isinstance(value, tuple):
         return [item.to_dict() if isinstance(item, Row) else item for item in value]
-    if isinstance(value, float) and not math.isfinite(value):  # JSON has no such numbers
+    if isinstance(value, float) and not math.isfinite(value):  # not supported by JSON
         return str(value)
     return value
 
@@ -43,7 +43,7 @@ class MetadataPartition(Row):
     leader_epoch, partition_epoch : int
         Number of leader changes, and number of all changes of the partition.
     replicas, isr : tuple of int
-        Ids of the brokers with a replica, and of those whose replica is in sync.
+        Ids of the brokers that have a replica, and ids of the brokers whose replica is in sync.
     adding_replicas, removing_replicas : tuple of int
         Replicas that a reassignment adds or removes.
     elr, last_known_elr : tuple of int
@@ -105,9 +105,10 @@ class MetadataConfig(Row):
     Attributes
     ----------
     resource_type : str
-        "topic", "broker", "broker_logger", "client_metrics" or "group"; for another type, its number.
+        "topic", "broker", "broker_logger", "client_metrics" or "group". For other types, the number
+        of the type.
     resource_name : str
-        Name of the resource. "" is the default of all brokers.
+        Name of the resource. "" stands for the default of all brokers.
     name : str
         Name of the config.
     value : str or None
@@ -122,12 +123,12 @@ class MetadataConfig(Row):
     value: str | None
     sensitive: bool
     _digest: bytes | None = field(default=None, repr=False)
-    """Keyed hash of a sensitive value, with which two states are compared. The key exists only in this process."""
+    """Keyed hash of a sensitive value, for comparing two states. The key exists only in this process."""
 
 
 @dataclass(frozen=True)
 class MetadataAcl(Row):
-    """An access control entry. The words are the names in Kafka's enums, such as "TOPIC" and "READ".
+    """An access control entry. Types and operations have the names of Kafka's enums, such as "READ".
 
     Attributes
     ----------
@@ -199,7 +200,8 @@ class MetadataBroker(Row):
     features : tuple of SupportedFeature
         Features that the broker supports.
     log_dirs, cordoned_log_dirs : tuple of str
-        Ids of its log directories, and of those that get no new partitions.
+        Ids of the broker's log directories, and ids of the log directories that get no new
+        partitions.
     """
 
     id: int
@@ -278,7 +280,7 @@ class MetadataScram(Row):
     mechanism: str
     iterations: int
     _digest: bytes | None = field(default=None, repr=False)
-    """Keyed hash of the salt and keys, with which two states are compared."""
+    """Keyed hash of the salt and keys, for comparing two states."""
 
 
 @dataclass(frozen=True)
@@ -298,11 +300,12 @@ class MetadataVoter(Row):
     id : int
         Id of the controller.
     directory_id : str or None
-        Id of its metadata log directory. None if the quorum is static.
+        Id of the controller's metadata log directory. None if the quorum is static.
     endpoints : tuple of Endpoint
-        Listeners. Empty if the quorum is static.
+        Listeners of the controller. The tuple is empty if the quorum is static.
     source : str
-        Where the voters are stored: "voters record" (dynamic quorum), "leader change" or "quorum-state".
+        Record or file that contains the voters: "voters record" (dynamic quorum), "leader change"
+        or "quorum-state".
     """
 
     id: int
@@ -349,16 +352,16 @@ class ClusterInfo(Row):
     end_offset : int
         The state contains all records with lower offsets.
     committed_offset : int
-        All records with lower offsets are committed for certain. The files do not contain the high
-        watermark, so the following records may be uncommitted. Equal to `end_offset` if the quorum
-        has one voter.
+        All records with lower offsets are certainly committed. Later records may be uncommitted,
+        because the files do not contain the high watermark. The value equals `end_offset` if the
+        quorum has one voter.
     timestamp : int or None
         Timestamp of the last record of the state, in milliseconds since 1970-01-01 UTC.
     leader_epoch : int or None
         Leader epoch of the last record of the state.
     quorum_leader_id, quorum_leader_epoch : int or None
         Leader and epoch in the file `quorum-state`, which contains the latest election that this
-        node has seen. They do not depend on `at`.
+        node has seen. The values do not depend on `at`.
     next_producer_id : int or None
         The first producer id that has not been allocated.
     zk_migration_state : str
@@ -387,7 +390,7 @@ class ReplayProblem:
     offset : int
         Offset of the record.
     message : str
-        What is wrong.
+        Description of the problem.
     """
 
     offset: int

@@ -44,8 +44,8 @@ class SnapshotHeader(NamedTuple):
 class Replay:
     """Applies the records of a snapshot and of the log to an `Image`.
 
-    Records of a transaction (KIP-868) are applied when the transaction ends. They are dropped if it
-    is aborted, or if it is still open at the end.
+    Records of a transaction (KIP-868) are applied when the transaction ends. If the transaction is
+    aborted, or is still open at the end of the replay, its records are dropped.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Replay:
 
     @property
     def open_transaction(self) -> int | None:
-        """The offset at which the open transaction begins; None if no transaction is open."""
+        """Offset at which the open transaction begins. None if no transaction is open."""
         return self._open_since
 
     def load(self, snapshot: SnapshotFile, max_batch_bytes: int) -> None:
@@ -99,8 +99,8 @@ class Replay:
         end : int
             Offset at which the replay ends.
         until : int or None
-            The replay ends before the first record with a later timestamp, in milliseconds since
-            1970-01-01 UTC. None if there is no limit.
+            Time in milliseconds since 1970-01-01 UTC. The replay ends before the first record with
+            a later timestamp. None means no limit.
         limits : ReadLimits
             Limits of the reader.
 
@@ -133,7 +133,7 @@ class Replay:
             self.timestamp = record.timestamp
 
     def _metadata(self, offset: int, value: bytes | None) -> None:
-        """Decode and apply a metadata record, or hold it back if a transaction is open."""
+        """Decode and apply a metadata record. If a transaction is open, apply the record at its end."""
         try:
             message, _ = read_metadata_record(value or b"")
         except KafkaFormatError as error:
@@ -184,7 +184,7 @@ class Replay:
 
 
 def static_voters(ids: Any, source: str) -> tuple[MetadataVoter, ...]:
-    """Return the voters of a static quorum, of which only the ids are stored."""
+    """Return the voters of a static quorum. Only the ids of the voters are known."""
     return tuple(MetadataVoter(number, None, (), source) for number in sorted(ids))
 
 
@@ -196,7 +196,7 @@ def _voter(fields: dict[str, Any]) -> MetadataVoter:
 def snapshot_records(snapshot: SnapshotFile, max_batch_bytes: int) -> Iterator[core.Record[bytes]]:
     """Yield all records of a snapshot, including control records.
 
-    Raise UnusableSnapshotError at the first damage.
+    Raise UnusableSnapshotError if the snapshot is damaged.
     """
     reader = RecordReader(max_batch_bytes=max_batch_bytes, capacity=1024)
 
@@ -220,7 +220,7 @@ def snapshot_records(snapshot: SnapshotFile, max_batch_bytes: int) -> Iterator[c
 
 
 def header_of(snapshot: SnapshotFile, max_batch_bytes: int) -> SnapshotHeader:
-    """Return the header of a snapshot, or raise UnusableSnapshotError. The other records are not read."""
+    """Return the header of a snapshot without reading the other records, or raise UnusableSnapshotError."""
     for record in snapshot_records(snapshot, max_batch_bytes):
         if record.key is None:
             break

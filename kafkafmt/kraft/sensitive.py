@@ -1,8 +1,8 @@
 """Decide which configs can contain a secret, so that their values are never shown.
 
-Kafka treats a config as sensitive if its type is PASSWORD, or if Kafka does not define the
-config (``KafkaConfigSchema.isSensitive``). A config that Kafka does not define is treated as sensitive
-here only if its name contains a word such as "password".
+Kafka treats a config as sensitive if its type is PASSWORD or if Kafka does not define the config
+(``KafkaConfigSchema.isSensitive``). In contrast, this module treats a config that Kafka does not
+define as sensitive only if its name contains a word such as "password".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NOT_SENSITIVE = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""Configs of Kafka whose names match `_WORDS`, but whose type is not PASSWORD."""
+"""Configs that Kafka defines, whose names match `_WORDS`, but whose type is not PASSWORD."""
 _LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:(?:plain|gssapi|oauthbearer|scram-sha-[0-9]+)\.)?")
 """Prefix of a config that applies to one listener, or to one SASL mechanism of a listener."""
 _WORDS = re.compile(
@@ -59,7 +59,7 @@ def is_sensitive(name: str) -> bool:
 
 
 def digest(*parts: bytes) -> bytes:
-    """Return a keyed hash with which two secrets can be compared, but not guessed.
+    """Return a keyed hash that allows comparing two secrets but does not reveal them.
 
     The key is random and exists only in this process.
     """

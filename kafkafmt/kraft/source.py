@@ -1,4 +1,4 @@
-"""Find the metadata log of a node, with its snapshots and the small files next to it."""
+"""Find the metadata log of a node, its snapshots, and the small files next to the log."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class SnapshotFile:
     path : Path or UrlPath
         Path of the file.
     end_offset, epoch : int
-        The snapshot contains the state of all records with lower offsets. `epoch` is the leader
-        epoch of the last of these records.
+        The snapshot contains the state after all records with offsets below `end_offset`. `epoch`
+        is the leader epoch of the last of these records.
     """
 
     path: Location
@@ -52,7 +52,7 @@ class MetadataSource:
     log : PartitionDir or None
         The metadata log. None if only snapshots exist.
     snapshots : list of SnapshotFile
-        The snapshots, the newest first.
+        The snapshots, starting with the newest snapshot.
     properties : dict of str
         Content of `meta.properties`; empty if the file does not exist.
     quorum : dict
@@ -75,12 +75,13 @@ def find_source(path: str | os.PathLike[str], tell: Callable[[str], None]) -> Me
         A log directory that contains `__cluster_metadata-0`, this directory itself, or a snapshot
         (`*.checkpoint`). It can be a URL, an archive, or a pattern that matches one path.
     tell : callable
-        Called with a message about each file that cannot be used.
+        Function to call with a message about each file that cannot be used.
 
     Raises
     ------
     OSError
-        The path cannot be read. `NoLogError`, a subclass, if it contains no metadata log.
+        The path cannot be read. The subclass `NoLogError` is raised if the path contains no
+        metadata log.
     """
     found = matching(input_path(path))
     if len(found) > 1:

@@ -184,7 +184,7 @@ TABLES = {
         ("node", "offset", "committed", "leader epoch", "next producer id"),
     ),
 }
-"""How each table is shown, by its name."""
+"""Maps the name of each table to the definition of its columns."""
 
 
 def cells(view: str, rows: Iterable[Row]) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 - Fields are in schema order and have Kafka's names.
 - Fields that the version does not have are omitted. Tagged fields with their default value and
-  unknown tagged fields are omitted too.
+  unknown tagged fields are also omitted.
 - Bytes are encoded in base64. UUIDs are encoded in URL-safe base64 without padding.
 - Record data is replaced with its size in bytes, under the name ``…SizeInBytes``.
 """
@@ -31,8 +31,8 @@ def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
     Returns
     -------
     dict
-        The JSON values, with Kafka's field names as keys. Floats that are not finite become the
-        strings "NaN", "Infinity" and "-Infinity".
+        The JSON values, with Kafka's field names as keys. Floats that are not finite are converted
+        to the strings "NaN", "Infinity" and "-Infinity".
     """
     converted: dict[str, Any] = {}
     for f in message.SCHEMA.fields:

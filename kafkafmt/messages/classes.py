@@ -1,11 +1,11 @@
 """Create Python classes from message schemas, such as `FetchRequest` and `FetchRequest.FetchTopic`.
 
-Each class is a dataclass with slots and keyword-only parameters. It has every field that occurs in
-any version of the message, with Kafka's default value. The field names are Kafka's names in snake
-case. The classes of nested structures are attributes of the message class.
+Each class is a dataclass with slots and keyword-only parameters. The class has all fields that occur
+in any version of the message, with Kafka's default values. The field names are Kafka's names in
+snake case. The classes of nested structures are attributes of the message class.
 
-A `Layout`, which the core uses, describes the wire format of one version of a message. It is
-compiled when that version is first read or written.
+The core reads and writes messages with a `Layout`, which describes the wire format of one version of
+a message. The layout is compiled when this version is first read or written.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ZERO_UUID = UUID(int=0)
 RecordBytes = Buffer | list[Buffer]
 """Type of a field that contains record data.
 
-If the field was read from a frame, it is a memoryview of the frame. If it is a list of buffers,
-they are written one after another.
+If the field was read from a frame, its value is a memoryview of the frame. If the value is a list of
+buffers, the buffers are written one after another.
 """
 _PYTHON_TYPES: dict[str, Any] = {
     "bool": bool, "float64": float, "uuid": UUID, "string": str, "bytes": bytes, "records": RecordBytes,
@@ -52,8 +52,8 @@ class SchemaMessage:
     SCHEMA: ClassVar[Struct]
     """Schema of this message or structure."""
     DEFAULTS: ClassVar[dict[str, Any]]
-    """Default value of each field, by field name. If the default is a type, a new value is
-    created for each message by calling the type.
+    """Default value of each field, by field name. If the default is a type, this type is called to
+    create a new value for each message.
     """
     STRUCTS: ClassVar[dict[str, type[SchemaMessage]]]
     """Classes of all structures inside the message, by name."""
@@ -210,7 +210,8 @@ def layout_of(message: type[SchemaMessage], version: int, of_core: ModuleType | 
     Returns
     -------
     Layout
-        The layout. It is cached, so another call with the same arguments returns the same object.
+        The layout. Layouts are cached, so that calls with the same arguments return the same
+        object.
 
     Raises
     ------

@@ -3,12 +3,12 @@
     1 Fetch, versions 0-18, flexible 12+
 
 The first line contains a number, the name, the versions, and the flexible versions (KIP-482) of the
-message. Each further line describes a field: its name, its type, its versions and its options. If
-the type of a field is a structure, the next lines describe the fields of the structure and are
-indented. A line with ``struct`` starts a structure that several fields can use.
+message. Each of the other lines describes a field: its name, its type, its versions and its options.
+If the type of a field is a structure, the next lines are indented, and describe the fields of the
+structure. A line with ``struct`` starts the definition of a structure that several fields can use.
 
-The type of a field is one of `TYPES` or the name of a structure. The prefix `[]` makes it an array,
-and the suffix `?` allows null. The options of a field are:
+The type of a field is one of `TYPES` or the name of a structure. The prefix `[]` means that the field
+is an array, and the suffix `?` means that the field can be null. The options of a field are:
 
 - ``null 1+``: null is allowed only in these versions.
 - ``tag 0``: the field is a tagged field with tag 0.
@@ -56,7 +56,7 @@ class Versions:
 
 
 NONE = Versions(0, -1)
-"""A range that contains no version."""
+"""A range that contains no versions."""
 
 
 @dataclass
@@ -82,8 +82,7 @@ class Field:
     default : str, optional
         Default value as text. None means zero or empty.
     ignorable : bool
-        True if no error is raised when a version without this field is written. The value is then
-        omitted.
+        If True, the value is omitted without an error when a version without this field is written.
     plain : bool
         True if the field has no compact type, even in flexible versions.
     second_name : str, optional
@@ -214,7 +213,7 @@ def parse_message(name: str, lines: list[str]) -> Struct:
 
 
 def parse_messages(text: str) -> list[tuple[Heading, Struct]]:
-    """Parse several schemas. Each consists of a first line and of indented lines for its fields."""
+    """Parse several schemas. Each schema consists of a first line and indented lines for its fields."""
     parts: list[tuple[Heading, list[str]]] = []
     for line in text.splitlines():
         if line[:1].strip():

@@ -1,4 +1,4 @@
-"""Decode the requests and responses that were sent through a connection."""
+"""Decode the requests and responses that were sent over a connection."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .streams import Correlation, FrameSplitter
 
 CHUNK = 1 << 20
 MAX_FRAME = 2**31 - 1
-"""Largest frame size that the protocol allows, in bytes. Memory is used only for bytes that were
-read, so a damaged size field with a large value uses no memory.
+"""Largest frame size that the protocol allows, in bytes. If a damaged size field contains a large
+value, no memory is wasted, because memory is allocated only for bytes that were read.
 """
 
 
@@ -51,7 +51,7 @@ class DecodedFrame:
     error : str or None
         Reason why the frame could not be decoded. None if it was decoded.
     unmatched : bool
-        True if the frame is a response that matches no request.
+        True if the frame is a response for which no matching request was found.
     trailing_bytes : int
         Number of bytes in the frame after the body.
     undecoded_bytes : int or None
@@ -135,8 +135,8 @@ def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedF
     stream : binary stream with the method read1
         Frames, each of which starts with its size.
     waiting : Correlation
-        Object to which the requests are added, so that `decode_responses` can match responses to
-        them.
+        Object to which the requests are added. `decode_responses` uses it to match responses to the
+        requests.
 
     Yields
     ------
@@ -176,8 +176,8 @@ def decode_responses(
     waiting : Correlation
         Requests to which the responses are matched by correlation id.
     api : int or str, optional
-        Key or name of the API to assume for responses that match no request. By default, such a
-        response is an error.
+        Key or name of the API to assume for responses that match no request. By default, responses
+        that match no request are errors.
     api_version : int, optional
         Version of the API to assume for responses that match no request.
 

@@ -17,8 +17,8 @@ class ErrorCode(IntEnum):
 
     Notes
     -----
-    The names are those in Kafka's ``Errors``. An unknown code is accepted too. The name of an
-    unknown code contains its number, as in UNKNOWN_999. An unknown code is not retriable.
+    The names are those in Kafka's enum ``Errors``. Unknown codes are also accepted. The name of an
+    unknown code contains its number, as in UNKNOWN_999. Unknown codes are not retriable.
     """
 
     message: str

@@ -1,15 +1,16 @@
 """Read and write whole requests and responses as frames.
 
 A frame consists of a size field of four bytes, a header and a body. The header of a request
-contains the API key and the version. The header of a response contains only a correlation id. To
-read a response, the caller must therefore pass the API key and the version of the request. In
-flexible versions (KIP-482), headers have tagged fields. The headers of ApiVersions responses never
-have tagged fields, because a client must be able to read these responses before it knows which
-versions the broker supports.
+contains the API key and the version. The header of a response contains only a correlation id.
+Therefore, to read a response, the caller must pass the API key and the version of the request.
 
-Some clients, such as librdkafka, send additional bytes after a message, and Kafka's parser ignores
-them. This module keeps such bytes in `trailing` and writes them unchanged. If the API or the
-version is not supported, the body is kept as an `UnknownBody`.
+In flexible versions (KIP-482), headers have tagged fields. The headers of ApiVersions responses
+never have tagged fields, because a client must be able to read these responses before it knows
+which versions the broker supports.
+
+Some clients, such as librdkafka, send additional bytes after a message, which Kafka's parser
+ignores. This module stores such bytes in `trailing`, and writes them unchanged. If the API or the
+version is not supported, the body is stored as an `UnknownBody`.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
-    If the API version is too new to be supported, the header is read as in the API's newest
-    supported version. Kafka does the same. If the API is not supported, it is not known whether the
-    header has tagged fields. Any tagged fields are then treated as the start of the body.
+    As in Kafka, if the API version is too new, the header is read as in the newest supported version
+    of the API. If the API is not supported, it is not known whether the header has tagged fields.
+    Any tagged fields are then treated as the start of the body.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
@@ -140,7 +141,7 @@ def read_response_body(
 ) -> tuple[Message | UnknownBody, int, bytes]:
     """Read the response body at `position`. Return the body, its version and the bytes after it.
 
-    The version is usually `api_version`, but 0 for some ApiVersions responses; see `read_response`.
+    The version is usually `api_version`. It can be 0 for ApiVersions responses; see `read_response`.
     """
     try:
         body, trailing = _read_body(frame, position, RESPONSE, api_key, api_version)

@@ -46,9 +46,9 @@ class UnknownBody:
     api_key, api_version : int
         API key and version from the header of the request.
     data : bytes
-        Everything after the header. If the API is not supported, `data` starts with the tagged
-        fields of the header, if it has any. The tagged fields cannot be separated from the body,
-        because it is not known whether the version is flexible.
+        All bytes after the header. If the API is not supported, `data` also contains any tagged
+        fields of the header. They cannot be separated from the body, because it is not known
+        whether the version is flexible.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""`Request` and `Response`: a header, a body, and the bytes after the body."""
+"""Define `Request` and `Response`, which contain a header, a body and the bytes after the body."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def key_of_body(body: Message | UnknownBody) -> int:
 
 
 def check_body(body: Any, kind: Kind) -> None:
-    """Raise TypeError if `body` is not the body of a request or response, as `kind` demands."""
+    """Raise TypeError if `body` is not the body of a request or a response, according to `kind`."""
     if not isinstance(body, BODIES) or getattr(body, "KIND", None) != kind:
         raise TypeError(
             f"the body must be a {kind}, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}"

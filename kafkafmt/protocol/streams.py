@@ -17,11 +17,11 @@ from .message_classes import Message, UnknownBody
 from .requests import Request, Response
 
 DEFAULT_MAX_SIZE = 100 << 20
-"""Largest request that a broker accepts by default, in bytes (``socket.request.max.bytes``)."""
+"""Default maximum size of a request that a broker accepts, in bytes (``socket.request.max.bytes``)."""
 
 
 class FrameSplitter:
-    """Splits a stream of bytes into frames. The caller passes the stream in pieces of any size.
+    """Splits a stream of bytes into frames. Callers pass the stream in pieces of any size.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class FrameSplitter:
         return len(self._held)
 
     def feed(self, data: Buffer) -> Iterator[memoryview]:
-        """Feed the next piece of the stream, and yield the frames that it completes.
+        """Add the next piece of the stream, and yield all frames that are now complete.
 
         Parameters
         ----------
@@ -64,14 +64,14 @@ class FrameSplitter:
         Yields
         ------
         memoryview
-            One frame, including its size field. The view is read-only and stays valid.
+            A complete frame, including its size field. The view is read-only and remains valid.
 
         Raises
         ------
         KafkaFormatError
             A size field is negative (`StructureError`) or greater than `max_size`
-            (`TooLargeError`). The frames before the wrong size field are yielded first. Every later
-            call raises the same error, because the start of the next frame is unknown.
+            (`TooLargeError`). The frames before this size field are yielded first. Every later call
+            raises the same error, because the start of the next frame is unknown.
         """
         frames: list[memoryview] = []
         with self._lock:
@@ -131,7 +131,7 @@ class FrameSplitter:
 
 
 class Correlation:
-    """Matches the responses on one connection to the requests, by correlation id.
+    """Matches the responses on one connection to their requests by correlation id.
 
     Two threads can share an object of this class: a thread that sends requests and a thread that
     reads responses.
@@ -150,7 +150,7 @@ class Correlation:
             return sum(map(len, self._waiting.values()))
 
     def sent(self, request: Request[Any]) -> None:
-        """Add a request that was sent, unless it is a request to which the broker does not respond."""
+        """Add a request that was sent, unless the broker does not respond to the request."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 
@@ -170,8 +170,8 @@ class Correlation:
     def take(self, correlation_id: int) -> tuple[int, int] | None:
         """Remove the request to which a response belongs, and return its API key and version.
 
-        If several requests have this correlation id, the oldest one is removed, because a broker
-        responds in request order. Return None if no request has this correlation id.
+        If several requests have this correlation id, the oldest request is removed, because a broker
+        responds to requests in order. Return None if no request has this correlation id.
         """
         with self._lock:
             waiting = self._waiting.get(correlation_id)
@@ -183,7 +183,7 @@ class Correlation:
             return found
 
     def read_response(self, frame: Buffer) -> Response[Message | UnknownBody]:
-        """Read the response to one of the added requests, and remove that request.
+        """Read the response to one of the added requests, and remove this request.
 
         Parameters
         ----------

@@ -42,9 +42,8 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
     table = np.empty(_FIRST_ROWS, BATCH_DTYPE)
     while position < size:
         if rows == len(table):
-            # Estimate the number of remaining batches from the average batch size so far, and add
-            # an eighth as a reserve. Limit the growth of the table to a factor of nine, in case the
-            # first batches are unusually small.
+            # Estimate the number of remaining batches from the average batch size so far, and add an eighth.
+            # The first batches may be unusually small, so the table grows by at most a factor of nine.
             expected = rows * (size - position) // position * 9 // 8 + _FIRST_ROWS
             larger = np.empty(rows + min(expected, 8 * rows), BATCH_DTYPE)
             # Copy the table as bytes, because NumPy would copy its rows field by field, which is
@@ -79,8 +78,8 @@ def assign_offsets(
 ) -> int:
     """Assign consecutive offsets to the batches of a buffer, in place.
 
-    Base offsets are changed. If `leader_epoch` is given, leader epochs are changed too. Gaps
-    between the offsets in a batch are kept. If a batch is invalid, the buffer is left unchanged.
+    The function writes base offsets and, if `leader_epoch` is given, leader epochs. Gaps between the
+    offsets in a batch are kept. If a batch is invalid, the buffer is left unchanged.
 
     Parameters
     ----------
@@ -92,11 +91,11 @@ def assign_offsets(
         Partition leader epoch to write into every v2 batch. By default, leader epochs are not
         changed.
     check_crc : bool, default True
-        Check the CRC of each batch. The CRC does not cover the fields that are written, so it
-        remains valid.
+        Check the CRC of each batch. CRCs remain valid, because they do not cover the fields that
+        are written.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression. Only wrapper messages are
-        decompressed, to count their messages.
+        decompressed, to find the offsets of their messages.
 
     Returns
     -------
@@ -124,8 +123,8 @@ def assign_offsets(
     Notes
     -----
     Kafka's counterparts are ``LogValidator.assignOffsetsNonCompressed``,
-    ``MutableRecordBatch.setLastOffset`` and ``MutableRecordBatch.setPartitionLeaderEpoch``. To run
-    a broker's other checks too, call `validate_and_assign_offsets`.
+    ``MutableRecordBatch.setLastOffset`` and ``MutableRecordBatch.setPartitionLeaderEpoch``. To also
+    run the other checks of a broker, call `validate_and_assign_offsets`.
 
     Examples
     --------
@@ -194,7 +193,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
 
 
 def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int) -> None:
-    """Write the timestamp type and maximum timestamp into a batch or v1 message; update its CRC."""
+    """Write a timestamp type and a maximum timestamp into a batch or v1 message. Update its CRC."""
     position, size = int(row["position"]), int(row["size"])
     v2 = view[position + MAGIC_AT] == MAGIC_V2
     low_attributes = position + (ATTRIBUTES_AT + 1 if v2 else LEGACY_ATTRIBUTES_AT)

@@ -52,8 +52,8 @@ def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
     Yields
     ------
     Batch
-        Each batch, wrapper message and plain message. An incomplete batch at the end of the buffer
-        is not yielded, and is not an error.
+        The next batch, wrapper message or plain message. An incomplete batch at the end of the
+        buffer is ignored.
 
     Raises
     ------
@@ -74,11 +74,11 @@ def iter_batches(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
 class Batch:
     """A record batch (magic 2), or a message (magic 0 or 1).
 
-    A compressed message is a wrapper: its value is a compressed message set.
+    A compressed message is a wrapper message. Its value is a compressed message set.
 
     Create instances with `iter_batches`. An instance keeps a reference to the buffer. Fields that
-    the record format does not have are -1. These are leader_epoch, producer_id, producer_epoch and
-    base_sequence in magic 0 and 1, and the timestamps in magic 0.
+    the record format does not have are -1. In magic 0 and 1, these fields are leader_epoch,
+    producer_id, producer_epoch and base_sequence. In magic 0, the timestamps are also -1.
 
     Notes
     -----
@@ -130,7 +130,7 @@ class Batch:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the batch is compressed. A compressed message is a wrapper message."""
+        """Whether the batch or message is compressed. A compressed message is a wrapper message."""
         return self.attributes & CODEC_MASK != CODEC_NONE
 
     @property
@@ -163,7 +163,7 @@ class Batch:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, which may have been removed by compaction."""
+        """Last offset of the batch. Compaction may have removed the record with this offset."""
         return self._int("base_offset") + self._int("last_offset_delta")
 
     @property
@@ -177,9 +177,9 @@ class Batch:
 
     @property
     def base_timestamp(self) -> int:
-        """Timestamp in ms to which the records' timestamp deltas are added.
+        """Timestamp in ms to which the timestamp deltas of the records are added.
 
-        If the batch has a delete horizon, this field contains the delete horizon.
+        If the batch has a delete horizon, the base timestamp is the delete horizon.
         """
         return self._int("base_timestamp")
 
@@ -221,8 +221,8 @@ class Batch:
         """Sequence number of the last offset; -1 if the base sequence is -1.
 
         The sequence number is computed from the base sequence and the last offset delta, as in
-        Kafka's ``DefaultRecordBatch.lastSequence``. Sequence numbers wrap from ``2**31 - 1`` to 0. As
-        in Java, the arithmetic uses int32, even if a field of a corrupted batch is negative.
+        Kafka's ``DefaultRecordBatch.lastSequence``. Sequence numbers wrap from ``2**31 - 1`` to 0.
+        If a field of a corrupted batch is negative, the result overflows as with Java's int type.
         """
         base, delta = self.base_sequence, self._int("last_offset_delta")
         if base == NO_SEQUENCE:
@@ -246,7 +246,7 @@ class Batch:
 
     @property
     def is_valid(self) -> bool:
-        """True if the stored checksum matches the computed one. The records are not checked."""
+        """True if the stored and the computed checksum are equal. The records are not checked."""
         return self.crc == self.computed_crc
 
     @property
@@ -320,7 +320,7 @@ class Batch:
         Parameters
         ----------
         views : bool, default False
-            If the batch is uncompressed, return keys and values as memoryviews into the buffer
+            If the batch is uncompressed, return keys and values as memoryviews of the buffer
             instead of bytes.
         max_batch_bytes : int, default 134217728 (128 MiB)
             Largest size of the batch in bytes after decompression.

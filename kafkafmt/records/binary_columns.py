@@ -81,10 +81,9 @@ def exact_spans(spans: Spans, name: str) -> Spans:
 def exact_integers(column: Any, dtype: Any, name: str) -> Any:
     """Convert an array of integers to a contiguous array of `dtype`.
 
-    The integers can have any size, signedness, byte order and stride. An array that is already a
-    contiguous array of `dtype` is returned unchanged. Raise TypeError if the elements are not
-    integers or if the array has several dimensions, and ValueError if an integer does not fit
-    `dtype`.
+    The integers can have any size, signedness, byte order and stride. A contiguous array of `dtype`
+    is returned unchanged. Raise TypeError if the elements are not integers or if the array has
+    several dimensions. Raise ValueError if an integer does not fit into `dtype`.
     """
     if isinstance(column, np.ndarray) and column.dtype == dtype and column.ndim == 1 and column.flags.c_contiguous:
         return column
@@ -105,8 +104,8 @@ def exact_integers(column: Any, dtype: Any, name: str) -> Any:
 def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> Spans:
     """Copy bytes-like objects into one buffer, and return their spans. None becomes a null span.
 
-    `rows` contains the row number of each object, for use in error messages. By default, rows are
-    counted from 0.
+    `rows` contains the row number of each object, which error messages state. By default, rows are
+    numbered from 0.
     """
     parts: list[bytes | None] = []
     for o in column:
@@ -122,8 +121,8 @@ def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> S
 def _as_bytes(o: Any, name: str, row: int) -> bytes:
     """Return the bytes of a bytes-like object.
 
-    NumPy scalars, such as numbers and text, are rejected although they support the buffer protocol.
-    Only `numpy.bytes_` is accepted.
+    NumPy scalars other than `numpy.bytes_` raise an error, although they support the buffer
+    protocol.
     """
     try:
         view = None if isinstance(o, np.generic) and not isinstance(o, bytes) else memoryview(o)
@@ -152,7 +151,7 @@ def _fixed(column: np.ndarray) -> Spans:
 
 
 def arrow_binary(array: Any, name: str) -> Spans:
-    """Return the spans of an Arrow binary or string array. They refer to the array's memory."""
+    """Return the spans of an Arrow binary or string array. The spans refer to the array's memory."""
     kind, n = str(array.type), len(array)
     if kind == "null":
         return Spans(b"", np.zeros(n, np.int64), np.full(n, -1, np.int32))

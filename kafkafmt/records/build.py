@@ -13,9 +13,9 @@ from .columns import Columns
 from .signatures import BatchOptions, BuilderOptions, RecordLike
 
 DEFAULT_BATCH_BYTES = 16384
-"""Default value of the producer setting ``batch.size`` in Kafka, in bytes."""
+"""Default value of the setting ``batch.size`` of Kafka's producer, in bytes."""
 _CHUNK_ROWS = 1024
-"""Number of records of an iterator that are passed to the builder at once."""
+"""Number of records that are taken from an iterator and passed to the builder in one call."""
 
 
 def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]) -> bytes:
@@ -25,8 +25,8 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
     ----------
     records : iterable of tuple or Record
         Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep
-        their offsets; see `BatchBuilder`. Keys and values are bytes-like or None; timestamps are in
-        ms since 1970-01-01 UTC, -1 for none.
+        their offsets; see `BatchBuilder`. Keys and values are bytes-like or None. Timestamps are in
+        ms since 1970-01-01 UTC; -1 means none.
     **options
         Keyword arguments of `BatchBuilder`.
 
@@ -67,7 +67,7 @@ def build_batch(records: Iterable[RecordLike], **options: Unpack[BuilderOptions]
 def build_batches(
     records: Iterable[RecordLike], max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:
-    """Build batches from records, each as large as `max_bytes` allows.
+    """Build batches from records. Each batch is as large as `max_bytes` allows.
 
     Several threads can share the iterator.
 
@@ -75,7 +75,7 @@ def build_batches(
     ----------
     records : iterable of tuple or Record
         Tuples ``(key, value[, timestamp[, headers[, offset]]])``, or Record objects, which keep
-        their offsets; see `BatchBuilder`. They are read lazily, while the batches are built.
+        their offsets; see `BatchBuilder`. The records are read lazily, while batches are built.
     max_bytes : int, optional, default 16384
         Largest size of a batch in bytes; see `BatchBuilder`. If None, only the limit of the format
         applies.
@@ -109,8 +109,8 @@ def build_batches(
         if type(records) is list or type(records) is tuple
         else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
-    # extend() rejects a list that mixes records with and without offsets. To check this across
-    # chunks too, each chunk begins with the last record of the previous chunk.
+    # extend() rejects a list that mixes records with and without offsets.
+    # To detect such mixtures across chunks, each chunk begins with the last record of the previous chunk.
     before: list[RecordLike] = []
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk
@@ -126,7 +126,7 @@ def build_batches(
 def build_columns(
     columns: Columns, max_bytes: int | None = DEFAULT_BATCH_BYTES, **options: Unpack[BatchOptions]
 ) -> Iterator[bytes]:
-    """Build batches from columns, each as large as `max_bytes` allows.
+    """Build batches from columns. Each batch is as large as `max_bytes` allows.
 
     Several threads can share the iterator.
 

@@ -1,8 +1,9 @@
-"""`BatchBuilder`: build record batches one after another.
+"""Define `BatchBuilder`, which builds record batches one after another.
 
-`BatchBuilder` checks that the record format supports the settings of a batch. The core's
-`RecordBuffer` encodes the records. Both follow the rules of Kafka's ``MemoryRecordsBuilder``. If a
-setting or a record breaks a rule, they raise InvalidError with a code that names the rule.
+`BatchBuilder` checks that the record format supports the settings of a batch. The class
+`RecordBuffer` of the core encodes the records. Both classes follow the rules of Kafka's
+``MemoryRecordsBuilder``. If a setting or a record breaks a rule, they raise an InvalidError whose
+code names the rule.
 """
 
 from __future__ import annotations
@@ -69,12 +70,12 @@ class BatchBuilder:
     codec : str or int, default "none"
         Name or id of the codec: none, gzip, snappy, lz4 or zstd (``compression.type``).
     level : int, optional
-        Compression level, as in ``compression.gzip.level`` and its counterparts. By default, the
-        default level of the codec.
+        Compression level, as in Kafka's setting ``compression.gzip.level``. By default, the default
+        level of the codec is used.
     max_bytes : int, optional
         Largest size of a batch in bytes. A compressed batch does not exceed this size even if its
-        records turn out to be incompressible. A record that is larger than `max_bytes` gets a
-        separate batch, as in Kafka's producer. By default, the largest size that the format allows.
+        records are incompressible. As in Kafka's producer, a record that is larger than `max_bytes`
+        is put into a separate batch. By default, only the limit of the format applies.
     base_offset : int, optional
         Base offset of the first batch. By default, the offset of the first record, or 0 if that
         record has no offset.
@@ -90,7 +91,7 @@ class BatchBuilder:
         default, they have the timestamp type CreateTime.
     delete_horizon : int, optional
         Time in ms from which compaction may remove tombstones and transaction markers. By default,
-        none.
+        the batches have no delete horizon.
 
     Attributes
     ----------
@@ -101,8 +102,7 @@ class BatchBuilder:
         Append the records of a list or tuple, beginning at index `start`. Return the index of the
         first record that does not fit, or the number of records if all of them fit.
     has_room_for : has_room_for(key, value, timestamp=-1, headers=(), offset=None) -> bool
-        Check a record without appending it: return what `append` would return, or raise the error
-        that `append` would raise.
+        Check a record without appending it. The result or error is the same as that of `append`.
     magic : int
         Record format.
     codec : str
@@ -121,18 +121,18 @@ class BatchBuilder:
     Records are tuples ``(key, value[, timestamp[, headers[, offset]]])`` or `Record` objects.
     Timestamps are in ms since 1970-01-01 UTC; -1 means none. Records get their offsets as follows:
 
-    - A tuple that contains an offset keeps this offset, and so does a Record. Gaps between offsets
-      are kept.
-    - A tuple without an offset, or with offset None, gets the next offset. A Record also gets the
-      next offset if its own offset is -1, which means that the offset was not read.
+    - Tuples that contain an offset and Record objects keep their offsets. Gaps between offsets are
+      kept.
+    - A tuple without an offset, or with the offset None, gets the next offset. A Record with the
+      offset -1, which was not read, also gets the next offset.
     - Offsets must increase. An offset that is below `base_offset`, or not above all previous
       offsets, causes an InvalidError with the code "offset_order".
     - `extend` raises ValueError if Records that keep their offsets are mixed with records that get
       the next offset.
 
     Offsets and sequence numbers continue from batch to batch. Several threads can use one builder.
-    `finish` raises RuntimeError if another thread appends records while `finish` compresses the
-    batch.
+    If another thread appends records while `finish` compresses the batch, `finish` raises
+    RuntimeError.
 
     Kafka's counterpart is ``MemoryRecordsBuilder``.
 
@@ -205,8 +205,7 @@ class BatchBuilder:
             NO_TIMESTAMP if log_append_time is None else log_append_time,
             NO_TIMESTAMP if delete_horizon is None else delete_horizon,
         )
-        # Expose methods of the core's RecordBuffer directly. A Python method that only calls them
-        # would double the cost of a call.
+        # Use the methods of the core's RecordBuffer directly. Python methods that call them would take twice the time.
         self.append, self.extend, self.has_room_for = (
             self._records.append,
             self._records.extend,
@@ -306,8 +305,8 @@ class BatchBuilder:
         Parameters
         ----------
         last_offset : int, optional
-            Last offset of the batch. It can be higher than the offset of the last record, as it is
-            after compaction. By default, the offset of the last record.
+            Last offset of the batch. As after compaction, it can be higher than the offset of the
+            last record. By default, it is the offset of the last record.
 
         Returns
         -------
@@ -336,7 +335,7 @@ def _compressor(codec: int, level: int | None) -> Compressor | None:
         if level is not None:
             raise ValueError(f"level is {level}, but codec is none; pass a codec that compresses, or omit level")
         return None
-    from ..codecs import Compressor  # imports the compression packages, so import it only if needed
+    from ..codecs import Compressor  # import only if needed, because it imports the compression packages
 
     return Compressor(codec, level)
 

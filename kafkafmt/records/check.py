@@ -1,4 +1,4 @@
-"""Check batches as a reader would, and report all problems instead of only the first one."""
+"""Check batches like a reader, but report all problems instead of only the first problem."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Problem(NamedTuple):
     code: str
     """Stable identifier of the problem.
 
-    This is the `code` of a KafkaFormatError, or one of the names offset_order, offset_range,
-    producer_epoch, base_sequence, sequence_gap and sequence_duplicate.
+    The identifier is the `code` of a KafkaFormatError, or one of the names offset_order,
+    offset_range, producer_epoch, base_sequence, sequence_gap and sequence_duplicate.
     """
     message: str
     """Description of the problem."""
@@ -53,8 +53,8 @@ class Check(NamedTuple):
     records: int
     """Number of valid records."""
     end: int
-    """Position after the last complete batch. An incomplete batch at this position is not a
-    problem.
+    """Position after the last complete batch. An incomplete batch that starts at this position is
+    not reported as a problem.
     """
 
     @property
@@ -83,8 +83,8 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
         Check epochs and sequence numbers of producers. Use False for a compacted topic, because
         compaction leaves gaps in the sequence numbers.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch in bytes after decompression. A larger batch is a problem
-        ("too_large").
+        Largest size of one batch in bytes after decompression. A larger batch is reported as a
+        problem with the code "too_large".
 
     Returns
     -------
@@ -98,8 +98,8 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
     Notes
     -----
-    An incomplete batch at the end of the buffer is not a problem. The rules for producers are those
-    of Kafka's ``ProducerAppendInfo``.
+    An incomplete batch at the end of the buffer is not reported as a problem. Epochs and sequence
+    numbers are checked with the rules of Kafka's ``ProducerAppendInfo``.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     def damaged(row: Any, failure: KafkaFormatError) -> None:
         failure.position = int(row["position"])
         invalid.add(failure.position)
-        # Skip impossible offsets here, because they are reported below as offset_range.
+        # Impossible offsets are skipped here, because they are reported as offset_range below.
         if 0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"]):
             problems.append(_problem(failure))
 
@@ -205,9 +205,9 @@ class _Producers:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, int | None]] = {}
-        """Maps each producer id to a pair: its epoch, and its last sequence number.
+        """Maps each producer id to a pair of its epoch and its last sequence number.
 
-        The sequence number is None if any sequence number may follow.
+        The sequence number is None if the next batch may have any sequence number.
         """
 
     def check(self, row: Any) -> Iterator[tuple[str, str]]:

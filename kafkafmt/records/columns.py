@@ -1,9 +1,11 @@
 """Convert lists, NumPy arrays and Arrow arrays to spans, from which the core builds batches.
 
-A column is either converted exactly, or rejected with a TypeError or ValueError that names the
-column and the row. Keys and values are converted in binary_columns.py, timestamps and offsets in
-number_columns.py, headers in header_columns.py. Arrow arrays are recognized by their methods, so
-pyarrow is not imported. Keys, values and headers in Arrow arrays are not copied.
+If a column cannot be converted exactly, a TypeError or ValueError names the column and the row.
+Keys and values are converted in binary_columns.py, timestamps and offsets in number_columns.py, and
+headers in header_columns.py.
+
+Arrow arrays are recognized by their methods, so that pyarrow need not be imported. Keys, values and
+headers in Arrow arrays are not copied.
 """
 
 from __future__ import annotations
@@ -62,22 +64,22 @@ def columns_of(
         Text in Arrow and Polars columns is encoded as UTF-8. Python str objects and NumPy arrays of
         dtype U are rejected; encode them first.
     timestamp : int, numpy.datetime64 or column, optional
-        Timestamps in ms since 1970-01-01 UTC; -1 or null means none. This is either one timestamp
-        for all records, or a column of integers, NumPy datetimes, or Arrow timestamps or dates. A
-        time finer than milliseconds is rounded down. A time before 1970 is rejected. By default,
-        records have no timestamps.
+        Timestamps in ms since 1970-01-01 UTC; -1 or null means none. The argument is either one
+        timestamp for all records, or a column of integers, NumPy datetimes, or Arrow timestamps or
+        dates. Times with a finer unit are rounded down to milliseconds. A time before 1970 raises
+        ValueError. By default, records have no timestamps.
     headers : column, optional
-        Headers of each record: (key, value) tuples, a dict, or None for no headers. An Arrow array
-        of maps is also accepted, and so is an Arrow array of lists of structs with the fields "key"
-        and "value" in any order. By default, records have no headers.
+        Headers of each record: (key, value) tuples, a dict, or None for no headers. The column can
+        also be an Arrow array of maps, or of lists of structs with the fields "key" and "value" in
+        any order. By default, records have no headers.
     offset : column, optional
         Offsets as integers without nulls. By default, each record gets the next offset.
 
     Returns
     -------
     Columns
-        Pass it to `build_columns` or `BatchBuilder.append_columns`. It refers to the memory of the
-        given arrays, so do not change these arrays before the batches are built.
+        The argument for `build_columns` or `BatchBuilder.append_columns`. The result refers to the
+        memory of the given arrays. Do not change these arrays before the batches are built.
 
     Raises
     ------
@@ -85,9 +87,9 @@ def columns_of(
         A column or one of its values has an unsupported type, such as text, float, boolean, decimal
         or duration.
     ValueError
-        The columns differ in length, no column is given, or a value cannot be represented. Such
-        values are integers of more than 64 bits, times before 1970, null offsets, and null structs
-        among the headers.
+        The columns differ in length, no column is given, or a value cannot be represented. Integers
+        of more than 64 bits, times before 1970, null offsets and null structs among the headers
+        cannot be represented.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Decode control records, and build transaction markers.
 
 The key of a control record consists of an int16 version and an int16 type. The type determines the
-schema of the value, which always starts with an int16 version. As in Kafka, data with a version
-that is higher than the highest known version is read as the highest known version.
+schema of the value, which always starts with an int16 version. As in Kafka, if a version is higher
+than the highest known version, the data is parsed with the highest known version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .reader import RecordReader
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 TYPE_NAMES = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
 UNKNOWN = "UNKNOWN"
-"""Name of every control record type that Kafka does not define. Consumers skip such records."""
+"""Name for control record types that Kafka does not define. Consumers skip such records."""
 SCHEMAS = """
 EndTxnMarker, version 0
     Version           int16  0+

@@ -1,11 +1,11 @@
-"""Convert batches to another format, or to another codec.
+"""Convert batches to another record format or another codec.
 
-Formats are converted as in older versions of Kafka, which converted batches to older formats for
-old consumers (``RecordsUtil``), and to newer formats in the validator and the log cleaner. Records
-keep their offsets, keys and values. A compressed batch remains a single batch, and keeps its codec
-by default. Data that the target format cannot represent is dropped and counted.
+Record formats are converted as in older versions of Kafka. These versions converted batches to older
+formats for old consumers (``RecordsUtil``), and to newer formats in the validator and the log
+cleaner. Records keep their offsets, keys and values. A compressed batch remains a single batch, and
+keeps its codec by default. Data that the target format cannot represent is dropped and counted.
 
-Recompression changes only the encoding of the records and the header fields that depend on this
+Recompression changes only the encoding of the records, and the header fields that depend on the
 encoding.
 """
 
@@ -106,16 +106,17 @@ def convert(
     magic : {0, 1, 2}
         The target format.
     down : bool, default True
-        Convert batches whose format is higher than `magic`. If False, they are kept unchanged.
+        Convert batches whose format is higher than `magic`. If False, such batches are kept
+        unchanged.
     up : bool, default True
-        Convert batches whose format is lower than `magic`. If False, they are kept unchanged, as in
-        a broker that serves an old consumer.
+        Convert batches whose format is lower than `magic`. If False, such batches are kept
+        unchanged, as in a broker that serves an old consumer.
     codec : str or int, optional
         Codec of the converted batches: none, gzip, snappy, lz4 or zstd, or the id of a codec. By
         default, each batch keeps its codec.
     start : int, optional
-        Omit records whose offset is below `start`. This applies only to uncompressed batches that
-        are converted to single messages. By default, no record is omitted.
+        Omit records whose offset is below `start`. Records are omitted only from uncompressed
+        batches that are converted to single messages. By default, no record is omitted.
     max_bytes : int, default 16384
         Largest size, in bytes, of the v2 batches that are built from uncompressed messages.
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -187,8 +188,7 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
     """
     append_time = (table["attributes"] & LOG_APPEND_TIME_BIT) != 0
     same = (table["magic"][1:] == table["magic"][:-1]) & (append_time[1:] == append_time[:-1])
-    # Messages with different append times are converted separately, because a batch has only one
-    # append time.
+    # Messages with different append times are converted separately, because a batch has a single append time.
     same &= ~append_time[1:] | (table["max_timestamp"][1:] == table["max_timestamp"][:-1])
     plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
     borders = np.flatnonzero(~(same & plain[1:] & plain[:-1])) + 1
@@ -221,9 +221,9 @@ def _rebuilt(
     first_offset: int,
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    """Yield one batch that contains the records of `rows` in another format.
+    """Yield one batch that contains the records of several table rows in another format.
 
-    If `limit` is given, yield several batches of at most `limit` bytes instead.
+    If `limit` is given, yield batches of at most `limit` bytes instead of a single batch.
 
     Records with offsets below `first_offset` are omitted if the target format is 0 or 1.
     """
@@ -266,8 +266,9 @@ class Recompressed(RecordBytes, _RecompressedFields):
     before, after : int
         Size of the record data in bytes, before and after recompression.
     sizes : list of (int, int)
-        Sizes in bytes before and after recompression, in buffer order. There is one pair for each
-        batch, each wrapper message, and each sequence of adjacent uncompressed messages.
+        Pairs of sizes in bytes, before and after recompression, in buffer order. The list contains
+        one pair for each batch, each wrapper message, and each sequence of adjacent uncompressed
+        messages.
     """
 
     __slots__ = ()
@@ -279,9 +280,11 @@ def recompress(
     """Compress batches with another codec or level.
 
     Each v2 batch remains a single batch, and only the length, codec and CRC in its header change.
-    Control batches and empty batches are not changed. In formats 0 and 1, a wrapper message remains
-    a wrapper, unless `codec` is none; then it is unpacked into single messages. Adjacent
-    uncompressed messages are combined into wrappers of up to 16 KiB.
+    Control batches and empty batches are not changed.
+
+    In formats 0 and 1, a wrapper message remains a wrapper message. If `codec` is none, the wrapper
+    message is replaced with its inner messages. Adjacent uncompressed messages are combined into
+    wrapper messages of up to 16 KiB.
 
     Parameters
     ----------
@@ -318,7 +321,7 @@ def recompress(
     (5073, True)
     """
     number = codec_id(codec)
-    BatchBuilder(codec=number, level=level)  # raises an error now if the level is invalid
+    BatchBuilder(codec=number, level=level)  # raises an error early if the level is invalid
     view, table = byte_view(buffer), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)
@@ -349,7 +352,7 @@ def recompress(
 
 
 def _in_codec(reader: RecordReader, buffer: Buffer, rows: BatchTable, codec: int, level: int | None) -> Iterator[bytes]:
-    """Yield messages of format 0 or 1, recompressed with another codec in the same format."""
+    """Recompress messages of format 0 or 1 with another codec, and yield the messages."""
     row = rows[0]
     has_append_time = bool(row["attributes"] & LOG_APPEND_TIME_BIT) and row["magic"] > MAGIC_V0
     builder = BatchBuilder(

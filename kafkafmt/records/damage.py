@@ -1,10 +1,10 @@
-"""Scan a possibly corrupted buffer in time that is linear in the size of the buffer.
+"""Scan a buffer that may be corrupted, in time that is linear in the size of the buffer.
 
-A corrupted header can contain any length, and the CRC of the batch must be computed over this
-length. If many corrupted headers contained large lengths, checking their CRCs would take quadratic
-time. `DamageScanner` therefore limits the number of bytes that are read for failed CRCs to a small
-multiple of the buffer's size. After that, a linear search finds the valid batches, and
-`DamageScanner` stores their positions.
+A corrupted header can contain any length, and the CRC of the batch is computed over this length. If
+many corrupted headers contain large lengths, computing their CRCs takes quadratic time. Therefore,
+`DamageScanner` limits the number of bytes that are read for CRCs that do not match. The limit is a
+small multiple of the buffer's size. If the limit is reached, a linear search finds the positions of
+all valid batches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 CRC_BUDGET = 4
 """Number of bytes that may be read to check CRCs after damage, as a multiple of the buffer's size.
 
-If one byte of a batch is corrupted, twice the size of the batch is read.
+For comparison: if one byte of a batch is corrupted, twice the size of the batch is read.
 """
 FIRST_ROWS = 64
 """Largest number of valid batches that the first search can find."""
@@ -38,7 +38,7 @@ class DamageScanner:
         self._budget = CRC_BUDGET * self.size
         self._found = np.empty(0, np.int64)
         self._from = self._to = 0
-        """Start and end of the part of the buffer that has been searched for valid batches."""
+        """Start and end of the range of bytes that has been searched for valid batches."""
         self._rows = FIRST_ROWS
 
     def scan(self, table: BatchTable, position: int) -> Scan:
@@ -77,8 +77,8 @@ class DamageScanner:
     def _search(self) -> None:
         """Search the next part of the buffer for valid batches.
 
-        A search may have to read the rest of the buffer. To keep the number of searches low, each
-        search can find more batches than the previous one.
+        A search may have to read the rest of the buffer. To limit the number of searches, each
+        search can find more batches than the previous search.
         """
         rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
         self._rows = min(2 * self._rows, MAX_ROWS)

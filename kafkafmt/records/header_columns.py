@@ -1,7 +1,7 @@
 """Convert header columns to spans.
 
-A header column contains lists of pairs or dicts, or is an Arrow array of maps or of lists of
-structs.
+The elements of a header column are lists of pairs or dicts. In an Arrow array, they are maps or
+lists of structs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Omit aborted batches from a stream, given the aborted transactions that a fetch response lists.
+"""Omit the batches of aborted transactions, which a fetch response lists, from a stream.
 
 The rules are those of Kafka's consumer (``CompletedFetch``). A listed transaction begins when a
-batch of the stream reaches the transaction's first offset. It ends with the next abort marker of
-the same producer. The producer's transactional batches between these two points are omitted. The
-last stable offset is not considered, because a broker returns no records above it to a
-read_committed consumer.
+batch of the stream reaches the transaction's first offset. The transaction ends with the next abort
+marker of the same producer. Between these two points, the transactional batches of the producer are
+omitted. The last stable offset is not considered, because a broker does not return records above it
+to a read_committed consumer.
 """
 
 from __future__ import annotations

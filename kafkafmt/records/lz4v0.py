@@ -1,7 +1,7 @@
 """Correct the header checksum of lz4 frames in messages of format 0 (KAFKA-3160).
 
 Clients and brokers that write format 0 wrongly include the frame's magic bytes in the header
-checksum. Kafka's Java code does not verify this checksum in format 0, but lz4 libraries do.
+checksum. Kafka's Java code does not verify this checksum in format 0, but lz4 libraries verify it.
 Therefore, the checksum is corrected in a copy of the frame before decompression.
 """
 
@@ -17,7 +17,7 @@ def _rotate(x: int, n: int) -> int:
 
 
 def xxh32_short(data: bytes) -> int:
-    """Return the xxHash-32, with seed 0, of up to 15 bytes.
+    """Return the xxHash-32 of up to 15 bytes, with the seed 0.
 
     The function is used only for frame descriptors, which always have fewer than 16 bytes.
     """

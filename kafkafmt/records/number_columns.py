@@ -1,7 +1,7 @@
 """Convert timestamp and offset columns to int64.
 
-Both kinds of columns can contain integers that fit into int64. Timestamp columns can also contain
-times in any unit.
+Timestamp and offset columns can contain integers that fit into int64. Timestamp columns can also
+contain times in any unit.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..types import IntArray
 from .binary_columns import arrow_array, present
 
 OnNull = Callable[[IntArray, np.ndarray], None]
-"""Function that is called if a column has nulls. Its arguments are the numbers and a mask of the
-nulls.
+"""Function that is called if a column contains nulls. Its arguments are the numbers and a mask of
+the nulls.
 """
 
 _ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
@@ -75,7 +75,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         if null.any():
             on_null(numbers, null)
         return numbers
-    if len(column) == 0:  # an empty NumPy array is float64 by default, so any dtype is accepted
+    if len(column) == 0:  # accept any dtype, because an empty NumPy array is float64 by default
         return np.zeros(0, np.int64)
     if column.dtype.kind in "iu":
         return _of_integers(column, name)
@@ -150,7 +150,7 @@ def _of_arrow(array: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
 
 
 def _milliseconds(times: np.ndarray, name: str) -> IntArray:
-    """Convert times to milliseconds, rounding down. None of the times may be NaT.
+    """Convert times to milliseconds, rounded down. The times must not contain NaT.
 
     Raise ValueError if a time is before 1970 or does not fit into 64 bits.
     """
@@ -161,8 +161,7 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
         raise _time_error(times, name, _first_overflow(times)) from None
     numbers: IntArray = found.astype(np.int64)
     one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
-    # Milliseconds overflow only if the unit is coarser than milliseconds. In a coarser unit, one
-    # millisecond (`one`) is rounded to 0.
+    # The conversion overflows only if the unit is coarser than milliseconds. One millisecond is then rounded to 0.
     wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)
     if wrong.any():
         raise _time_error(times, name, int(np.argmax(wrong)))
@@ -170,7 +169,7 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
 
 
 def _first_overflow(times: np.ndarray) -> int:
-    """Return the first row whose time does not fit into 64 bits of milliseconds, by bisection."""
+    """Find the first row whose time in milliseconds does not fit into 64 bits, by bisection."""
     low, high = 0, len(times)  # the row is in [low, high)
     while high - low > 1:
         middle = (low + high) // 2

@@ -25,7 +25,8 @@ class Partitioner:
     partitions : int
         Number of partitions of the topic, 1 to ``2**31 - 1``.
     first : int, default 0
-        Partition of the first null key. It is taken modulo `partitions`.
+        Partition of the first null key. If it is not less than `partitions`, it is taken modulo
+        `partitions`.
 
     Attributes
     ----------
@@ -39,11 +40,12 @@ class Partitioner:
 
     Notes
     -----
-    Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. Up to
-    version 2.3, Kafka's producers also assigned null keys to the partitions in turn. Since 2.4
-    (KIP-480), they use one partition until a batch is full, and since 3.3 (KIP-794), they also
-    consider the load of the brokers. The partitions that this class assigns depend only on its
-    input.
+    Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. The
+    partitions that this class assigns depend only on its input.
+
+    Up to version 2.3, Kafka's producers also assigned null keys to the partitions in turn. Since
+    version 2.4 (KIP-480), they assign null keys to one partition until a batch is full. Since
+    version 3.3 (KIP-794), they also consider the load of the brokers.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Scan the batches of a buffer into tables, and decode their records into columns.
 
-Many compressed batches are decompressed into one arena, and then decoded by a single call of the
-core. Uncompressed batches are decoded in place. In both cases, the spans refer to the buffer
-`Chunk.source`.
+Many compressed batches are decompressed into one buffer, the arena. A single call of the core then
+decodes all records in the arena. Uncompressed batches are decoded in place. In both cases, the
+spans refer to the buffer `Chunk.source`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
 
 ARENA_BYTES = 768 * 1024
-"""Number of decompressed bytes that the core decodes in one call. They must fit into a CPU cache."""
+"""Number of decompressed bytes that the core decodes in one call. It must fit into a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
-"""Number of bytes that are scanned before their records are decoded. They must fit into a CPU
-cache, so that decoding does not read them from memory again.
+"""Number of bytes that are scanned before their records are decoded. The scanned bytes must fit
+into a CPU cache, so that decoding does not read them from memory again.
 """
 
 SAFE_OFFSET = MAX_OFFSET - 2**31
-"""Highest base offset with which the last offset of a batch cannot exceed int64."""
+"""Highest base offset at which the last offset of a batch always fits into int64."""
 
 OnBatchError = Callable[[Any, KafkaFormatError], None]
 """Function that is called with the table row of a corrupted batch, and with the error."""
@@ -51,9 +51,9 @@ OnBatchError = Callable[[Any, KafkaFormatError], None]
 class Chunk(NamedTuple):
     """A chunk of decoded records. It is valid until the next chunk is requested.
 
-    `source` and `columns` are reused for the next chunk. `CopiedColumns` accumulate rows: the rows
-    of a chunk are stored after the rows of earlier chunks, until the owner of the columns removes
-    them.
+    `source` and `columns` are reused for the next chunk. If `columns` is a `CopiedColumns`, the rows
+    of a chunk are added after the rows of earlier chunks, until the owner of the columns removes
+    the rows.
     """
 
     source: Buffer
@@ -78,13 +78,12 @@ class RecordReader:
     end_offset : int, optional
         Skip records whose offset is `end_offset` or higher. By default, no record is skipped.
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch in bytes after decompression. It also determines the largest
-        number of headers of one record. This number is ``max_batch_bytes // 128`` (by default
-        1,048,576), but at least 131,072. The limit is necessary because a header of only 2 bytes
-        takes about 100 bytes of memory.
+        Largest size of one batch in bytes after decompression. It also limits the number of headers
+        of one record to ``max_batch_bytes // 128`` (by default 1,048,576), but at least 131,072.
+        The number must be limited because a header of only 2 bytes takes about 100 bytes of memory.
     check_offsets : bool, default True
-        Treat a batch as corrupted if its last offset delta is negative, or if its last offset does
-        not fit into 64 bits.
+        Treat a batch as corrupted if its last offset delta is negative or its last offset does not
+        fit into 64 bits.
 
     Raises
     ------
@@ -143,21 +142,21 @@ class RecordReader:
         table : BatchTable
             The batches.
         on_batch_error : callable, optional
-            Function that is called with the row and the error of each corrupted batch. Such a batch
-            is skipped completely. All records before it have already been yielded. By default, the
-            error is raised.
+            Function to call with the row and the error of each corrupted batch. The function is
+            called after all records before the batch were yielded. No records of the batch are
+            yielded. By default, the error is raised.
 
         Yields
         ------
         Chunk
-            Records, valid until the next chunk is requested.
+            Decoded records. A chunk is valid until the next chunk is requested.
 
         Raises
         ------
         KafkaFormatError
             A batch is corrupted or exceeds a limit, and `on_batch_error` is not given. The error's
-            `position` is its position in the buffer, or the position of the batch if the batch is
-            compressed.
+            `position` is the position of the error in the buffer. If the batch is compressed, it is
+            the position of the batch.
         """
         table = np.ascontiguousarray(table)
         found = core.summarize_batches(table)
@@ -174,7 +173,7 @@ class RecordReader:
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
-            wanted |= table["count"] < 0  # include all wrappers, because no CRC covers their offset field
+            wanted |= table["count"] < 0  # include all wrapper messages, because no CRC covers their offset field
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
@@ -201,8 +200,8 @@ class RecordReader:
         """Yield the records of the plain batches that begin at `start`, without a table of batches.
 
         A plain batch is a complete, valid and uncompressed v2 batch without control records.
-        Reading ends at the first batch that is not plain, and the position of that batch is
-        returned.
+        The generator ends at the first batch that is not plain, and returns the position of this
+        batch.
         """
         columns = self.columns
         columns.reset()
@@ -275,7 +274,8 @@ class RecordReader:
     ) -> Iterator[Chunk]:
         """Yield the records of batches whose uncompressed records are in `source`.
 
-        `original` is the table of the same batches in the caller's buffer. Errors refer to that buffer.
+        `original` is the table of the same batches in the caller's buffer. Positions in errors
+        refer to the caller's buffer.
         """
         columns = self.columns
         columns.reset()
@@ -297,7 +297,7 @@ class RecordReader:
 
 
 def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
-    """Return a wrapper message's compressed value in the form that the codec's library accepts."""
+    """Return the compressed value of a wrapper message in the form that the codec's library accepts."""
     if codec > CODEC_LZ4:
         raise UnsupportedError(f"codec {codec} is not supported in format {magic}")
     return with_right_checksum(payload) if codec == CODEC_LZ4 and magic == MAGIC_V0 else payload
@@ -319,9 +319,9 @@ def offset_range_error(row: Any) -> StructureError:
 def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None, moved: bool = True) -> None:
     """Complete the error of a batch, and raise it or pass it to `on_batch_error`.
 
-    The base offset and the end of the batch are added to the error. If `moved` is True, the error's
-    position does not refer to the caller's buffer, so it is replaced with the position of the
-    batch.
+    The base offset and the end of the batch are added to the error. If `moved` is True, the
+    position in the error does not refer to the caller's buffer. This position is then replaced with
+    the position of the batch.
     """
     if moved:
         error.position = int(row["position"])
@@ -349,9 +349,8 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
     Yields
     ------
     BatchTable
-        The next batches. The array is reused, so it is valid only until the next table is
-        requested. An incomplete batch at `end` is not included, and is not an error. The last row
-        is the last complete batch.
+        The next batches. A table is valid only until the next table is requested, because the array
+        is reused. An incomplete batch at the end is ignored.
 
     Raises
     ------
@@ -372,9 +371,9 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
 
 
 def scan_window(buffer: Buffer, table: BatchTable, position: int, last: int, check_crc: bool) -> Scan:
-    """Scan at most WINDOW_BYTES of batches into `table`.
+    """Scan batches of at most WINDOW_BYTES in total into `table`.
 
-    If the next batch is larger, scan only this batch.
+    If the next batch is larger than WINDOW_BYTES, scan only this batch.
     """
     window = min(last, position + WINDOW_BYTES)
     scan = core.scan_batches(buffer, table, position, window, check_crc)

@@ -14,7 +14,7 @@ class _Result(Protocol):
 
 
 class RecordBytes:
-    """Mixin that lets a named tuple with a field `records` be used as record data.
+    """Mixin for named tuples with a field `records`, which can then be used as record data.
 
     ``bytes(result)`` returns the record data. From Python 3.12 onwards, the result also supports
     the buffer protocol.

@@ -1,8 +1,8 @@
 """Renumber the offset deltas of a batch whose deltas do not increase.
 
-A correct client does not send a batch with such deltas, and the batch would be inconsistent if it
-were appended unchanged. However, a broker that re-encodes the batch ignores the old deltas and
-assigns new offsets. A broker therefore accepts the batch in this case.
+A correct client does not send batches whose offset deltas do not increase. If such a batch were
+appended unchanged, it would be inconsistent. However, a broker that re-encodes a batch ignores the
+old deltas and assigns new offsets. In this case, the broker accepts the batch.
 """
 
 from __future__ import annotations

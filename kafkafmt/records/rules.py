@@ -34,8 +34,7 @@ KAFKA_ERRORS = {
     "transactional_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "producer_id_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "codec_in_format": "UNSUPPORTED_COMPRESSION_TYPE",
-    # Kafka has no error code for the following rules. A broker fails with an exception instead,
-    # usually when it rebuilds the batch.
+    # Kafka has no error code for the following rules. Usually, a broker raises an exception when it rebuilds the batch.
     **dict.fromkeys(
         ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"),
         "UNKNOWN_SERVER_ERROR",
@@ -66,11 +65,11 @@ class Records(NamedTuple):
     timestamps: np.ndarray
     null_keys: np.ndarray
     ends: np.ndarray
-    """For each batch, the total number of records up to the end of that batch."""
+    """Total number of records up to the end of each batch."""
 
 
 class Rules(NamedTuple):
-    """Settings of a topic that the rules depend on; see `LogValidator`."""
+    """Settings of a topic on which the rules depend; see `LogValidator`."""
 
     magic: int
     create_time: bool
@@ -85,7 +84,7 @@ class Rules(NamedTuple):
         return max(now - self.before, MIN_OFFSET), min(now + self.after, MAX_OFFSET)
 
     def certainly_accept(self, row: Any, earliest: int, latest: int, null_key: bool, now: int) -> bool:
-        """Return True if a summary of a batch proves that all its records comply with the rules.
+        """Return True if a summary of a batch shows that all its records comply with the rules.
 
         If the result is False, the caller must check each record.
 

@@ -1,4 +1,4 @@
-"""Define the types of arguments: records to build, and the options of `LogValidator`."""
+"""Define types for arguments, such as records to encode and the options of `LogValidator`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .._backend import core
 from ..types import Buffer
 
 Headers: TypeAlias = Iterable[tuple[str | Buffer, Buffer | None]] | dict[str, Any] | dict[bytes, Any] | None
-"""Headers of a record to build, as (name, value) pairs or as a dict."""
+"""Headers of a record to encode, as (name, value) pairs or as a dict."""
 RecordLike: TypeAlias = Union[
     "core.Record[bytes | memoryview]",
     tuple[Buffer | None, Buffer | None],
@@ -17,7 +17,7 @@ RecordLike: TypeAlias = Union[
     tuple[Buffer | None, Buffer | None, int, Headers],
     tuple[Buffer | None, Buffer | None, int, Headers, int | None],
 ]
-"""A record to build: a `Record`, or a tuple (key, value, timestamp in ms, headers, offset)."""
+"""A record to encode: a `Record`, or a tuple (key, value, timestamp in ms, headers, offset)."""
 
 
 class BatchOptions(TypedDict, total=False):
@@ -90,4 +90,4 @@ class ExtendRecords(Protocol):
     """Type of `BatchBuilder.extend`."""
 
     def __call__(self, records: Sequence[RecordLike], start: int = 0) -> int:
-        """Append records from index `start` on. Return the index of the first that does not fit."""
+        """Append records, beginning at index `start`. Return the index of the first that does not fit."""

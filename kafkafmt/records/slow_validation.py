@@ -1,6 +1,6 @@
 """Validate batches of any kind, report all errors, and rebuild batches if necessary.
 
-`LogValidator` uses this slow path for data that its fast path cannot handle.
+`LogValidator` uses this module as a slow path for data that its fast path cannot handle.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class ValidatorSettings:
 
     rules: Rules
     codec: int | None
-    """Id of the topic's codec. None keeps the codec of each batch."""
+    """Id of the topic's codec. None means that each batch keeps its codec."""
     level: int | None
     magic: int
     create_time: bool
     """Whether ``message.timestamp.type`` of the topic is CreateTime."""
     client: bool
-    """Whether a client appends the data."""
+    """Whether the data comes from a client."""
     leader_epoch: int
     check_records: bool
     max_batch_bytes: int
@@ -109,8 +109,8 @@ class SlowPath:
         """Renumber the offset deltas of a client's v2 batch, and validate the batch again.
 
         Return None if the batch is not rebuilt for another codec or format, or if it is still
-        invalid. A broker that rebuilds a batch assigns new offsets without reading the deltas, so
-        it accepts wrong deltas.
+        invalid. A broker that rebuilds a batch accepts wrong deltas, because it assigns new offsets
+        without reading the deltas.
         """
         table = scan_all(buffer)
         stays = self._settings.magic == MAGIC_V2 and self._settings.codec in (None, int(codecs_of(table)[0]))
@@ -125,7 +125,7 @@ class SlowPath:
             return None
 
     def _read(self, buffer: Buffer, table: BatchTable) -> Records:
-        """Return those fields of the records that the rules check.
+        """Return the record fields that the rules check.
 
         Decoding the records also checks their structure.
         """
@@ -171,10 +171,10 @@ class SlowPath:
         reason[
             (reason == 0) & ((magic != self._settings.magic) | (compressed & (self._settings.magic == MAGIC_V0)))
         ] = 2
-        # Control batches are not compressed, and a batch without records has nothing to compress.
+        # Control batches are never compressed, and batches without records have no data to compress.
         control = compressed & (source == CODEC_NONE) & ((table["attributes"][start] & CONTROL_BIT) != 0)
         reason[control | ((end == first) & (magic == self._settings.magic))] = 0
-        # Inner offsets must have no gaps, except in v2 batches that do not come from a client.
+        # Gaps between inner offsets are allowed only in v2 batches that do not come from a client.
         without_gaps = compressed & (reason == 0) & (self._settings.client | (magic != MAGIC_V2))
         for i in np.flatnonzero(without_gaps).tolist() if len(seen.offsets) else ():
             offsets = seen.offsets[first[i] : end[i]]
@@ -188,7 +188,7 @@ class SlowPath:
         return groups
 
     def _spans(self, table: BatchTable, groups: _Groups) -> np.ndarray:
-        """Return the number of offsets that each group takes up.
+        """Return the number of offsets that each group needs.
 
         A v2 batch that is not rebuilt keeps the gaps between its offsets.
         """
@@ -269,9 +269,9 @@ class SlowPath:
     def _latest(
         self, table: BatchTable, groups: _Groups, seen: Records, assigned: np.ndarray, latest: np.ndarray, now: int
     ) -> tuple[int, int]:
-        """Return the largest timestamp, and the offset of the first record that has it.
+        """Return the largest timestamp, and the offset of the first record with this timestamp.
 
-        The timestamp or the offset is -1 if it does not exist or is unknown.
+        If the timestamp or the offset does not exist or is unknown, the number is -1.
         """
         if not self._settings.create_time and (self._settings.magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])

@@ -66,15 +66,14 @@ def read_records(
     buffer : bytes-like or None
         Batches or messages (magic 0 to 2), back to back, for example the record data of a fetch
         response or the content of a ``.log`` file. An incomplete batch at the end of the buffer is
-        ignored. None is treated as an empty buffer, because record data in protocol messages can be
-        null.
+        ignored. None, which represents null record data in protocol messages, yields no records.
     start, end : int, optional
         Range of offsets to read, 0 or higher; `end` is exclusive. By default, all records are read.
     control : bool, default False
         Include control records.
     aborted : iterable of (int, int), optional
         Aborted transactions that a fetch response lists, as pairs of producer id and first offset.
-        Their records are omitted. By default, no record is omitted.
+        The records of these transactions are omitted. By default, no records are omitted.
     check_crc : bool, default True
         Check the CRC of each batch.
     views : bool, default False
@@ -84,9 +83,8 @@ def read_records(
         The fields to decode: offset, timestamp, timestamp_type, key, value and headers. By default,
         all fields are decoded. Fields that are not decoded are -1, None or ().
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch in bytes after decompression. It also determines the largest
-        number of headers of one record. This number is ``max_batch_bytes // 128``, but at least
-        131,072.
+        Largest size of one batch in bytes after decompression. It also limits the number of headers
+        of one record to ``max_batch_bytes // 128``, but at least 131,072.
 
     Returns
     -------
@@ -140,7 +138,7 @@ def read_chunks(
     check_crc: bool = True,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Chunk]:
-    """Return an iterator over the records of the batches in a buffer, as chunks of decoded columns.
+    """Return an iterator over chunks of decoded records from the batches in a buffer.
 
     Parameters
     ----------
@@ -154,7 +152,7 @@ def read_chunks(
     Returns
     -------
     iterator of Chunk
-        Each chunk is valid until the next one is requested.
+        Chunks of records. A chunk is valid until the next chunk is requested.
 
     Raises
     ------
@@ -180,7 +178,7 @@ def read_chunks(
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     if buffer is None:
         return iter(())
-    view_of(buffer)  # raises TypeError now, instead of at the first record, if `buffer` is not a buffer
+    view_of(buffer)  # raise TypeError here instead of at the first record
     return _chunks(buffer, reader, transactions, control, check_crc)
 
 
@@ -198,8 +196,7 @@ def _chunks(
         wanted = table[: scan.count]
         if transactions is not None:
             wanted = transactions.committed(buffer, wanted)
-        # Rows are copied only if there is a control batch, because checking for control batches is
-        # much cheaper than copying.
+        # Rows are copied only if there is a control batch. Checking for control batches is much faster than copying.
         if not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT:
             wanted = wanted[(wanted["attributes"] & CONTROL_BIT) == 0]
         yield from reader.read(buffer, wanted)

@@ -1,17 +1,17 @@
-"""Validate record data and assign offsets, as a broker does before it appends.
+"""Validate record data and assign offsets, as a broker does before it appends record data.
 
 Kafka's counterpart is ``LogValidator``.
 
 If a check fails, the buffer is left unchanged. Otherwise, each batch is either changed in place or
 rebuilt:
 
-- A batch that is changed in place gets a new offset and leader epoch. If its timestamp type or
-  maximum timestamp changes, these fields and the CRC are written too.
-- A batch is rebuilt if the topic has another codec or format, or if the inner offsets of the batch
-  do not count from 0.
+- If a batch is changed in place, its offset and leader epoch are written. If its timestamp type or
+  maximum timestamp changes, these fields and the CRC are also written.
+- A batch is rebuilt if the topic has another codec or format, or if its inner offsets are not 0, 1,
+  2 and so on.
 
-The fast path handles v2 batches that are not rebuilt, in one pass of the core. All other data takes
-the slow path, which reports errors precisely.
+The fast path validates v2 batches that are not rebuilt, in one pass of the core. The slow path
+validates all other data, and reports errors precisely.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .validated import Validated
 ORIGINS = ("client", "coordinator", "raft_leader")
 TIMESTAMP_TYPES = {"CreateTime": CREATE_TIME, "LogAppendTime": LOG_APPEND_TIME}
 _MAX_KEPT_BYTES = 1 << 22
-"""Size, in bytes, of the largest decompression buffer that a validator keeps between calls."""
+"""Largest size in bytes of a decompression buffer that a validator keeps between calls."""
 
 
 class _RecordChecker:
@@ -69,13 +69,16 @@ class _RecordChecker:
     def check(
         self, payload: memoryview, codec: int, count: int, last_offset_delta: int
     ) -> tuple[int, int, int, bool] | None:
-        """Check compressed records, and return a summary of them.
+        """Check compressed records, and return a summary of the records.
 
         Return None if the fast path cannot handle the records.
 
-        The summary has four items: the smallest timestamp delta, the largest timestamp delta, the
-        offset delta of the record with the largest timestamp delta, and a bool that is True if a
-        key is null.
+        The summary is a tuple of four items:
+
+        - the smallest timestamp delta
+        - the largest timestamp delta
+        - the offset delta of the record with the largest timestamp delta
+        - a bool that is True if a key is null
         """
         self._arena.filled = 0
         size = self._decompressor.decompress(codec, payload, self._arena)
@@ -131,7 +134,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
 
 
 class LogValidator:
-    """Validate record data against the rules of a broker, and assign offsets.
+    """Validate record data with the rules of a broker, and assign offsets.
 
     Several threads can use one validator.
 
@@ -153,19 +156,19 @@ class LogValidator:
     after_max_ms : int, default 3600000 (1 hour)
         ``message.timestamp.after.max.ms``: how far a CreateTime may be after `now_ms`.
     compacted : bool, default False
-        Whether the topic is compacted. If it is, every record must have a key.
+        Whether the topic is compacted. If True, every record must have a key.
     leader_epoch : int, default 0
         Partition leader epoch to write into every v2 batch.
     max_message_bytes : int, optional
         ``max.message.bytes``: largest size of a batch or message in bytes, including the offset and
         length fields. By default, there is no limit.
     origin : {"client", "coordinator", "raft_leader"}, default "client"
-        Who appends the data. "client" accepts only what a produce request may contain: one v2
+        Origin of the data. With "client", the data must be valid in a produce request: one v2
         batch, one wrapper message, or uncompressed messages, with a base offset of 0 and no control
-        records. The other values accept any number of batches.
+        records. With the other values, the data may contain any number of batches.
     check_records : bool, default True
-        Check the records of v2 batches. Use False to trust the batch headers, if the data has been
-        validated before.
+        Check the records of v2 batches. If False, only the batch headers are checked. Use False for
+        data that has already been validated.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression.
 
@@ -230,7 +233,7 @@ class LogValidator:
         )
         self._slow = SlowPath(self._settings)
         self._now = now_ms
-        # Contains at most one checker for each thread that has used the validator concurrently.
+        # Unused checkers. Threads that use the validator concurrently need one checker each.
         self._spare: list[_RecordChecker] = []
 
     def __repr__(self) -> str:
@@ -279,7 +282,7 @@ class LogValidator:
             return result
 
     def _fast_path(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
-        """Validate v2 batches that are not rebuilt. Return None if the slow path is needed."""
+        """Validate v2 batches that need not be rebuilt. Return None if the slow path is needed."""
         if self._settings.magic != MAGIC_V2 or now > MAX_OFFSET // 2:
             return None
         facts = self._validate_buffer(buffer, next_offset, now, self._settings.check_records)
@@ -293,10 +296,10 @@ class LogValidator:
     def _validate_buffer(
         self, buffer: Buffer, next_offset: int, now: int, check_records: bool
     ) -> tuple[int, int, int, int] | None:
-        """Check and change batches in one pass of the core.
+        """Check batches and assign their offsets in one pass of the core.
 
-        Return four numbers: the number of records, the next offset, the largest timestamp, and the
-        offset of the record with this timestamp. If the slow path is needed, return None.
+        Return the number of records, the next offset, the largest timestamp, and the offset of the
+        record with this timestamp. If the slow path is needed, return None.
         """
         settings, rules = self._settings, self._settings.rules
         return core.validate_buffer(
@@ -305,7 +308,7 @@ class LogValidator:
         )  # fmt: skip
 
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
-        """Check and change a single compressed v2 batch.
+        """Check a single compressed v2 batch and assign its offset.
 
         The result has the same form as the result of `_validate_buffer`.
         """

@@ -26,7 +26,7 @@ class Validated(RecordBytes, _ValidatedFields):
     Attributes
     ----------
     records : bytes-like
-        The given buffer if it was changed in place, else a bytearray.
+        The given buffer if it was changed in place. Otherwise, a bytearray.
     rebuilt : {"codec", "format", "inner_offsets"} or None
         Reason why batches were rebuilt; None if no batch was rebuilt.
     count : int

@@ -27,11 +27,11 @@ class InnerOffsets(NamedTuple):
     """
 
     first: IntArray
-    """First inner offset, or the wrapper's own offset if the wrapper cannot be read."""
+    """First inner offset. If the wrapper message cannot be read, the offset in its offset field."""
     last: IntArray
-    """Highest inner offset, or the wrapper's own offset if the wrapper cannot be read."""
+    """Highest inner offset. If the wrapper message cannot be read, the offset in its offset field."""
     count: IntArray  # type: ignore[assignment]  # hides tuple.count
-    """Number of inner messages, or -1 if the wrapper cannot be read."""
+    """Number of inner messages, or -1 if the wrapper message cannot be read."""
 
 
 class WrapperReader:
@@ -44,10 +44,10 @@ class WrapperReader:
     def offsets(self, buffer: Buffer, table: BatchTable) -> InnerOffsets:
         """Return the inner offsets of each wrapper message in `table`.
 
-        `buffer` contains the messages.
+        The positions in `table` refer to `buffer`.
         """
         if self._tools is None:
-            from ..codecs import Arena, Decompressor  # imports the compression packages, so import it only if needed
+            from ..codecs import Arena, Decompressor  # import only if needed, as it imports compression packages
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools

@@ -1,7 +1,7 @@
 """Use Kafka logs in Spark through a data source, a data sink, an export and functions for `mapInArrow`.
 
-The public names of this package are imported on first use. They need pyspark and pyarrow. Functions
-for `mapInArrow` also need pandas.
+The public names of this package are imported when they are first used. They require pyspark and
+pyarrow. The functions for `mapInArrow` also require pandas.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@
     rdd.mapPartitions(decode_partition())
 
 Record data consists of consecutive record batches, as in a Fetch response, a Produce request or a
-`.log` file. The last batch may be truncated. Prefer `mapInArrow`. It is much faster than
-`mapPartitions`, because it creates no Python objects for records. In Spark, `mapPartitions`
-processes about 100,000 records per second.
+`.log` file. The last batch may be truncated.
+
+Prefer `mapInArrow` to `mapPartitions`. `mapInArrow` is much faster, because it creates no Python
+objects for records. With `mapPartitions`, Spark processes about 100,000 records per second.
 
 The argument `on_error` decides how damaged data is handled:
 
@@ -43,8 +44,8 @@ ERROR = "error"
 BLOB_COLUMNS = tuple(n for n in WITH_HEADERS if n not in ("topic", "partition"))
 TUPLE_COLUMNS = tuple("timestampMillis" if n == "timestamp" else n for n in WITH_HEADERS)
 TUPLE_SCHEMA = ddl_of(TUPLE_COLUMNS)
-"""Schema of the tuples that `decode_partition(tuples=True)` yields, for example as argument of
-`toDF`. Timestamps are in milliseconds.
+"""Schema of the tuples that `decode_partition(tuples=True)` yields. It can be passed to `toDF`.
+Timestamps are in milliseconds.
 """
 
 
@@ -68,12 +69,13 @@ def decode_batches(
         before the record columns. By default, no column is repeated. To repeat all columns, pass
         ``{f.name: f.dataType.simpleString() for f in df.schema if f.name != column}``.
     columns : sequence of str, optional
-        Record columns of the output. By default, they are key, value, offset, timestamp,
-        timestampType and headers. `timestampMillis` is also available. Topic and partition are not
-        available, because record data does not contain them.
+        Record columns of the output. The default columns are key, value, offset, timestamp,
+        timestampType and headers. The column timestampMillis is also available. The columns topic
+        and partition are not available, because record data does not contain these values.
     on_error : {"fail", "skip", "column"}, default "fail"
-        "fail" raises an error at the first damage. "skip" omits damaged data and logs a warning.
-        "column" replaces each damaged span with a row whose column `error` contains the reason.
+        "fail" raises an error if data is damaged. "skip" omits damaged data and logs a warning.
+        "column" replaces each damaged range of bytes with a row whose column `error` contains the
+        reason.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -92,8 +94,8 @@ def decode_batches(
 
     Notes
     -----
-    If `on_error` is "fail", damage raises a KafkaFormatError in the task. The message names the
-    input row.
+    If `on_error` is "fail" and data is damaged, the task raises a KafkaFormatError. The message
+    names the input row.
 
     Examples
     --------
@@ -126,12 +128,12 @@ def read_paths(
         Names and Spark types of other input columns. Their values are repeated in each output row,
         before the record columns. By default, no column is repeated.
     columns : sequence of str, optional
-        Record columns of the output. By default, they are the seven columns of Spark's Kafka
+        Record columns of the output. The default columns are the seven columns of Spark's Kafka
         source, followed by `headers`.
     on_error : {"fail", "skip", "column"}, default "fail"
-        "fail" raises an error at the first damage or at the first path that cannot be read. "skip"
-        omits damaged data and unreadable paths and logs warnings. "column" replaces each damaged
-        span and each unreadable path with a row whose column `error` contains the reason.
+        "fail" raises an error if data is damaged or a path cannot be read. "skip" omits damaged
+        data and unreadable paths, and logs warnings. "column" replaces each damaged range of bytes
+        and each unreadable path with a row whose column `error` contains the reason.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)
@@ -151,14 +153,14 @@ def read_paths(
     Notes
     -----
     If `on_error` is "fail", the task raises a KafkaFormatError for damage and an OSError for a path
-    that cannot be read. The message names the input row. As in a broker, records below the log
-    start offset are omitted.
+    that cannot be read. The message names the input row. Records below the log start offset are
+    omitted, because a broker does not return such records.
     """
     return _Paths(column, keep or {}, columns, on_error, control, max_batch_bytes)
 
 
 class ArrowFunction:
-    """A function for `mapInArrow`. `decode_batches` and `read_paths` return such functions.
+    """A function for `mapInArrow`, as returned by `decode_batches` and `read_paths`.
 
     Attributes
     ----------
@@ -195,7 +197,7 @@ class ArrowFunction:
             raise ValueError(f"the output would contain the column {twice[0]} twice; remove it from keep or columns")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode Arrow record batches of the input, and yield the records as Arrow record batches."""
+        """Decode the input column of Arrow record batches, and yield the records as record batches."""
         output = _Output(self)
         decode = self.decoder(output.builder.columns)
         for batch in batches:
@@ -243,7 +245,7 @@ class _Paths(ArrowFunction):
 
 
 class _Output:
-    """Builds the output of a function: Arrow record batches with records, repeated columns and error rows."""
+    """Builds the Arrow record batches that a function returns, with all columns and the error rows."""
 
     def __init__(self, function: ArrowFunction) -> None:
         self.function = function
@@ -270,7 +272,7 @@ class _Output:
             self.ready.append(self._with_kept(self.builder.flush()))
 
     def error(self, row: int, text: str) -> None:
-        """Add a row that reports damage, after all records that precede the damage."""
+        """Add a row that reports damage. It follows all records that precede the damage."""
         self.flush()
         records = [pa.nulls(1, field.type) for field in self.fields]
         self.ready.append(self._batch(np.array([row]), records, pa.array([text], pa.string())))
@@ -309,13 +311,13 @@ def decode_partition(
     column : str or int, optional
         Name or index of the field that contains the input, for an RDD of Rows or tuples. By
         default, each element of the RDD is the input itself. An input is record data (bytes-like)
-        or a path (str or os.PathLike). None yields no records.
+        or a path (str or os.PathLike). An input that is None yields no records.
     tuples : bool, default False
         Yield tuples that match `TUPLE_SCHEMA` instead of `Record` objects. For record data, the
         topic and the partition in a tuple are None.
     on_error : {"fail", "skip"}, default "fail"
-        "fail" raises an error at the first damage or at the first path that cannot be read. "skip"
-        omits damaged data and unreadable paths and logs warnings.
+        "fail" raises an error if data is damaged or a path cannot be read. "skip" omits damaged
+        data and unreadable paths, and logs warnings.
     control : bool, default False
         Include control records (transaction markers).
     max_batch_bytes : int, default 134217728 (128 MiB)

@@ -1,4 +1,4 @@
-"""Add the host name to errors about files, because a path can refer to different files on other hosts."""
+"""Add the host name to errors about files. On different hosts, a path can refer to different files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decode one input value of the functions for Spark: record data, or a path of a Kafka log."""
+"""Decode the input values of the functions for Spark. A value is record data or the path of a log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ tuple before it requests the next tuple.
 
 
 class RecordDataDecoder:
-    """Decodes the record data in a column, one value after another."""
+    """Decodes the values of a column that contains record data."""
 
     def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
         self.reader: RecordReader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
@@ -36,8 +36,8 @@ class RecordDataDecoder:
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
         """Yield the records of the complete batches in `blob`.
 
-        `fault` is called with each error for damage. If it does not raise the error, decoding
-        continues after the damage.
+        If a batch is damaged, `fault` is called with the error. If `fault` does not raise the
+        error, decoding continues after the damage.
         """
         scanner, position = DamageScanner(blob), 0
         while position < scanner.size:
@@ -57,9 +57,9 @@ class RecordDataDecoder:
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
     """Return the position at which decoding resumes after a corrupted batch.
 
-    This is the end of the batch according to its length field, if another batch header or the end
-    of the data is at this position. Otherwise, the rest of the data is scanned, and decoding
-    resumes at the next batch. If there is no further batch, the result is the size of the data.
+    If another batch header or the end of the data follows the batch according to its length field,
+    decoding resumes at that position. Otherwise, the rest of the data is scanned for the next batch.
+    If no other batch is found, the result is the size of the data.
     """
     after = error.resume
     if after is not None and after > position:
@@ -73,9 +73,10 @@ def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> in
 def decode_path(
     path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault
 ) -> Found:
-    """Yield the partitions of a path with their records.
+    """Yield the partitions at a path with their records.
 
-    Call `fault` with each error. If `fault` does not raise it, decoding continues after the damage.
+    Call `fault` with each error. If `fault` does not raise the error, decoding continues after the
+    damage.
     """
     try:
         found = discover([path])

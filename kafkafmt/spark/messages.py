@@ -1,8 +1,8 @@
 """Log messages for the user who runs a query.
 
-The messages go to the logger `kafkafmt.spark`. If the process has not configured logging, they go to
-stderr. Messages from planning are in the driver's output; messages from tasks are in the output of
-the executors.
+The messages are sent to the logger `kafkafmt.spark`. If the process has not configured logging, they
+are written to stderr. Messages from planning are in the output of the driver. Messages from tasks
+are in the output of the executors.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ log: logging.Logger = logging.getLogger("kafkafmt.spark")
 def say(message: str) -> None:
     """Log a warning for the user who runs the query.
 
-    The warning goes to stderr, or to Spark's log of its Python workers if that log is enabled.
+    The warning is written to stderr, or to Spark's log of Python workers if that log is enabled.
     """
     _listen()
     log.warning("kafkafmt: %s", message)
 
 
 def say_ignored(names: Sequence[str], reason: str) -> None:
-    """Log one line that lists the ignored options. If `names` is empty, log nothing."""
+    """Log one line that lists the ignored options in `names`. If `names` is empty, log nothing."""
     if names:
         say(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored {reason}")
 
 
 class _PlainFormatter(logging.Formatter):
-    """Escapes control characters, because messages contain topic names and paths from files."""
+    """Escapes control characters, which topic names and paths in messages may contain."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return plain(super().formatMessage(record))

@@ -15,7 +15,7 @@ from typing import Any
 from ..paths import UrlPath, input_path, is_url, local_path
 
 NO_BROKER = "because no broker is contacted"
-"""Reason for which options that configure a connection are ignored."""
+"""Reason why options that configure a connection are ignored."""
 
 
 class OptionError(ValueError):
@@ -23,9 +23,9 @@ class OptionError(ValueError):
 
 
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raise OptionError for an unknown option. Names that start with `kafka.` are always accepted.
+    """Raise OptionError if an option is unknown. Names that start with `kafka.` are always accepted.
 
-    Names in `others` are accepted too, but error messages do not suggest them.
+    Names in `others` are also accepted, but error messages do not suggest these names.
     """
     known, accepted = {name.lower(): name for name in names}, {name.lower() for name in others}
     for name in given:
@@ -43,8 +43,8 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
 def path_of(text: str) -> str:
     """Return the value of an option as an absolute local path.
 
-    Raise OptionError if the path is not local. The result is absolute, because the working
-    directory of an executor differs from that of the driver.
+    Raise OptionError if the path is not local. The path must be absolute, because the driver and
+    the executors have different working directories.
     """
     try:
         path = local_path(text)
@@ -67,7 +67,7 @@ def sink_path_of(text: str) -> str:
 def input_of(text: str) -> str:
     """Return the value of an option as an absolute local path, or as the URL of an input.
 
-    Raise OptionError if it is neither.
+    Raise OptionError if the value is neither a local path nor such a URL.
     """
     try:
         place = input_path(text) if text else None
@@ -77,7 +77,7 @@ def input_of(text: str) -> str:
 
 
 def json_value(name: str, text: str) -> Any:
-    """Parse the value of an option as JSON, or raise OptionError."""
+    """Parse the value of an option as JSON. Raise OptionError if it is not valid JSON."""
     try:
         return json.loads(text)
     except ValueError as error:

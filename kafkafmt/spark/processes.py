@@ -1,4 +1,4 @@
-"""Identify processes of this machine, to detect whether the owner of a lock or directory has ended."""
+"""Identify processes on this machine, to detect whether the owner of a lock or directory has ended."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def process_space() -> str:
-    """Return an identifier of the pid namespace and of the current boot of this machine.
+    """Return an identifier of the pid namespace and the current boot of this machine.
 
-    Within one such namespace and boot, a pid and a start time identify a process.
+    If two processes have the same identifier, pid and start time, they are the same process.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -30,7 +30,7 @@ def start_time(pid: int) -> int | None:
 def process_status(pid: int) -> list[str] | None:
     """Return the fields of /proc/<pid>/stat, or None if the file cannot be read.
 
-    The list starts with the name of the command, the state and the pid of the parent.
+    The first fields in the list are the command name, the state and the pid of the parent process.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")

@@ -1,9 +1,9 @@
-"""Keep one of Java's warnings out of stderr while Java starts.
+"""Suppress the warning "Using incubator modules", which Java writes to stderr when it starts.
 
-No Java setting suppresses the warning "Using incubator modules".
+No Java setting suppresses this warning.
 
 Java inherits stderr from this process. Therefore, stderr is replaced with a pipe while Java starts.
-A thread copies each line from the pipe to the real stderr, except the warning. No other output of
+A thread copies all lines except the warning from the pipe to the real stderr. No other output of
 Java and its workers is lost.
 """
 
@@ -21,7 +21,7 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Return a context in which Java can be started without its warning on stderr.
+    """Return a context manager that suppresses the warning of a Java process started inside it.
 
     Inside the context, code that writes to the terminal, such as a progress bar, should use a
     duplicate of the file descriptor of stderr.

@@ -45,33 +45,36 @@ def read(
     Parameters
     ----------
     spark : SparkSession
-        The Spark session, with which the data source "kafkafmt" is registered.
+        The Spark session. The function registers the data source "kafkafmt" with this session.
     paths : path or iterable of paths
         Log directories, partition directories or `.log` files.
     columns : iterable of str, optional
-        Names of the columns, in the order of the result. Other columns are not decoded. By default,
+        Names and order of the columns. Other columns are not decoded. By default, the result has
         the columns of Spark's Kafka source.
     topics : str or iterable of str, optional
         Names of topics. By default, all topics except Kafka's internal topics are read.
     start_time, end_time : int or datetime, optional
-        Milliseconds since 1970-01-01 UTC, or timezone-aware datetimes. Reading starts at the first
-        record that has the timestamp `start_time` or a later one. It ends before the first record
-        that has the timestamp `end_time` or a later one.
+        Milliseconds since 1970-01-01 UTC, or timezone-aware datetimes. In each partition, reading
+        starts at the first record whose timestamp is `start_time` or later. Reading ends before the
+        first record whose timestamp is `end_time` or later.
     where : iterable of tuples, optional
-        Conditions that all records must match, as tuples of a column, an operator and a value; or
-        lists of such tuples, one of which must match. This is the form of `filters` in pyarrow. The
-        columns are "topic", "partition", "offset" and "timestamp". The operators are "=", "!=",
+        Conditions in the form of pyarrow's `filters`. Each condition is a tuple of a column, an
+        operator and a value. A record must match all tuples. If `where` contains lists of tuples, a
+        record must match all tuples of at least one list.
+
+        The columns are "topic", "partition", "offset" and "timestamp". The operators are "=", "!=",
         "<", "<=", ">", ">=", "in" and "not in". A timestamp is compared with an int in milliseconds
         or a timezone-aware datetime.
     isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"
         "read_committed" omits aborted records and ends at the last stable offset.
     mode : {"PERMISSIVE", "DROPMALFORMED", "FAILFAST"}, default "PERMISSIVE"
-        "PERMISSIVE" omits damaged spans and logs a warning for each. "DROPMALFORMED" omits them
-        without warnings. "FAILFAST" fails the query at the first damage.
+        "PERMISSIVE" omits damaged data and logs a warning for each damaged range of bytes.
+        "DROPMALFORMED" omits damaged data without warnings. "FAILFAST" fails the query if data is
+        damaged.
     min_partitions : int, optional
         Approximate minimum number of tasks.
     options : dict of str, optional
-        Further options of the data source, such as ``{"startingOffsets": …}``.
+        Other options of the data source, such as ``{"startingOffsets": …}``.
 
     Returns
     -------
@@ -85,10 +88,10 @@ def read(
 
     Notes
     -----
-    Exactly the records that match `where` are returned. Topics, partitions, offsets and lower
-    limits of the timestamp restrict what is read. An upper limit of the timestamp does not, because
-    a later record can have an earlier timestamp. `end_time` stops at the first later timestamp
-    instead, and reads less.
+    The result contains exactly the records that match `where`. Conditions on topics, partitions and
+    offsets, and lower limits of the timestamp, reduce the amount of data that is read. Upper limits
+    of the timestamp do not, because a later record can have an earlier timestamp. To read less
+    data, use `end_time`, which ends at the first later timestamp.
 
     Examples
     --------
@@ -100,7 +103,7 @@ def read(
     48
     """
     register(spark)
-    check_names(options or {}, NAMES, HINTS)  # Spark would pass the names in lower case
+    check_names(options or {}, NAMES, HINTS)  # check before Spark converts the names to lower case
     reader = spark.read.format("kafkafmt").options(**(options or {}))
     if columns is not None:
         reader = reader.schema(struct_of(columns))

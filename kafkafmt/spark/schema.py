@@ -1,8 +1,8 @@
-"""Define Spark types for the columns in `arrow.py`, and check schemas that users pass.
+"""Define Spark types for the columns of records, and check schemas that users pass.
 
 The rows of a data source must match its declared schema exactly. Otherwise, Spark prints an error
-message of 2 KB. Therefore, this module first checks a user's schema field by field, and raises an
-error of one line.
+message of 2 KB. Therefore, this module checks each field of a user's schema first, and raises an
+error with a message of one line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Start a Spark session that uses a suitable Java and the current Python, and logs only errors.
 
-The data source, the data sink and the functions work in any Spark session. They do not need this
-module.
+This module is optional: the data source, the data sink and the functions work in any Spark session.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to an installed one"
 
-# Log4j reads these settings when the JVM starts. Therefore, they also apply to warnings that Spark
-# logs before it reads its own configuration. The executor and the task set manager do not log
-# failed tasks, because each failure raises an exception in the caller.
+# Log4j reads these settings when the JVM starts. They also apply to warnings that Spark logs during its start.
+# The executor and the task set manager log no failed tasks, because each failure raises an exception in the caller.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -48,7 +46,7 @@ logger.tasks.level = off
 class SparkMissingError(ImportError):
     """Raised if pyspark or a suitable Java is missing.
 
-    The message is one line and says what to install.
+    The message is a single line that says what to install.
     """
 
 
@@ -69,8 +67,8 @@ def java_version(java: str) -> int:
 def find_java() -> Path:
     """Return the path of the first `java` executable that is new enough for Spark.
 
-    Three places are searched, in this order: JAVA_HOME, the PATH, and the current Python
-    environment, into which `make setup` installs Java. If no executable is new enough, a
+    The function searches JAVA_HOME, the PATH and the current Python environment, in this order.
+    `make setup` installs Java in the Python environment. If no executable is new enough, a
     SparkMissingError is raised.
     """
     tried = []
@@ -86,10 +84,10 @@ def find_java() -> Path:
 
 
 def prepare_environment() -> None:
-    """Set environment variables so that pyspark finds Java, and its workers use the current Python.
+    """Set environment variables so that pyspark finds Java and its workers use the current Python.
 
     JAVA_HOME is set only if Spark would not find a suitable Java by itself. PYSPARK_PYTHON is set
-    if it has no value, because workers would otherwise use the first python3 on the PATH. If
+    if it has no value, because workers would use the first python3 on the PATH otherwise. If
     pyspark or Java is missing, a SparkMissingError is raised.
     """
     try:
@@ -117,9 +115,8 @@ def make_session(
     app_name : str, default "kafkafmt"
         Name of the Spark application.
     **conf
-        Spark settings, such as ``**{"spark.driver.memory": "2g"}``. By default, this function
-        disables the web UI and the progress bar, and logs only errors. These settings override the
-        defaults.
+        Spark settings, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults of
+        this function, which disable the web UI and the progress bar and log only errors.
 
     Returns
     -------
@@ -129,7 +126,7 @@ def make_session(
     Raises
     ------
     SparkMissingError
-        pyspark is missing, or Java 17 or newer is missing. This class is a subclass of ImportError.
+        pyspark or Java 17 or newer is missing. `SparkMissingError` is a subclass of ImportError.
 
     Notes
     -----
@@ -160,10 +157,10 @@ def make_session(
 
 
 def uses_connect() -> bool:
-    """Return whether a new session of this process would be a session of Spark Connect."""
+    """Return whether a session that this process starts would use Spark Connect."""
     from pyspark import SparkContext
 
-    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # pyspark sets it when it starts such a session
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # pyspark sets it when it starts a Connect session
         return True
     return "SPARK_REMOTE" in os.environ and SparkContext._active_spark_context is None
 
@@ -179,8 +176,8 @@ def active_session() -> SparkSession | None:
 def stop_quietly(spark: SparkSession) -> None:
     """Stop a Spark session without printing log messages.
 
-    Tasks of a cancelled job may still be running. They would log errors, because they can no longer
-    reach Spark.
+    If tasks of a cancelled job are still running, they would log errors because they can no longer
+    connect to Spark.
     """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

@@ -1,8 +1,8 @@
-"""Report executors whose Python has no kafkafmt, or runs its slow pure-Python core.
+"""Report executors on which kafkafmt is missing or uses its slow pure-Python core.
 
-Spark pickles readers and writers to send them to the tasks. If an executor has no kafkafmt, pickle
-only says "No module named 'kafkafmt'". Therefore, these objects are pickled together with a small
-function, which is sent by value and reports what to do.
+Spark pickles readers and writers to send them to the tasks. If kafkafmt is missing on an executor,
+pickle only says "No module named 'kafkafmt'". Therefore, readers and writers are pickled together
+with a small function. The function is sent by value, and its error message says what to do.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Shipped:
     """Base class of objects that Spark sends to executors."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return a call of a function that does not need kafkafmt to be unpickled."""
+        """Return a call of a function that can be unpickled without kafkafmt."""
         return _BY_VALUE, (cloudpickle.dumps((type(self), self.__dict__)),)  # type: ignore[no-untyped-call]
 
 
 def _unpickle(pickled: bytes) -> object:
-    """Return the object that `Shipped.__reduce__` has pickled, or raise an error with a remedy."""
+    """Unpickle an object that `Shipped.__reduce__` pickled. Errors say how to solve the problem."""
     import pickle
     import socket
     import sys
@@ -52,23 +52,23 @@ def _unpickle(pickled: bytes) -> object:
 
 
 _BY_VALUE = types.FunctionType(_unpickle.__code__, {"__builtins__": builtins, "__name__": "__main__"}, "_unpickle")
-"""A copy of `_unpickle` that belongs to `__main__`. cloudpickle pickles such functions by value."""
+"""Copy of `_unpickle` in the module `__main__`, because cloudpickle pickles its functions by value."""
 
 
 def slow_core() -> str | None:
-    """Return a message if this process runs the pure-Python core, otherwise None."""
+    """Return a message if this process uses the slow pure-Python core. Otherwise, return None."""
     if _backend.backend == "native":
         return None
     return f"host {host_name()} runs the pure-Python core, which is many times slower: {_backend.backend_reason}"
 
 
 def say_slow(found: Iterable[str | None]) -> None:
-    """Log the results of `slow_core`, each message only once in this process.
+    """Log the messages that `slow_core` returned. Each message is logged only once per process.
 
-    A result is None if the core is fast.
+    `found` contains None for each executor that uses the fast core.
 
-    If this process runs the pure-Python core itself, nothing is logged, because importing kafkafmt
-    has already warned of it.
+    If this process also uses the pure-Python core, nothing is logged, because a warning was already
+    logged when kafkafmt was imported.
     """
     if _backend.backend != "native":
         return
@@ -82,18 +82,19 @@ _SAID: set[str] = set()
 
 
 def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[str, str | None]]:
-    """Run a small job that checks kafkafmt on the executors, and return what it finds.
+    """Run a small Spark job that checks which version and core of kafkafmt each executor uses.
 
-    A warning is logged for each executor without kafkafmt or with the slow pure-Python core.
+    A warning is logged for each executor on which kafkafmt is missing or uses its slow pure-Python
+    core.
 
     Parameters
     ----------
     spark : SparkSession
         The session. It may be a session of Spark Connect.
     tasks : int, optional
-        Number of tasks. A task reports on the executor that runs it, so a cluster needs several
-        tasks per core to reach every executor. By default four times the default parallelism, and
-        16 with Spark Connect.
+        Number of tasks. Each task checks the executor that runs it. To check all executors of a
+        cluster, several tasks per core are needed. The default is four times the default
+        parallelism, or 16 with Spark Connect.
 
     Returns
     -------
@@ -125,7 +126,7 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
 
 
 def _probe(batches: Any) -> Any:
-    """Yield one row about the Python of this task. The function is sent by value, because kafkafmt may be missing."""
+    """Yield one row about the Python of this task. The function is sent by value: it works without kafkafmt."""
     import socket
     import sys
 

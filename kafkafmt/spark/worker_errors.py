@@ -1,7 +1,7 @@
-"""Describe an error of a Spark task in one line: what was raised, its cause, the host, and a remedy.
+"""Describe the error of a Spark task in one line, with its cause, the host and a remedy.
 
-The data source and the export share this wording. The functions work on text, because the driver
-receives the error of a Python worker only as a traceback in the message of a Java exception.
+Both the data source and the export use these descriptions. The functions parse text, because the
+driver receives the error of a Python worker only as a traceback in the message of a Java exception.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ CHAINED = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
 )
-"""Lines with which Python joins the traceback of a cause to the traceback of the error."""
+"""Lines that Python prints between the traceback of a cause and the traceback of the error."""
 JAVA_CLASS = re.compile(r"^(: )?([a-z]\w*\.)+[A-Z]\w*(Exception|Error): ")
 
 
 def missing_module(text: str) -> str:
-    """Return what to do if `text` says that the Python of the executors lacks a module.
+    """Return advice to install a module if `text` says that the module is missing on an executor.
 
-    Return "" if `text` does not say this.
+    Return "" if `text` does not mention a missing module.
     """
     if not re.search(r"No module named '(\w+)", text):
         return ""
@@ -33,7 +33,7 @@ def missing_module(text: str) -> str:
 
 
 def in_one_line(error: OSError) -> str:
-    """Return the first line of an error that a task raised, its deepest cause, and the name of this host."""
+    """Return one line with the message of an error, its deepest cause and the name of this host."""
     deepest: BaseException = error
     while deepest.__cause__ is not None:
         deepest = deepest.__cause__
@@ -47,8 +47,9 @@ def in_one_line(error: OSError) -> str:
 def cause_of(text: str) -> str:
     """Extract the cause of a Spark error from the text of the error, as one line.
 
-    If a Python worker raised an exception, the line contains this exception, its deepest cause and
-    the host. Otherwise, it contains the first line of the text from Java, and the deepest cause.
+    If a Python worker raised an exception, the result contains this exception, its deepest cause
+    and the host. Otherwise, the result contains the first line of Java's text and the deepest
+    cause.
     """
     before, traceback, _ = text.rpartition(TRACEBACK)
     if traceback:
@@ -81,7 +82,7 @@ def _line(error: BaseException) -> str:
 
 
 def _chain(text: str) -> list[str]:
-    """Return the exceptions at the end of a text with Python tracebacks, from the deepest cause on."""
+    """Return the exceptions in the tracebacks at the end of a text, starting with the deepest cause."""
     *earlier, last = text.split(TRACEBACK)[1:]
     chain = [_raised(last)]
     for frames in reversed(earlier):
@@ -94,7 +95,7 @@ def _chain(text: str) -> list[str]:
 def _raised(frames: str) -> str:
     """Return the exception at the end of a Python traceback, as one line.
 
-    If a Java stack trace or another traceback follows the exception in `frames`, it is ignored.
+    Text that follows the exception in `frames`, such as a Java stack trace, is ignored.
     """
     found: list[str] = []
     for line in frames.splitlines():

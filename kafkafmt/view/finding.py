@@ -13,7 +13,7 @@ from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_cond
 from .selection_arguments import SelectionArguments
 
 CHUNK_ROWS = 4096
-"""Maximum number of records that `find` decodes at once. Their columns fit into a CPU cache."""
+"""Maximum number of records that `find` decodes at once. Columns of this size fit into a CPU cache."""
 
 
 class Finding:
@@ -42,10 +42,10 @@ class Finding:
         Parameters
         ----------
         key : str or bytes, optional
-            The record's key. A str is encoded as UTF-8.
+            Key of the records. A str is encoded as UTF-8.
         key_regex, value_regex : str, bytes or re.Pattern of bytes, optional
-            Regular expressions that must match anywhere in the key or in the value. They match
-            bytes. A str is encoded as UTF-8. A null key or value never matches.
+            Regular expressions that must match anywhere in the key or in the value, as bytes. A str
+            is encoded as UTF-8. A null key or value never matches.
         headers : str, dict or iterable, optional
             Headers that the record must have:
 
@@ -53,9 +53,9 @@ class Finding:
             - A dict, or an iterable of tuples, contains keys and values of headers. The value None
               matches a null.
         value_json : dict, optional
-            Expected members of a record value that is JSON. The dict maps paths to values, such as
-            ``{"customer.country": "DE", "items.0.count": 2}``. A number in a path is an array
-            index. In a path, a backslash escapes a dot that is part of a name.
+            Members that the value of a record must have, if the value is JSON. The dict maps paths
+            to expected values, such as ``{"customer.country": "DE", "items.0.count": 2}``. A number
+            in a path is an array index. A backslash in a path escapes a dot that is part of a name.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
         start, end : int, optional
@@ -65,8 +65,8 @@ class Finding:
             Replace `start` or `end` with the first offset whose record has this timestamp or a
             later one. An int is a number of milliseconds since 1970-01-01 UTC.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" returns the records before the first damaged span, and then raises an error.
-            "skip" omits damaged spans and lists them in the attribute `damaged`.
+            If data is damaged, "fail" returns the records before the damage, and then raises an
+            error. "skip" omits damaged ranges of bytes and lists them in the attribute `damaged`.
         control, below_log_start : bool, default False
             Include control records (transaction markers), or records below the log start offset.
         isolation : {"read_uncommitted", "read_committed"}, default "read_uncommitted"

@@ -33,8 +33,8 @@ class Groups:
     totals : list of GroupTotal
         The total lag of each group that has committed an offset, ordered by group name.
     damaged : list of Damage
-        Damaged spans of ``__consumer_offsets`` that were skipped. If the list is not empty, the
-        latest committed offsets may be missing.
+        Damaged ranges of bytes in ``__consumer_offsets`` that were skipped. If the list is not
+        empty, the latest committed offsets may be missing.
     unreadable : int
         Number of records of ``__consumer_offsets`` whose key or value cannot be decoded.
     unreadable_partitions : list of UnreadablePartition

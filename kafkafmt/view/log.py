@@ -1,4 +1,4 @@
-"""Read the topics and partitions of log directories, with the class `Log`."""
+"""Define the class `Log`, which reads the topics and partitions of log directories."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Live partitions, and those whose directory was opened by path, ordered by topic and number."""
+        """All live partitions and partitions whose directory was opened, ordered by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property
@@ -100,8 +100,8 @@ class Log:
         Parameters
         ----------
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error at the first damage. "skip" omits damaged spans and lists them in
-            `Groups.damaged`.
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and lists
+            them in `Groups.damaged`.
         at : int or timezone-aware datetime, optional
             Time of the state to return. An int is a number of milliseconds since 1970-01-01 UTC. By
             default, the latest state is returned.
@@ -133,11 +133,11 @@ class Log:
         - commits in a transaction, if the timestamp of its commit marker is `at` or earlier.
 
         With the argument `at`, the log end offset of a partition is the offset of the first record
-        whose timestamp is `at` or later. It is an estimate if producers set the timestamps. If it is
-        below the committed offset, the lag is 0.
+        whose timestamp is `at` or later. If producers set the timestamps, this offset is an estimate.
+        If it is below the committed offset, the lag is 0.
 
-        Compaction removes older commits. If it may have removed commits that were valid at the time
-        `at`, a message is added to `Log.messages`.
+        Compaction removes older commits. If compaction may have removed commits that were valid at
+        the time `at`, a message is added to `Log.messages`.
         """
         if GROUPS_TOPIC not in self.topics:
             raise NoLogError(f"the log contains no partition of {GROUPS_TOPIC}, the topic that stores consumer groups")
@@ -170,12 +170,12 @@ class Log:
             default, reading starts at the log start offset. Partitions that are created later are
             read from their start.
         start_time : int, timezone-aware datetime or str, optional
-            Start at the first record with this timestamp or a later one, instead of `start`. An int
-            is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, or a
-            time before now, such as "-7d" for 7 days ago.
+            Timestamp to use instead of `start`. Reading starts at the first record with this
+            timestamp or a later one. An int is a number of milliseconds since 1970-01-01 UTC. A str
+            is an ISO time, or a time before now, such as "-7d" for 7 days ago.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
-            `Partition.damaged`.
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and lists
+            them in `Partition.damaged`.
         control : bool, default False
             Include control records (transaction markers).
         below_log_start : bool, default False
@@ -186,14 +186,14 @@ class Log:
             Time between two checks of the files, in seconds. New partitions are found within about
             3 seconds.
         idle_timeout : float, optional
-            Time without a new record after which iteration ends, in seconds. By default, iteration
-            never ends.
+            Number of seconds without a new record after which the iteration ends. By default, the
+            iteration never ends.
 
         Yields
         ------
         tuple of Partition and Record
-            Records of the same partition are in offset order. If `on_error` is "skip",
-            `Partition.damaged` lists the damaged spans that were skipped.
+            A record and its partition. Records of the same partition are in offset order. If
+            `on_error` is "skip", `Partition.damaged` lists the damaged ranges of bytes.
 
         Raises
         ------
@@ -276,25 +276,26 @@ class Log:
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            Arrow record batches of about 8 MB. No batch is empty, and each contains records of only
-            one partition. If the iterator is closed, the threads end at their next batch, and
-            `close` waits for them.
+            Arrow record batches of about 8 MB. No batch is empty, and each batch contains records
+            of only one partition. If the iterator is closed, the threads end at their next batch,
+            and `close` waits until they have ended.
 
         Raises
         ------
         DamagedLogError
-            A partition contains damage, and `on_error` is "fail". The iterator first returns the
-            batches of this partition before the damage. If `ordered` is True, it also returns all
-            batches of the previous partitions first.
+            A partition contains damage, and `on_error` is "fail". Before the error is raised, the
+            iterator returns the batches of this partition before the damage. If `ordered` is True,
+            it also returns all batches of the previous partitions.
         TypeError, ValueError
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
 
         Notes
         -----
-        At most about four batches per thread are in memory: two that wait, one that was just read,
-        and one that is being built. With ``on_error="skip"``, `Partition.damaged` lists the damaged
-        spans of each partition. Internal topics, such as ``__consumer_offsets``, are also read.
+        At most about four batches per thread are in memory: two batches that wait, one that was
+        just read, and one that is being built. With ``on_error="skip"``, `Partition.damaged` lists
+        the damaged ranges of bytes in each partition. Internal topics, such as
+        ``__consumer_offsets``, are also read.
         """
         return SharedIterator(read_batches(self.partitions, columns, threads, ordered, None, selection))
 
@@ -339,8 +340,8 @@ class Log:
             A partition contains damage, and `on_error` is "fail". The reader raises this error when
             it reaches the damage.
         PartitionNotFoundError
-            No partition matches any pattern in `topics`. If only some patterns match no partition,
-            a message for each of them is added to `messages`.
+            No partition matches any pattern in `topics`. If only some of the patterns match no
+            partition, no error is raised, but a message for each of them is added to `messages`.
         TypeError, ValueError
             An argument or column is unknown or wrong.
         """
@@ -364,8 +365,8 @@ class Log:
     ) -> pa.Table:
         """Read the records of several topics into a pyarrow Table.
 
-        `to_reader` describes the parameters and the errors, and `Partition.to_arrow` the columns.
-        The rows are ordered by topic, partition and offset. The whole table is in memory.
+        `to_reader` describes the parameters and the errors. `Partition.to_arrow` describes the
+        columns. The rows are ordered by topic, partition and offset. The whole table is in memory.
         """
         return self.to_reader(columns, topics=topics, threads=threads, limit=limit, **selection).read_all()
 
@@ -431,7 +432,7 @@ class Log:
     def __enter__(self) -> Log:
         """Return the log itself, so that it can be used in a ``with`` statement.
 
-        There is nothing to close.
+        A log need not be closed.
         """
         return self
 

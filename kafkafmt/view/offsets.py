@@ -1,4 +1,4 @@
-"""Look up offsets in a partition, with the class `PartitionOffsets`."""
+"""Define the class `PartitionOffsets`, which looks up offsets in a partition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..log.reading.seek import Position, seek
 
 
 class PartitionOffsets:
-    """The identity of a partition, its offsets, and lookups of offsets. `Partition` inherits them."""
+    """Base class of `Partition` that provides the name, number and offsets of a partition."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log: PartitionLog = log
@@ -35,9 +35,9 @@ class PartitionOffsets:
     def log_start_offset(self) -> int:
         """First offset of the partition that a broker makes available to consumers.
 
-        It is the higher of two offsets: the one in the checkpoint ``log-start-offset-checkpoint``,
-        and the base offset of the first segment. Kafka's counterpart is
-        ``UnifiedLog.logStartOffset``.
+        The log start offset is the higher of two offsets: the offset in the checkpoint file
+        ``log-start-offset-checkpoint``, and the base offset of the first segment. Kafka's
+        counterpart is ``UnifiedLog.logStartOffset``.
         """
         return self.log.log_start_offset
 
@@ -47,8 +47,8 @@ class PartitionOffsets:
 
         If no transaction is open, the last stable offset is `next_offset`.
 
-        The first access reads the batch headers after the latest producer snapshot. If there is no
-        valid snapshot, it reads the whole log. Kafka's counterpart is
+        The first access to this property reads the batch headers after the latest producer
+        snapshot. If there is no valid snapshot, the whole log is read. Kafka's counterpart is
         ``UnifiedLog.lastStableOffset``.
         """
         return self.log.open_transactions.last_stable_offset
@@ -62,7 +62,7 @@ class PartitionOffsets:
         return self.log.next_offset
 
     def offset_at(self, time: Time, below_log_start: bool = False) -> int:
-        """Return the offset of the first record that has a given timestamp or a later one.
+        """Return the offset of the first record with a given timestamp or a later timestamp.
 
         Parameters
         ----------
@@ -98,8 +98,8 @@ class PartitionOffsets:
         offset : int, optional
             Find the first record at or after this offset. Control records are skipped.
         timestamp : int, timezone-aware datetime, or str, optional
-            Find the first record, in offset order, with this timestamp or a later one. An int is a
-            number of milliseconds since 1970-01-01 UTC. A str is an ISO time, a time before
+            Find the first record, in offset order, with this timestamp or a later timestamp. An int
+            is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, a time before
             now, such as "-7d" for 7 days ago, or one of these words:
 
             - "earliest": the log start offset
@@ -110,19 +110,19 @@ class PartitionOffsets:
         -------
         Position
             The offset and timestamp of the record, its segment, and its position in the segment.
-            These fields are None if there is no such record.
+            If no record was found, these fields are None.
 
         Raises
         ------
         TypeError, ValueError
-            Not exactly one of `offset` and `timestamp` is given, or its value is wrong.
+            Neither or both of `offset` and `timestamp` are given, or the value is wrong.
         OSError
             The partition cannot be read.
 
         Notes
         -----
-        A lookup by timestamp works as in a broker: it trusts the maximum timestamp in each batch
-        header, and it can find control batches and aborted records.
+        As in a broker, a lookup by timestamp uses the maximum timestamp in each batch header, and
+        can find control batches and aborted records.
         """
         return seek(self.log, offset=offset, timestamp=timestamp)
 
@@ -147,13 +147,13 @@ class PartitionOffsets:
         Returns
         -------
         tuple of (int, int), or None
-            The epoch and its end offset (exclusive). None if there is no such epoch in the
+            The epoch and its end offset (exclusive). None if no such epoch is stored in the
             checkpoint or in the batches.
 
         Notes
         -----
         Epochs are read from the file ``leader-epoch-checkpoint``. If this file is missing or
-        damaged, they are read from the headers of all batches. Kafka's counterparts are
+        damaged, epochs are read from the headers of all batches. Kafka's counterparts are
         ``LeaderEpochFileCache.endOffsetFor`` and the request OffsetsForLeaderEpoch.
         """
         return end_offset_for(self.log.leader_epochs, arguments.integer("epoch", epoch), self.next_offset)

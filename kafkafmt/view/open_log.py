@@ -1,4 +1,4 @@
-"""Open log directories for reading, with the function `open_log`."""
+"""Define the function `open_log`, which opens log directories for reading."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def open_log(
         default, such a partition is an error.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression. A larger batch is reported as
-        damage, with the error "too_large". The number of headers of one record is limited too: to
-        131,072 or ``max_batch_bytes // 128``, whichever is higher.
+        damage, with the error "too_large". The argument also limits the number of headers of one
+        record to 131,072 or ``max_batch_bytes // 128``, whichever is higher.
     mapped : bool, default False
-        Memory-map the files instead of reading them. Use this only for directories that no broker
-        writes to. If a mapped file is truncated while it is read, the operating system kills the
-        process (SIGBUS), and Python cannot prevent this. If a file was truncated before it was
+        Memory-map the files instead of reading them. Use this option only for directories to which
+        no broker writes. If a mapped file is truncated while it is read, the operating system kills
+        the process (SIGBUS), and Python cannot prevent this. If a file was truncated before it was
         mapped, damage is reported.
 
     Returns
@@ -45,11 +45,11 @@ def open_log(
     Raises
     ------
     OSError
-        A path does not exist or cannot be read. If a path contains no Kafka log, the error is a
-        `NoLogError`.
+        A path does not exist or cannot be read. The subclass `NoLogError` is raised if a path
+        contains no Kafka log.
     TypeError, ValueError
-        An argument is wrong. If two paths contain the same partition and `replicas` is not given,
-        the error is a `DuplicatePartitionError`, which is a ValueError.
+        An argument is wrong. `DuplicatePartitionError`, a ValueError, is raised if two paths
+        contain the same partition and `replicas` is not given.
 
     Notes
     -----

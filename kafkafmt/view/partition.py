@@ -1,4 +1,4 @@
-"""Read one partition of an open log, through the class `Partition`."""
+"""Define the class `Partition`, which reads one partition of an open log."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ class Partition(Finding, PartitionOffsets):
     """One partition of an open log. It can be iterated for `Record` objects or read as Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,
-    Polars and DuckDB accept a partition directly, through the Arrow C stream interface.
+    Polars and DuckDB can read a partition directly, because it supports the Arrow C stream
+    interface.
 
     Attributes
     ----------
     damaged : list of Damage
-        Damaged spans that the latest read omitted because of ``on_error="skip"``. Each read first
-        empties this list.
+        Damaged ranges of bytes that the latest read omitted because of ``on_error="skip"``. The
+        list is cleared at the start of each read.
     """
 
     def __init__(
@@ -79,12 +80,12 @@ class Partition(Finding, PartitionOffsets):
             Offset at which reading starts. A negative value counts back from the end of the log. By
             default, reading starts at the log start offset.
         start_time : int, timezone-aware datetime or str, optional
-            Start at the first record with this timestamp or a later one, instead of `start`. An int
-            is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, or a
-            time before now, such as "-7d" for 7 days ago.
+            Timestamp to use instead of `start`. Reading starts at the first record with this
+            timestamp or a later one. An int is a number of milliseconds since 1970-01-01 UTC. A str
+            is an ISO time, or a time before now, such as "-7d" for 7 days ago.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises at the first damaged span. "skip" omits damaged spans and lists them in
-            `damaged`.
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and lists
+            them in `damaged`.
         control : bool, default False
             Include control records (transaction markers).
         below_log_start : bool, default False
@@ -94,8 +95,8 @@ class Partition(Finding, PartitionOffsets):
         poll : float, default 0.2
             Time between two checks of the files, in seconds.
         idle_timeout : float, optional
-            Time without a new record after which iteration ends, in seconds. By default, iteration
-            ends only if the partition is deleted.
+            Number of seconds without a new record after which the iteration ends. By default, the
+            iteration ends only if the partition is deleted.
         on_message : callable, optional
             Function to call with a message if the log was truncated or deleted, or if retention
             removed records that were not read.
@@ -103,7 +104,7 @@ class Partition(Finding, PartitionOffsets):
         Yields
         ------
         Record
-            The records are in offset order.
+            The next record of the partition, in offset order.
 
         Raises
         ------
@@ -114,9 +115,9 @@ class Partition(Finding, PartitionOffsets):
 
         Notes
         -----
-        Only complete, valid batches are delivered. A broker may still be writing an incomplete last
-        batch, so this batch is delivered when it is complete. With "read_committed", the records of
-        a transaction are delivered after the transaction has ended.
+        Only the records of complete, valid batches are returned. If the last batch is incomplete, a
+        broker may still be writing it. Its records are returned when the batch is complete. With
+        "read_committed", the records of a transaction are returned after the transaction has ended.
         """
         selection, skip = parse_selection(
             {
@@ -147,19 +148,19 @@ class Partition(Finding, PartitionOffsets):
         *,
         whole_batches: bool = True,
     ) -> Sent:
-        """Send batches, unchanged, to a file or a blocking socket.
+        """Send unchanged batches to a file or a blocking socket.
 
         Parameters
         ----------
         target : int, file or socket
-            Where to send the batches: a file descriptor, or an object with the method ``fileno``.
+            Destination of the batches: a file descriptor, or an object with the method ``fileno``.
         start : int, optional
-            Offset at which to start. The first batch sent is the one that contains this offset. A
-            negative value counts back from the end of the log. By default, sending starts at the
-            log start offset.
+            Offset at which to start. The first batch that is sent contains this offset. A negative
+            value counts back from the end of the log. By default, sending starts at the log start
+            offset.
         max_bytes : int, optional
-            Largest number of bytes to send. If the first batch is larger, it is sent nevertheless.
-            By default, there is no limit.
+            Largest number of bytes to send. The first batch is sent even if it is larger. By
+            default, there is no limit.
         whole_batches : bool, default True
             Send only complete batches. If False, the last batch may be truncated at `max_bytes`, as
             in a fetch response.
@@ -167,14 +168,14 @@ class Partition(Finding, PartitionOffsets):
         Returns
         -------
         Sent
-            A NamedTuple of `bytes`, the number of bytes sent, and `next_offset`, the `start` of the
-            next call.
+            A NamedTuple with two fields: `bytes` is the number of bytes that were sent, and
+            `next_offset` is the argument `start` for the next call.
 
         Raises
         ------
         KafkaFormatError
-            The header of a batch is damaged. In the last segment, such a batch is not an error:
-            sending ends before it.
+            The header of a batch is damaged. If the batch is in the last segment, no error is
+            raised, and sending ends before the batch.
         OSError
             Reading or writing failed.
 
@@ -225,8 +226,8 @@ class Partition(Finding, PartitionOffsets):
             which is in UTC by default, or a time before now, such as "-7d" or "-36h". If there is no
             such record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" returns the records before the first damaged span, and then raises an error.
-            "skip" omits damaged spans and lists them in `Partition.damaged`.
+            If data is damaged, "fail" returns the records before the damage, and then raises an
+            error. "skip" omits damaged ranges of bytes and lists them in `Partition.damaged`.
         control : bool, default False
             Include control records (transaction markers).
         below_log_start : bool, default False
@@ -250,8 +251,8 @@ class Partition(Finding, PartitionOffsets):
         Notes
         -----
         "read_committed" omits the same records as Kafka's consumer (``CompletedFetch``). To find
-        the outcomes of transactions, the batch headers of the range and the following batches are
-        read first. If the log is damaged there, the whole log is read.
+        the outcomes of transactions, the headers of the selected batches and of the following
+        batches are read first. If any of these batches is damaged, the whole log is read.
         """
         return core.RecordIterator(self.record_lists(views, limit, selection))
 
@@ -363,7 +364,7 @@ class Partition(Finding, PartitionOffsets):
             which is in UTC by default, or a time before now, such as "-7d" or "-36h". If there is no
             such record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error at the first damaged span. "skip" omits damaged spans and lists
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and lists
             them in `Partition.damaged`.
         control, below_log_start : bool, default False
             Include control records (transaction markers), or records below the log start offset. A
@@ -399,10 +400,11 @@ class Partition(Finding, PartitionOffsets):
         Notes
         -----
         The whole table is in memory. `to_batches` and `to_reader` stream Arrow record batches of
-        about 8 MB instead. "read_committed" omits the same records as Kafka's consumer
-        (``CompletedFetch``). To find the outcomes of transactions, the batch headers of the range
-        and the following batches are read first. If the log is damaged there, the whole log is
-        read.
+        about 8 MB instead.
+
+        "read_committed" omits the same records as Kafka's consumer (``CompletedFetch``). To find
+        the outcomes of transactions, the headers of the selected batches and of the following
+        batches are read first. If any of these batches is damaged, the whole log is read.
         """
         return self.to_reader(columns, limit=limit, **selection).read_all()
 
@@ -415,9 +417,9 @@ class Partition(Finding, PartitionOffsets):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _on_damage(self, skip: bool) -> OnDamage | None:
-        """Clear `damaged`, and return the function to call with each damaged span.
+        """Clear `damaged`, and return the function to call with each damaged range of bytes.
 
-        If `skip` is False, return None, so that the read raises an error at the first damaged span.
+        If `skip` is False, return None, so that reading damaged data raises an error.
         """
         self.damaged = []
         return self.damaged.append if skip else None

@@ -25,7 +25,7 @@ class SelectionArguments(TypedDict, total=False):
 
 
 def parse_selection(given: SelectionArguments) -> tuple[Selection, bool]:
-    """Return the selection that keyword arguments describe, and True if damage is skipped.
+    """Return the selection that keyword arguments describe, and whether damaged data is skipped.
 
     Raise TypeError or ValueError if an argument is wrong.
     """

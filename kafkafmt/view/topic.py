@@ -1,4 +1,4 @@
-"""Read all partitions of a topic, with the class `Topic`."""
+"""Define the class `Topic`, which reads all partitions of a topic."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Topic:
     """All partitions of one topic in an open log, readable as `Record` objects or as Arrow data.
 
-    ``log[name]`` returns a `Topic`, where `log` is a `Log` that `kafkafmt.open` returned.
-    ``topic[number]`` returns a `Partition`. Iterating over a topic returns its records. pandas,
-    Polars and DuckDB accept a topic directly, through the Arrow C stream interface.
+    `kafkafmt.open` returns a `Log`, and ``log[name]`` returns a `Topic`. ``topic[number]`` returns a
+    `Partition`. Iterating over a topic returns its records. pandas, Polars and DuckDB can read a
+    topic directly, because it supports the Arrow C stream interface.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Topic:
 
     @property
     def damaged(self) -> list[Damage]:
-        """Damaged spans that the latest read of each partition skipped, with ``on_error="skip"``."""
+        """Damaged ranges of bytes that the latest read of each partition omitted."""
         return [damage for p in self.partitions for damage in p.damaged]
 
     def __getitem__(self, partition: int) -> Partition:
@@ -193,14 +193,14 @@ class Topic:
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            Arrow record batches of about 8 MB. No batch is empty, and each contains records of only
-            one partition.
+            Arrow record batches of about 8 MB. No batch is empty, and each batch contains records
+            of only one partition.
 
         Raises
         ------
         DamagedLogError
-            A partition contains damage, and `on_error` is "fail". The iterator first returns the
-            batches of this partition before the damage.
+            A partition contains damage, and `on_error` is "fail". Before the error is raised, the
+            iterator returns the batches of this partition before the damage.
         TypeError, ValueError
             An argument or column is unknown or wrong.
 
@@ -238,8 +238,8 @@ class Topic:
     ) -> pa.Table:
         """Read the selected records into a pyarrow Table.
 
-        `to_batches` describes the parameters and the errors, and `Partition.to_arrow` the columns.
-        The rows are ordered by partition and offset. The whole table is in memory.
+        `to_batches` describes the parameters and the errors. `Partition.to_arrow` describes the
+        columns. The rows are ordered by partition and offset. The whole table is in memory.
         """
         return self.to_reader(columns, threads=threads, limit=limit, **selection).read_all()
 
@@ -270,7 +270,7 @@ def partition_numbers(partitions: Sequence[Partition]) -> str:
 
 
 def _numbers(partitions: Sequence[Partition]) -> str:
-    """Return a phrase that lists at most `SHOWN` of the partition numbers."""
+    """Return a phrase that lists at most `SHOWN` partition numbers."""
     known = sorted(p.partition for p in partitions)
     if len(known) > 2 and known == list(range(known[0], known[-1] + 1)):
         return f"partitions {known[0]} to {known[-1]}"

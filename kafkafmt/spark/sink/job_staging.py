@@ -1,14 +1,14 @@
-"""Name the staging directories of write jobs, and remove those that are no longer used.
+"""Name the staging directories of write jobs, and remove unused staging directories.
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 
 `owner` identifies the driver process by the boot and pid namespace of the machine, the pid, and the
-start time of the process. A later job on the same machine checks with it whether the driver is
-still running.
+start time of the process. A later job on the same machine uses `owner` to check whether the driver
+is still running.
 
-`job` is random for a batch query. For a stream, it is derived from an identifier that does not
-change when the query is restarted. Therefore, the writer that commits a micro-batch, and later runs
-of the query, find the rows that tasks have staged.
+`job` is random for a batch query. For a stream, `job` is derived from an identifier that does not
+change when the query is restarted. Therefore, the writer that commits a micro-batch can find the
+staged rows. Later runs of the query can also find them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ JVM = "java"
 def staging_of(directory: Path, query: str | None = None) -> Path:
     """Return the path of a job's staging directory, next to the log directory.
 
-    The directory is not created. `query` identifies a stream, also after a restart. It is None for
-    a batch query.
+    The directory is not created. `query` identifies a stream and does not change if the stream is
+    restarted. For a batch query, `query` is None.
     """
     job = uuid.uuid4().hex[:12] if query is None else _job_of(query)
     pid = _driver()
@@ -53,9 +53,9 @@ def remove_staging(directory: Path, used: Iterable[Path]) -> None:
 def remove_leftovers(directory: Path, own: Path) -> None:
     """Remove the staging directories that earlier jobs left next to a log directory.
 
-    A directory is kept while its driver is running on this machine. It is removed if that driver
-    has ended. If the driver ran on another machine, the directory is removed only if it belongs to
-    the same query as the directory `own`.
+    If the driver that created a directory ran on this machine, the directory is removed if this
+    driver has ended. If the driver ran on another machine, the directory is removed only if it
+    belongs to the same query as the directory `own`.
     """
     try:
         names = os.listdir(directory.parent)
@@ -87,7 +87,7 @@ def _job_of(query: str) -> str:
 
 
 def _driver() -> int:
-    """Return the pid of the JVM that started this process, or the pid of this process if no JVM did."""
+    """Return the pid of the JVM that started this process. If no JVM did, return the pid of this process."""
     pid = os.getpid()
     while pid > 1:
         status = process_status(pid)

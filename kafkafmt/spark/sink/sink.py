@@ -5,15 +5,15 @@
 
 The column `value` (binary or string) is required. The columns key (binary or string), headers,
 topic (string) and partition (int) are optional. Unlike Spark's Kafka sink, the data sink also
-accepts the column timestamp or timestampMillis (bigint). Other columns are ignored. Therefore, rows
+accepts the column timestamp or timestampMillis (bigint). Other columns are ignored, so that rows
 from the data source can be written unchanged.
 
-No row is written twice, and no row of a failed job is visible, even if a task is repeated or the
-driver is killed.
+No row is written twice, and rows of a failed job are never visible. This also applies if a task is
+repeated or the driver is killed.
 
 Each micro-batch of a stream is written only once, because the log directory stores the number of
-the last micro-batch of each query. The option txnAppId identifies a query. By default, it is the id
-in the query's checkpoint. If txnAppId is not set and the checkpoint is not on a local path, a
+the last micro-batch of each query. The option txnAppId identifies a query. Its default value is the
+id in the query's checkpoint. If txnAppId is not set and the checkpoint is not on a local path, a
 micro-batch may be written again after a crash.
 """
 
@@ -56,11 +56,11 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 @dataclass
 class StagedMessage(WriterCommitMessage):
-    """The message that a task sends to the driver after the task has staged its rows."""
+    """The message that a task sends to the driver after it has staged its rows."""
 
     staged: Staged
     slow: str | None = None
-    """Message about the pure-Python core of the executor."""
+    """Message that the executor uses the pure-Python core. None if it uses the fast core."""
 
 
 class _Writer(Shipped):
@@ -74,8 +74,8 @@ class _Writer(Shipped):
     schema : StructType
         Schema of the rows.
     query : str, optional
-        Identifier of the stream. It is the same in both writers of a micro-batch. None for a batch
-        query.
+        Identifier of the stream, which is the same in both writers of a micro-batch. None for a
+        batch query.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, query: str | None = None) -> None:
@@ -97,7 +97,7 @@ class _Writer(Shipped):
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
-        """Append the staged rows of all tasks, unless `version` was already appended."""
+        """Append the staged rows of all tasks unless rows with this `version` were already appended."""
         if not version:  # later micro-batches of a stream do not repeat the message
             say_slow(m.slow for m in messages if m is not None)
         try:
@@ -106,7 +106,7 @@ class _Writer(Shipped):
             self.discard(messages)
 
     def discard(self, messages: list[Any]) -> None:
-        """Remove the staging directories of this job, and those that earlier jobs left."""
+        """Remove the staging directories of this job, and staging directories that earlier jobs left."""
         directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
         remove_staging(directory, [self.staging, *staged])
         remove_leftovers(directory, self.staging)
@@ -141,12 +141,11 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
                 "txnVersion can be used only in batch queries; in a stream, the number of the micro-batch is the "
                 "version"
             )
-        # The query id is preferred to the path of the checkpoint. On another machine, a different
-        # checkpoint can have the same path.
+        # Prefer the query id to the checkpoint's path: checkpoints on different machines can have the same path.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Append the rows of a micro-batch, unless they were already appended."""
+        """Append the rows of a micro-batch unless these rows were already appended."""
         if batchId == 0:  # Spark creates a new writer for each micro-batch
             say_ignored(self.options.hints, NO_BROKER)
         self.put(messages, batchId)

@@ -24,13 +24,13 @@ NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path"
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
 """Options of a stream that Spark also passes to the data sink."""
 HINTS = ("includeHeaders",)
-"""Options of Spark's Kafka sink that are accepted and ignored. Headers are written if the rows have
-the column `headers`, whatever the options say.
+"""Options of Spark's Kafka sink that are accepted but ignored. If the rows have the column headers,
+the headers are always written.
 """
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
-"""Default size of a batch, in bytes. A Kafka producer has a smaller default, because it delays
-records until their batch is full.
+"""Default size of a batch, in bytes. The default of a Kafka producer is smaller, because a producer
+delays records until their batch is full.
 """
 
 
@@ -41,10 +41,10 @@ class WriteOptions:
     path: str
     """Path of the log directory."""
     topic: str | None
-    """Topic of all rows. If it is None, each row contains its topic in the column `topic`."""
+    """Topic of all rows. If the value is None, each row contains its topic in the column topic."""
     partitions: int
-    """Number of partitions of a topic that does not exist yet. Rows without a partition number are
-    distributed among these partitions.
+    """Number of partitions of a topic that does not exist yet. Rows of the topic that contain no
+    partition number are distributed among these partitions.
     """
     codec: str
     level: int | None
@@ -54,13 +54,13 @@ class WriteOptions:
     """Identifier of the query. Rows with the same `app_id` and `version` are appended only once."""
     version: int | None
     hints: tuple[str, ...] = ()
-    """Names of the given `kafka.` options that are ignored, because they configure a connection."""
+    """Names of the given `kafka.` options that are ignored because they configure a connection."""
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Return whether the options may belong to a query that writes.
+    """Return whether the options may be those of a query that writes.
 
-    Spark does not indicate whether a query reads or writes.
+    Spark does not tell a data source whether a query reads or writes.
     """
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
@@ -70,7 +70,7 @@ def is_write(given: Mapping[str, str]) -> bool:
 def query_id(given: Mapping[str, str]) -> str | None:
     """Return the id of a stream from its checkpoint, or None if the checkpoint cannot be read.
 
-    A checkpoint cannot be read if it is not on this machine.
+    For example, the checkpoint cannot be read if it is not on this machine.
     """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()

@@ -2,13 +2,13 @@
 
     .<log directory>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
 
-Each task builds batches whose offsets start at 0. It stages them next to the log directory, not
-inside it, so that a broker never sees unknown files. Then the driver atomically appends the batches
-of the successful tasks, in order. To assign the final offsets, it changes a few fields of each
-batch.
+Each task builds batches whose offsets start at 0. The task stages these batches next to the log
+directory, not inside it, so that a broker never finds unknown files. The driver then appends the
+batches of the successful tasks atomically and in order. To assign the final offsets, the driver
+changes a few fields of each batch.
 
-As in Delta Lake, an application can pass txnAppId and txnVersion. Rows with the same two values are
-appended only once.
+As in Delta Lake, an application can set the options txnAppId and txnVersion. Rows that were already
+appended with the same two values are not appended again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .write_options import Key, WriteOptions
 
 @dataclass
 class Staged:
-    """Describes the files in which one task has staged its batches.
+    """Describes the files that contain the staged batches of one task.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Stage:
         self._owner = OwnerLock(repr(str(folder)))
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Stage rows that have only columns which the sink writes."""
+        """Stage rows. All columns of the rows must be columns that the sink writes."""
         self._owner.check()
         for topic, of_topic in self._by_topic(rows):
             for partition, chosen in self._by_partition(topic, of_topic):
@@ -96,10 +96,10 @@ class Stage:
             yield topic, rows.filter(pc.equal(topics, topic))
 
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield each partition number with its rows.
+        """Yield each partition number with the rows of the partition.
 
-        A row without a partition number gets one as in Kafka's producer: by the hash of its key, or
-        in turn if the key is null.
+        A row without a partition number is assigned to a partition as in Kafka's producer: by the
+        hash of its key, or to the partitions in turn if its key is null.
         """
         numbers = self._numbers(topic, rows)
         found = np.unique(numbers)
@@ -136,11 +136,11 @@ class Stage:
     def _write(self, key: Key, batches: Iterable[bytes]) -> None:
         for batch in batches:
             if key not in self._files:
-                if not self._files:  # if a task outlives its job, it must not create the directory again
+                if not self._files:  # a task that outlives its job must not create the directory again
                     self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._staged.files[key] = f"{key[0]}-{key[1]}"
                 self._staged.sizes[key] = 0
-                # unbuffered, so that a forked process has nothing to flush
+                # Open the file unbuffered, so that a forked process has no data to flush.
                 self._files[key] = open(self._folder / name, "wb", buffering=0)
             local_files.write_all(self._files[key].fileno(), batch)
             self._staged.sizes[key] += len(batch)
@@ -180,7 +180,7 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append the batches in a file of `size` bytes to a log, a few MB at a time."""
+    """Append the batches in a file of `size` bytes to a log. Read a few MB of the file at a time."""
     with FileView(path) as view:
         if view.size != size:
             raise OSError(
@@ -206,9 +206,9 @@ def new_attempt(staging: Path) -> Path:
 
 
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
-    """Append, atomically, the batches that the tasks have staged.
+    """Atomically append the batches that the tasks have staged.
 
-    Return False if `version` was already appended. Otherwise, return True.
+    Return False if batches with this `version` were already appended. Otherwise, return True.
     """
     every = list(staged)
     keys = {key for s in every for key in s.files}

@@ -7,11 +7,12 @@ The data source has the options and the columns of Spark's Kafka source.
 
 The module `stream` implements the reader for streams.
 
-Spark creates the data source and its reader in Python processes on the driver. The reader plans
-tasks. Each task decodes its part of the logs into Arrow record batches of about 8 MB. Sending these
-batches to the JVM takes longer than decoding them. Therefore, a query should select only the
-records and columns that it needs, through its options and its schema. Filters are not pushed down,
-because in Spark 4.3 the filters of one query also reach the plan of the next query.
+Spark creates the data source and its reader in Python processes on the driver. The reader plans the
+tasks. Each task decodes a part of the logs into Arrow record batches of about 8 MB.
+
+Sending Arrow record batches to the JVM takes longer than decoding the records. Therefore, a query
+should use its options and its schema to select only the records and columns that it needs. Filters
+are not pushed down, because Spark 4.3 also applies the filters of one query to the next query.
 
 A batch query reads the records that exist when it is planned. Records that are appended later are
 not read.
@@ -69,9 +70,8 @@ NO_TABLE_OPTIONS = (
 def register(spark: SparkSession) -> None:
     """Register the data source "kafkafmt" with a Spark session.
 
-    If the kafkafmt package is installed, a session finds the data source by itself. Registration is
-    needed only if the package is not installed, for example if it is used from a source tree or
-    from an archive for executors.
+    If kafkafmt is installed as a package, Spark finds the data source without registration. This
+    function is needed only if kafkafmt is used from a source tree or from an archive for executors.
 
     Parameters
     ----------
@@ -91,17 +91,17 @@ class KafkaLogSource(Shipped, DataSource):
     Raises
     ------
     OptionError
-        Raised by `load()` if an option is unknown or invalid. Some options are valid only for batch
-        queries or only for streams. They are checked when the query starts.
+        Raised by `load()` if an option is unknown or invalid. Options that are valid only for batch
+        queries or only for streams are checked when the query starts.
 
     The option `mode` decides how a query handles damaged data:
 
-    - PERMISSIVE (default): deliver all intact records and log a warning for each damaged range of
+    - PERMISSIVE (default): return all intact records, and log a warning for each damaged range of
       bytes. If planning finds the damage, the driver logs the warning. If a task finds damage
       inside compressed data, the task logs the warning.
-    - DROPMALFORMED: deliver all intact records without warnings.
-    - FAILFAST: fail the query at the first damage. The error names the file, position and offsets
-      of the damage.
+    - DROPMALFORMED: return all intact records without warnings.
+    - FAILFAST: fail the query if data is damaged. The error names the file, position and offsets of
+      the first damage.
     """
 
     def __init__(self, options: Any) -> None:
@@ -127,7 +127,7 @@ class KafkaLogSource(Shipped, DataSource):
         return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
-        """Return the schema of a query whose user passes no schema."""
+        """Return the schema of a query for which the user has not set a schema."""
         schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
         return schema if self.table is None else with_options(schema, self.table)
 
@@ -138,7 +138,7 @@ class KafkaLogSource(Shipped, DataSource):
     def _for_reading(self, schema: StructType) -> Options:
         """Return the parsed options of a query that reads.
 
-        If the query has no path, it reads an SQL table, and the options of the table are added.
+        If no path is given, the query reads an SQL table, and the options of this table are added.
         """
         if self._names_path:
             return self.parsed
@@ -150,9 +150,9 @@ class KafkaLogSource(Shipped, DataSource):
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a query that writes, or raise OptionError if it writes to an SQL table.
 
-        Rows that were read from an SQL table are also refused. Their column metadata contains the
-        options of that table, and saveAsTable would use these options for the new table. Spark does
-        not indicate to which table the rows are written.
+        Rows that were read from an SQL table also raise OptionError. Their column metadata contains
+        the options of that table, and saveAsTable would use these options for the new table. Spark
+        does not pass the name of the table to which the rows are written.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -193,7 +193,7 @@ class KafkaLogSource(Shipped, DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return `given` without the options in `names`, but keep those that are also in `kept`."""
+    """Return the options in `given`, except those that are in `names` and not in `kept`."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 

@@ -1,11 +1,11 @@
 """Parse the options of the data source.
 
-All options of Spark's Kafka source exist, with the same names and rules. There are also some
-additional options.
+The data source has all options of Spark's Kafka source, with the same names and rules. It also has
+some additional options.
 
 All options are checked before any file is opened. Each error message is one line and names the
-option. An unknown option is an error, because a query with a misspelt option for offsets would
-read the whole log. Options that start with `kafka.` configure a connection to a broker and
+option. Unknown options raise an error: if a misspelt option for offsets were ignored, the query
+would read the whole log. Options that start with `kafka.` configure a connection to a broker and
 are ignored, except kafka.isolation.level, which selects records.
 """
 
@@ -60,13 +60,13 @@ class Bound:
     """The start or the end of the range that a query reads."""
 
     option: str
-    """Name of the option that sets the bound."""
+    """Name of the option that sets this bound."""
     kind: str
     """Kind of the bound: "offset" or "time"."""
     value: int | PerPartition
     """An offset, or a time in milliseconds since 1970-01-01 UTC. An int applies to all partitions.
-    A dict contains one value for each partition. The offset LATEST means the end of the log, and
-    EARLIEST means its start.
+    A dict contains one value for each partition. The offset LATEST stands for the end of the log,
+    and EARLIEST stands for its start.
     """
 
     def value_of(self, key: Key) -> int:
@@ -113,17 +113,17 @@ class Options:
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay: float = 900.0
-    """Longest delay of a micro-batch that is waiting for `min_offsets_per_trigger` offsets, in seconds."""
+    """Longest delay of a micro-batch that waits for `min_offsets_per_trigger` new offsets, in seconds."""
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
     """Names of the given options that a batch query ignores, as in Spark's Kafka source."""
     hints: tuple[str, ...] = ()
-    """Names of the given options that are ignored, because they configure a connection."""
+    """Names of the given options that are ignored because they configure a connection."""
     include_headers: bool = False
     where: Filter = ANYTHING
-    """Filter that the delivered records match."""
+    """Filter that all returned records match."""
     mode: str = MODES[0]
     replicas: str | None = None
     below_log_start: bool = False
@@ -132,7 +132,7 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def selection(self, key: Key) -> Selection:
-        """Return which records of one partition the options select."""
+        """Return the `Selection` of records in one partition."""
         return Selection(
             None if self.start is None else self.start.of(key),
             None if self.end is None else self.end.of(key),
@@ -141,7 +141,7 @@ class Options:
         )
 
     def check_batch(self) -> None:
-        """Raise OptionError if the bounds of a batch query select no offsets."""
+        """Raise OptionError if no offset is within the bounds of a batch query."""
         for bound, end, word in ((self.start, LATEST, "latest"), (self.end, EARLIEST, "earliest")):
             if bound is None or bound.kind != "offset":
                 continue
@@ -328,7 +328,7 @@ def _pronoun(keys: Collection[Key]) -> str:
 
 
 def _existing(partitions: Iterable[PartitionDir]) -> str:
-    """Return a text for error messages that lists the existing topics."""
+    """Return a list of the existing topics, as text for an error message."""
     topics = sorted({p.topic for p in partitions})
     more = " and others" if len(topics) > 10 else ""
     return f"the existing topics are {', '.join(topics[:10])}{more}" if topics else "there is no live partition"

@@ -1,10 +1,11 @@
 """Plan a query: select partitions, convert bounds to offsets, and create tasks.
 
 A query is planned once, on the driver, from file names, file sizes and indexes. The tasks read and
-check the segments, so that each byte is read only once. A task reads some tens of MB: a part of a
-large partition, or several small partitions. Smaller tasks would be inefficient, because Spark
-needs about 30 ms even for a task that does nothing. For a very large log, tasks are larger, because
-Spark's driver needs memory for each task.
+check the segments, so that each byte is read only once.
+
+A task reads some tens of MB, from a large partition or from several small partitions. Smaller tasks
+would be inefficient, because Spark needs about 30 ms even for a task that does nothing. For a very
+large log, tasks are larger, because Spark's driver needs memory for each task.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class DataLossError(RuntimeError):
 
 
 OPEN_COST = 1 << 20
-"""Cost of opening a partition, expressed in bytes. Opening a partition takes about as long as
-reading this many bytes. The cost is added to the size of each split.
+"""Number of bytes that can be read in the time it takes to open a partition. This number is added
+to the size of each split.
 """
 MAX_TASKS = 20_000
-"""Approximate number of tasks of a query for which no split size is given. For 170,000 tasks,
+"""Approximate maximum number of tasks of a query whose split size is not set. For 170,000 tasks,
 Spark's driver needs 0.5 GB and a long planning time.
 """
 RUNS_A_SPLIT = 8
@@ -58,24 +59,25 @@ class Task:
 
 @dataclass
 class Plan:
-    """The tasks of a query, and the damage and the transactions in doubt that planning found.
+    """The tasks of a query, and the damage and the unknown transaction outcomes that planning found.
 
-    Batch queries are planned without reading the segments. Their tasks find the damage.
+    Batch queries are planned without reading the segments. Damage is found by the tasks.
     """
 
     tasks: list[Task]
     """Tasks in order of topic, partition and offset."""
     damaged: list[tuple[PartitionDir, Damage]]
-    """Damage, within the bounds of the query, that planning found."""
+    """Damage that planning found within the bounds of the query."""
     doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
-    """Transactions in doubt: their outcome is not known, and they have records within the bounds of
-    the query. "read_committed" omits these records.
+    """Transactions whose outcome is not known and that have records within the bounds of the query.
+    "read_committed" omits these records.
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions with an unknown outcome that have offsets in [start, end).
+        """Add the transactions with offsets in [start, end) whose outcome is not known.
 
-        If the transactions of the whole log are not known, the tasks report these transactions.
+        If the transactions of the whole log have not been determined, this method adds nothing. The
+        tasks then report the transactions with an unknown outcome.
         """
         if log.knows_transactions:
             self.doubts += [(log.directory, d) for d in log.transactions.within(start, end - 1).doubts]
@@ -106,8 +108,8 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
     ----------
     options : Options
     tell : callable
-        Function to call with each message about the input, such as the message that retention
-        removed a file.
+        Function to call with each message about the input, such as a message about a file that
+        retention removed.
 
     Raises
     ------
@@ -156,9 +158,9 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
 
 
 def split_size(options: Options, total: int) -> int:
-    """Return the size of a split in bytes, if the segments of the query have `total` bytes.
+    """Return the size of a split in bytes, for a query whose segments have `total` bytes.
 
-    The size allows at least `minPartitions` tasks, provided that offset indexes exist.
+    If offset indexes exist, the query has at least `minPartitions` tasks with this size.
     """
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:
@@ -171,9 +173,9 @@ def split_size(options: Options, total: int) -> int:
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
     """Raise an error if the bounds of a partition are in the wrong order or outside its log.
 
-    Bounds in the wrong order raise OptionError. An offset outside the log raises DataLossError, or
-    is only reported as a message if failOnDataLoss is false. As in Spark's Kafka source, a time is
-    never outside the log.
+    If the end is before the start, raise OptionError. If an offset is outside the log, raise
+    DataLossError, or only report a message if failOnDataLoss is false. As in Spark's Kafka source,
+    times are not checked against the log.
     """
     name = f"{s.log.topic}-{s.log.partition}"
     bounds = [
@@ -204,8 +206,8 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
 def discovered(options: Options, tell: Callable[[str], None], listings: Listings | None = None) -> Discovery:
     """Find all partitions in the paths of a query.
 
-    `listings` contains cached listings. A local partition directory in it is listed again only if it
-    has changed.
+    `listings` contains cached listings of partition directories. A local directory whose listing is
+    cached is listed again only if it has changed.
 
     Raise OptionError if a path is invalid, if the option `replicas` is invalid, or if two paths
     contain the same partition.
@@ -227,7 +229,8 @@ def discovered(options: Options, tell: Callable[[str], None], listings: Listings
 def limits_of(options: Options) -> ReadLimits:
     """Return the limits for reading segments.
 
-    An extent is smaller than a split, so that a split can consist of several extents.
+    These limits make extents (groups of consecutive batches) smaller than splits, so that a split
+    can consist of several extents.
     """
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 
@@ -242,10 +245,11 @@ def _resolve(s: _Selected, options: Options) -> None:
 
 
 def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
-    """Return the offset at which reading of a partition starts.
+    """Return the offset at which a query starts to read a partition.
 
-    If the bound is a time after the last record, the option startingOffsetsByTimestampStrategy
-    decides. If it is "latest", return None. If it is "error", raise OptionError.
+    If the bound is a time after the last record, the result depends on the option
+    startingOffsetsByTimestampStrategy. If this option is "latest", return None. If it is "error",
+    raise OptionError.
     """
     start = bound.of((log.topic, log.partition))
     assert start is not None
@@ -261,8 +265,8 @@ def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
 def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
     """Add splits to tasks, in order.
 
-    A split is added to the last task if this keeps the cost of that task at or below `size`.
-    Otherwise, a new task is created.
+    A split is added to the last task if the cost of this task then does not exceed `size`.
+    Otherwise, a new task is created for the split.
     """
     for split in splits:
         cost = split.bytes + OPEN_COST

@@ -22,8 +22,9 @@ from .planning import Plan, Task
 from .where import matching
 
 FIRST_ROWS = 8192
-"""Approximate number of rows in the first Arrow record batch of a split. Each further batch has
-GROWTH times as many rows, up to the normal size. Therefore, a query with a limit reads few bytes.
+"""Approximate number of rows in the first Arrow record batch of a split. Each later batch has
+GROWTH times as many rows as the previous batch, up to the normal size. Therefore, a query with a
+limit reads only a few bytes.
 """
 GROWTH = 4
 
@@ -62,7 +63,7 @@ def read_task(
     If `options.mode` is FAILFAST, damage raises DamagedLogError. If retention removed a segment
     file, `tell` is called with a message.
     """
-    if not isinstance(partition, TaskPartition):  # Spark runs one empty task if the plan contains no tasks
+    if not isinstance(partition, TaskPartition):  # Spark runs an empty task if the plan has no tasks
         return iter(())
     return ahead(_batches(partition.task, options, names, tell))
 

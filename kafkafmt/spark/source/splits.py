@@ -1,8 +1,8 @@
 """Divide segments into splits, which Spark tasks can read on other machines.
 
-`cut_splits` divides segments at batch positions in their offset indexes, without reading the
+`cut_splits` divides segments at the batch positions in their offset indexes, without reading the
 segments. The tasks check the batches. If a segment has been planned, `make_splits` divides the
-valid batches in its plan instead.
+valid batches of its plan into splits instead.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ class Piece:
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
     plan: SegmentPlan | None
-    """The valid batches of the segment. None if the segment has not been planned."""
+    """Plan with the valid batches of the segment. None if the segment has not been planned."""
     interval: OffsetInterval
     """Range of selected offsets."""
     transactions: Transactions | None = None
-    """The transactions of these batches, if only committed records are selected. If they are None,
-    the task finds them.
+    """The transactions of the batches, if only committed records are selected. If the value is
+    None, the task determines the transactions.
     """
     stretch: Stretch | None = None
     """The range of bytes to read if the segment has not been planned."""
 
     @property
     def segment(self) -> SegmentFile:
-        """The segment."""
+        """The segment that contains this piece."""
         return self.directory.segments[0]
 
     @property
     def extents(self) -> Sequence[Run]:
-        """The extents of the plan. Empty if there is no plan."""
+        """The extents of the plan. The sequence is empty if there is no plan."""
         return [] if self.plan is None else self.plan.extents
 
     @property
     def bytes(self) -> int:
-        """Total size of the extents in the plan, or without a plan the size of the range, in bytes."""
+        """Total size of the extents in the plan, in bytes. Without a plan, the size of the byte range."""
         if self.plan is not None:
             return sum(e.end - e.position for e in self.plan.extents)
         return 0 if self.stretch is None else self.stretch.size
@@ -100,7 +100,8 @@ class Piece:
         ----------
         columns : RecordColumns
         on_damage : callable, optional
-            Function to call with each damage inside a batch. By default, damage raises an error.
+            Function to call with each damage that is found inside a batch. By default, damage
+            raises an error.
         limits : ReadLimits, optional
             Limits for reading the segment.
         tell : callable, optional
@@ -108,14 +109,14 @@ class Piece:
         on_missing : callable, optional
             Function to call with the segment if retention removed its file after planning.
         on_end : callable, optional
-            Called with the log after the last record.
+            Function to call with the log after the last record.
         on_doubt : callable, optional
-            Called with each transaction of these batches whose outcome is not known, if the task
-            finds the transactions.
+            Function to call with each transaction whose outcome is not known. It is called only if
+            the task itself determines the transactions.
         confirmed_only : bool, default False
-            Raise an error if the stretch cannot be read in one pass, or if its transactions depend
-            on the whole partition. By default, the task makes the plan of the segment, or reads the
-            partition.
+            Raise an error if the byte range cannot be read in one pass, or if its transactions
+            depend on the whole partition. By default, the task plans the segment or reads the whole
+            partition in these cases.
 
         Raises
         ------
@@ -123,7 +124,7 @@ class Piece:
             The segment file is missing although retention did not remove it, or it is not the file
             that the driver planned. The message names this host.
         UnconfirmedError
-            `confirmed_only` is True, and the stretch cannot be read in one pass, or its
+            `confirmed_only` is True, and the byte range cannot be read in one pass or its
             transactions depend on the whole partition.
         """
         log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
@@ -145,10 +146,10 @@ class Piece:
             on_end(log)
 
     def _find_transactions(self, log: PartitionLog, limits: ReadLimits, confirmed_only: bool) -> Transactions:
-        """Return the transactions of these batches. What is read is added to the counts of `log`.
+        """Return the transactions of the batches. The counts of `log` include the data that is read.
 
-        The markers of these transactions can be in later segments, so the partition directory is
-        listed again.
+        The partition directory is listed again, because the markers of the transactions can be in
+        later segments.
         """
         directory = self._whole_partition()
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
@@ -169,19 +170,19 @@ class Piece:
 
     @property
     def _position(self) -> int:
-        """Position of the first batch, in bytes."""
+        """Position of the first batch in the segment file, in bytes."""
         if self.plan is not None and self.plan.extents:
             return self.plan.extents[0].position
         return 0 if self.stretch is None else self.stretch.start.position
 
     def _whole_partition(self) -> PartitionDir:
-        """Return the directory of the partition with all segments that it contains now."""
+        """List the directory of the partition again, and return it with all current segments."""
         for found in discover([self.directory.path]).partitions:
             return replace(self.directory, segments=found.segments)
         return self.directory
 
     def check(self, limits: ReadLimits) -> None:
-        """Raise UnconfirmedError if the batches cannot be confirmed in one pass. No record is decoded."""
+        """Raise UnconfirmedError if the batches cannot be confirmed in one pass. Do not decode records."""
         if self.plan is None:
             log = PartitionLog(self.directory, limits)
             log.confirmed_only = True
@@ -228,7 +229,7 @@ def cut_splits(
     segments : iterable of SegmentFile
         Segments of the partition, in ascending order.
     interval : OffsetInterval
-        The selected records.
+        Range of selected offsets.
     split_bytes : int
         Size of a split, in bytes.
     """
@@ -257,11 +258,11 @@ def cut_splits(
 def make_splits(
     log: PartitionLog, plans: Iterable[SegmentPlan], interval: OffsetInterval, split_bytes: int = SPLIT_BYTES
 ) -> list[Split]:
-    """Divide the planned segments of a partition into splits of about `split_bytes` bytes, in offset order.
+    """Divide the plans of segments into splits of about `split_bytes` bytes, in offset order.
 
     No split contains damaged bytes. A split consists of whole extents (groups of consecutive
-    batches). The `run_bytes` of a plan limits the size of its extents. It should be much smaller
-    than `split_bytes`, so that splits have about the right size.
+    batches). The limit `run_bytes`, with which the plans were made, is the largest size of an
+    extent. It should be much smaller than `split_bytes`, so that splits have about the right size.
 
     Parameters
     ----------
@@ -270,7 +271,7 @@ def make_splits(
         are known, each split contains the transactions of its batches.
     plans : iterable of SegmentPlan
     interval : OffsetInterval
-        The selected records.
+        Range of selected offsets.
     split_bytes : int
         Size of a split, in bytes.
     """
@@ -295,9 +296,9 @@ def make_splits(
 
 
 def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
-    """Return the transactions of a log if they are known, and the interval up to the last stable offset.
+    """Return the known transactions of a log, and the part of `interval` before the last stable offset.
 
-    If uncommitted records are selected too, return None and the whole interval.
+    If uncommitted records are also selected, return None and the whole interval.
     """
     if not interval.committed:
         return None, interval
@@ -313,7 +314,7 @@ def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return the first extents of a list, up to the one with which their total size reaches `most` bytes.
+    """Return the shortest list of first extents whose total size is at least `most` bytes.
 
     At least one extent is returned, unless the list is empty.
     """

@@ -1,4 +1,4 @@
-"""The streaming data source `kafkafmt`. It reads records as they are appended to logs.
+"""The streaming data source `kafkafmt`, which reads records as they are appended to logs.
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
@@ -19,7 +19,7 @@ reader does the following:
 
 The content of a micro-batch depends only on its offsets. Therefore, a micro-batch that is repeated
 after a restart has the same content. If the sink writes each micro-batch only once, each record is
-delivered only once.
+written only once.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ except ImportError as _missing:
     raise OptionError("streams need Spark 4.2 or newer") from _missing
 
 RUN_BYTES = 256 << 10
-"""Largest size of an extent, in bytes, if a range of offsets is divided. Two tasks that share an extent both read it."""
+"""Largest size of an extent in bytes, if a range of offsets is divided. Two tasks may read the same extent."""
 
 SMALL_SEGMENT = 1 << 20
-"""Maximum size, in bytes, of a segment without an index that tasks may read from its start."""
+"""Maximum size in bytes of a segment that tasks may read from its start if it has no index."""
 
 Stamp = tuple[int | str, ...]
 Offsets = dict[Key, int]
@@ -75,15 +75,15 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
         self.names = names
-        self._seen: Offsets = {}  # end offsets of the logs at the last check
+        self._seen: Offsets = {}  # end offset of each log at the last check
         self._initial: Offsets | None = None
         self._target: Offsets | None = None  # end offsets of the query if its trigger is availableNow
-        # For each log, the end offset at the last check and the transactions that were open there.
+        # End offset of each log at the last check, and the transactions that were open at this offset.
         self._open: dict[Key, tuple[int, Transactions]] = {}
         self._listings = Listings()
-        # Logs that latestOffset() has listed for the micro-batch that is planned next.
+        # Logs that latestOffset() listed for the next micro-batch.
         self._listed: dict[Key, PartitionLog] = {}
-        # For each log, the stamp of its last segment and its end offset at the last check.
+        # Stamp of the last segment of each log, and the end offset of the log at the last check.
         self._checked: dict[Key, tuple[Stamp, int]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -98,12 +98,12 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return _nested(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the maximum size of a micro-batch, which the option maxOffsetsPerTrigger sets."""
+        """Return the maximum size of a micro-batch, according to the option maxOffsetsPerTrigger."""
         limit = self.options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Store the current end offset of each log, at which the query will end."""
+        """Store the current end offsets of the logs, at which the query will end."""
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
@@ -126,7 +126,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return _nested(begin | {key: max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
-        """Return whether the next micro-batch is delayed, given its number of new offsets.
+        """Return whether to delay the next micro-batch, which would contain `new` new offsets.
 
         The options minOffsetsPerTrigger and maxTriggerDelay control the delay. As in Spark's Kafka
         source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is never delayed.
@@ -140,11 +140,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """Return the end offsets at the last check, for the progress that Spark reports."""
+        """Return the end offsets of the logs at the last check. Spark reports them as progress."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """Return the tasks of a micro-batch. `start` and `end` contain its offsets by partition."""
+        """Return the tasks of a micro-batch that reads each partition from `start` to `end`."""
         begin, stops = _flat(start), _flat(end)
         logs = self._logs_until(begin, stops)
         plan, splits = Plan([], []), list[Split]()
@@ -165,7 +165,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return as_partitions(plan, self.options.mode)
 
     def _offsets_per_task(self, begin: Offsets, stops: Offsets) -> int:
-        """Return the largest number of offsets in a split, from maxRecordsPerPartition and minPartitions."""
+        """Return the largest number of offsets that maxRecordsPerPartition and minPartitions allow in a split."""
         limits, least = [self.options.max_records_per_partition or NO_END], self.options.min_partitions
         if least is not None:
             new = sum(max(stop - begin.get(key, 0), 0) for key, stop in stops.items())
@@ -177,7 +177,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
-        """Return the logs for a micro-batch. If `latestOffset` has just listed them, do not list them again."""
+        """Return the logs for a micro-batch. List them again if `latestOffset` has not listed them all."""
         logs, self._listed = self._listed, {}
         if any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items()):
             return self._logs(begin, self._gone)
@@ -188,13 +188,13 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
         """Return the existing logs of the selected partitions.
 
-        If failOnDataLoss is false, partitions that no longer exist are skipped. Otherwise, they
-        raise an error.
+        If a partition no longer exists, an error is raised. If failOnDataLoss is false, the
+        partition is skipped instead.
 
         `tell` is called with each message about the logs.
         """
         options = self.options
-        options.check_stream()  # Spark hides errors that __init__ raises, so the check is done here
+        options.check_stream()  # checked here, because Spark hides errors that __init__ raises
         try:
             found = discovered(options, self._once, self._listings).partitions
             there = [p for p in found if p.readable]
@@ -229,7 +229,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
         """Return the end offset of each log.
 
-        Data loss is reported if a log no longer exists, or ends before its offset in `begin`.
+        Report data loss if a log no longer exists or ends before its offset in `begin`.
         """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
@@ -250,9 +250,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         With "read_committed", the end offset is the last stable offset. Otherwise, it is the offset
         after the last valid batch.
 
-        `known` is the end offset that an earlier call returned. If the log still contains `known`,
-        only the batches after `known` are read. If the last segment has an offset index, only the
-        batches after the last index entry are read.
+        `known` is the end offset that an earlier call returned. If the log still contains this
+        offset, only the batches after `known` are read. If the last segment has an offset index,
+        only the batches after the last index entry are read.
         """
         key, stamp = (log.topic, log.partition), self._stamp(log)
         if stamp is not None and key in self._checked and self._checked[key][0] == stamp:
@@ -278,8 +278,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _stamp(self, log: PartitionLog) -> Stamp | None:
         """Return a tuple that changes if the last segment of a log changes.
 
-        Return None if the file status of the segment is not known. Also return None if the segment
-        was changed so recently that the next change may have the same modification time.
+        Return None if the file status of the segment is not known. Also return None after a very
+        recent change, because another change could have the same modification time.
         """
         if not log.segments or isinstance(log.directory.path, UrlPath):
             return None
@@ -292,9 +292,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _decide(self, log: PartitionLog, end: int) -> int:
         """Update the open transactions of a log that ends at `end`. Return its last stable offset.
 
-        Only the headers of the batches that were appended since the last call are read. If their
-        transactions depend on other batches, for example because a header is damaged, the whole log
-        is read.
+        Only the headers of batches that were appended since the last call are read. If these headers
+        do not suffice, for example because a header is damaged, the whole log is read.
         """
         key = log.topic, log.partition
         before = self._open.get(key)
@@ -310,9 +309,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
-        """Add a partition's damage to the plan of a micro-batch.
+        """Add the damage in a partition to the plan of a micro-batch.
 
-        Return the splits of the partition. Each contains at most `most` offsets.
+        Return the splits of the partition. Each split contains at most `most` offsets.
         """
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
@@ -347,7 +346,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return splits
 
     def _plans(self, plan: Plan, log: PartitionLog, first: int, stop: int) -> list[SegmentPlan]:
-        """Plan the segments that contain the offsets [first, stop), and add the damage found to `plan`."""
+        """Plan the segments with offsets in [first, stop). Add the damage in them to the query's `plan`."""
         found: dict[str, SegmentPlan] = {}
         for segment, event in log.events(first, stop):
             found[segment.segment.name] = segment
@@ -356,7 +355,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return list(found.values())
 
     def _once(self, message: str) -> None:
-        """Log a message unless the reader has already logged it."""
+        """Log a message unless this reader has already logged the same message."""
         if message not in self._said:
             self._said.add(message)
             say(message)

@@ -1,8 +1,8 @@
 """Store the options of SQL tables in the metadata of their columns.
 
-When an SQL table is created, Spark 4.2 passes its options and its properties to a Python data
-source in one dict. When the table is read or written, Spark passes no options, but it passes the
-columns with their metadata. Therefore, kafkafmt stores the options in the metadata of the first
+When an SQL table is created, Spark 4.2 passes the options and properties of the table to a Python
+data source in one dict. When the table is read or written, Spark passes only the columns with their
+metadata, and no options. Therefore, kafkafmt stores the options in the metadata of the first
 column.
 """
 
@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 KEPT = "kafkafmt.options"
 PREFIX = "option."
-"""Prefix of the table properties in which Spark repeats the OPTIONS clause."""
+"""Prefix of the table properties that contain the options of the OPTIONS clause."""
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:

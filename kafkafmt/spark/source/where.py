@@ -1,12 +1,13 @@
 """The option `where`: select records by topic, partition, offset and timestamp.
 
-Its value is a JSON list of conditions, in the form that pyarrow, pandas and Dask use for `filters`:
+The value of the option is a JSON list of conditions. It has the same form as the argument `filters`
+of pyarrow, pandas and Dask:
 
     [["topic", "=", "orders"], ["offset", ">=", 100]]         both conditions
     [[["offset", "<", 10]], [["offset", ">=", 100]]]          one list of conditions or the other
 
-Planning reads only what can match, and each task removes the other records before it sends rows to
-Spark. A null timestamp matches no condition, as in SQL.
+Planning selects only data that can match. Each task removes the records that do not match, before
+it sends rows to Spark. As in SQL, a null timestamp does not match any condition.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ def where_text(given: Iterable[Any]) -> str:
     Parameters
     ----------
     given : iterable
-        Conditions, as tuples or lists of a column, an operator and a value; or lists of conditions,
-        one of which must match. A timestamp is an int (ms) or a timezone-aware datetime.
+        Conditions, or lists of conditions. A condition is a tuple or list of a column, an operator
+        and a value. If lists of conditions are given, a record must match at least one list. A
+        timestamp is an int in milliseconds or a timezone-aware datetime.
 
     Raises
     ------
@@ -77,7 +79,7 @@ def where_text(given: Iterable[Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return `value` in types that JSON can represent."""
+    """Convert `value` to types that JSON can represent."""
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise ValueError(
@@ -93,7 +95,7 @@ def _plain(value: Any) -> Any:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return operator.index(value)  # an int, or an integer of NumPy
+        return operator.index(value)  # converts NumPy integers to int
     except TypeError:
         raise ValueError(f"where contains {value!r}, which is not a text, a whole number or a datetime") from None
 
@@ -151,7 +153,7 @@ def matching(batch: pa.RecordBatch, filtered: Filter) -> pa.RecordBatch:
         return batch
     if filtered == NOTHING:
         return batch.slice(0, 0)
-    return batch.filter(_mask(batch, filtered))  # omits rows for which the mask is null, as in SQL
+    return batch.filter(_mask(batch, filtered))  # as in SQL, rows are omitted if the mask is null
 
 
 def _mask(batch: pa.RecordBatch, filtered: Filter) -> Any:
