@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from ..errors import StructureError
-from ..log.format import files
+from ..log.format import file_view
 from ..log.format.checkpoints import LOG_STARTS, read_offset_checkpoint
 from ..paths import Location, UrlPath
 
@@ -53,7 +53,7 @@ class LogStarts:
                     status = os.stat(root / LOG_STARTS)
                     stamp = status.st_ino, status.st_mtime_ns, status.st_size
                     if stamp != known.stamp:
-                        known.offsets = read_offset_checkpoint(files.read_text(root / LOG_STARTS) or "", LOG_STARTS)
+                        known.offsets = read_offset_checkpoint(file_view.read_text(root / LOG_STARTS) or "", LOG_STARTS)
                         known.stamp = stamp
                 except (OSError, StructureError):
                     pass  # the checkpoint is missing or damaged, so the known offsets remain
