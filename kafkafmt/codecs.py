@@ -143,8 +143,7 @@ class Compressor:
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
         elif codec == CODEC_LZ4:
-            # lz4 uses its fast mode at the default level, and its high-compression mode at levels 3
-            # to 12.
+            # lz4 uses its fast mode at the default level, and its high-compression mode at levels 3 to 12.
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:

@@ -35,8 +35,8 @@ def scan(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bo
 
     If a source raises an error, the items that the source has already produced are yielded before
     the error is raised. If `ordered` is True, all items of previous sources are also yielded first.
-    After an error, or when the generator is closed, each worker ends at its next item. The generator
-    waits until all workers have ended.
+    After an error, or when the generator is closed, each worker ends at its next item. The
+    generator waits until all workers have ended.
     """
     workers = min(threads, len(sources))
     lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)

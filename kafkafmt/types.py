@@ -83,7 +83,7 @@ def last_offsets(batches: BatchTable) -> IntArray:
 
 
 def last_offset(batch: np.void) -> int:
-    """Return the last offset of one batch, by the rules of `last_offsets`."""
+    """Return the last offset of one batch, as in `last_offsets`."""
     return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
 
 
@@ -307,7 +307,7 @@ class RecordColumns:
                 setattr(self, attribute, np.empty(self.capacity, dtype))
 
     def grow_headers(self, capacity: int) -> None:
-        """Replace the four header arrays with larger ones.
+        """Replace the four header arrays with larger arrays.
 
         The contents of the old arrays are lost, so `rows` must be 0.
         """

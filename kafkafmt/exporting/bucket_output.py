@@ -14,10 +14,10 @@ no file replaces another one. The driver of the export does the following:
 5. Renew the lock. This fails if another run has taken over the lock. Create `_SUCCESS` with a
    conditional request. Delete the lock.
 
-If the export fails before step 3, its files are deleted, and `_SUCCESS` of the old output is created
-again. If the export fails later, all files in the output are deleted. If the export is killed, the
-next export to the same URL first removes these files. Therefore, `_SUCCESS` exists only if the output
-is complete.
+If the export fails before step 3, its files are deleted, and `_SUCCESS` of the old output is
+created again. If the export fails later, all files in the output are deleted. If the export is
+killed, the next export to the same URL first removes these files. Therefore, `_SUCCESS` exists only
+if the output is complete.
 """
 
 from __future__ import annotations
@@ -259,7 +259,8 @@ class BucketOutput(Output):
     def _unexpected(self) -> list[UrlPath]:
         """Check that the files of this run are complete. Return all other files in the output.
 
-        Raise OutputExistsError if `overwrite` is False and another program wrote files to the output.
+        Raise OutputExistsError if `overwrite` is False and another program wrote files to the
+        output.
         """
         found = self._list()
         self._check(found)

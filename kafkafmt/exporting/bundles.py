@@ -64,7 +64,8 @@ def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool =
     first : int
         Number of the first bundle.
     size : int
-        Size of a bundle, in bytes. A bundle may be a quarter larger, to avoid a small file.
+        Size of a bundle, in bytes. A bundle may be up to a quarter larger if this avoids a small
+        file.
     joined : bool, default False
         Whether a bundle may contain several partitions of one topic.
     """

@@ -199,8 +199,8 @@ class Step:
     tasks: int
     """Number of Spark tasks. Repeated tasks are counted once."""
     bytes_read: int
-    """Number of bytes that were read from the logs and their indexes. If a task stopped at a segment
-    that must be planned first, the bytes of this segment are not counted.
+    """Number of bytes that were read from the logs and their indexes. If a task stopped at a
+    segment that must be planned first, the bytes of this segment are not counted.
     """
     records: int
     """Number of records that were written to Parquet files."""

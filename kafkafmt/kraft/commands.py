@@ -2,8 +2,8 @@
 
 The script calls Kafka's tools `kafka-topics`, `kafka-configs` and `kafka-acls`. Names and values
 come from a file and can contain any character. Therefore, all names and values are quoted for the
-shell. They are written as part of an argument `--option=VALUE`, so that no value can be parsed as an
-option.
+shell. They are written as part of an argument `--option=VALUE`, so that no value can be parsed as
+an option.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ KAFKA_ERRORS = {
 }
 """Maps the `code` of a validation error to the name of the error that a broker returns.
 
-The names are those of the constants in Kafka's enum ``Errors``.
+The names of the errors are the names of the constants in Kafka's enum ``Errors``.
 """
 _MAX_DESCRIBED = 3
 """Largest number of records that an error message describes."""

@@ -53,7 +53,7 @@ _MAX_KEPT_BYTES = 1 << 22
 class _RecordChecker:
     """Decompresses and checks the records of a batch.
 
-    A checker reuses its decompression buffer, so only one thread can use it at a time.
+    Only one thread can use a checker at a time, because the checker reuses its decompression buffer.
     """
 
     def __init__(self, max_batch_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""The data sink, which appends a DataFrame or a stream to a log directory that no broker uses.
+"""Define the data sink, which appends a DataFrame or a stream to a log directory without a broker.
 
     df.write.format("kafkafmt").option("topic", "orders").mode("append").save("/var/lib/app/log")
     df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation", c).start(path)
@@ -113,7 +113,7 @@ class _Writer(Shipped):
 
 
 class KafkaLogWriter(_Writer, DataSourceArrowWriter):
-    """The writer for a batch query."""
+    """Writes the rows of a batch query to a log directory."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -131,7 +131,7 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
 
 
 class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """The writer for a stream."""
+    """Writes the micro-batches of a stream to a log directory."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool, query: str | None = None) -> None:
         if overwrite:

@@ -1,4 +1,4 @@
-"""The data source `kafkafmt`, which reads log directories as a DataFrame.
+"""Define the data source `kafkafmt`, which reads log directories as a DataFrame.
 
 The data source has the options and the columns of Spark's Kafka source.
 
@@ -127,7 +127,7 @@ class KafkaLogSource(Shipped, DataSource):
         return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
-        """Return the schema of a query for which the user has not set a schema."""
+        """Return the schema for queries in which the user has not set a schema."""
         schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
         return schema if self.table is None else with_options(schema, self.table)
 
@@ -199,7 +199,7 @@ def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]
 
 
 class KafkaLogReader(Shipped, DataSourceReader):
-    """The reader for a batch query.
+    """Reads the records for a batch query.
 
     The method `partitions` plans the query on the driver. The method `read` decodes the records of
     one task.

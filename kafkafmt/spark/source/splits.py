@@ -314,7 +314,7 @@ def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return the shortest list of first extents whose total size is at least `most` bytes.
+    """Return the shortest prefix of a list of extents with a total size of at least `most` bytes.
 
     At least one extent is returned, unless the list is empty.
     """
