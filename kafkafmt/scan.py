@@ -131,7 +131,7 @@ class _Lanes(Generic[T]):
         return self._waiting < self._limit or (lane == self._current_lane and not self._lanes[lane])
 
     def items(self) -> Iterator[T]:
-        """Yield the items of one lane after another.
+        """Yield all items, one lane after another.
 
         If a source raised an error, raise the error after the items of this source.
         """

@@ -180,8 +180,8 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
     "headers": [("header_start", np.int64), ("header_count", np.int32)],
     "timestamp_micros": [("timestamp_micros", np.int64)],
 }
-"""Names and dtypes of the arrays of each column. An array has one item per record.
-"timestamp_micros" is not one of the default COLUMNS.
+"""Names and dtypes of the arrays of each column. An array has one item per record. The column
+"timestamp_micros" is not in COLUMNS, and must be requested explicitly.
 """
 
 

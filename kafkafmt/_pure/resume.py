@@ -197,7 +197,7 @@ def _resume_after(
                 else _unless_later(view, candidates, i, scanned_to, file_end, next_offset)
             )
         if at == end and at in candidates:
-            return None  # the offsets of the next batch contradict this one
+            return None  # the offsets of the next batch contradict this batch
         covered = end
     return None
 

@@ -2,7 +2,7 @@
 
 A directory in a bucket cannot be renamed. Therefore, tasks upload their files under their final
 names. A name contains the run and the attempt, as in ``<first offset>-<run>-<attempt>.parquet``, so
-no file replaces another one. The driver of the export does the following:
+no file replaces another file. The driver of the export does the following:
 
 1. Acquire the lock of the output (run_lock.py). If a killed run holds the lock, remove the files of
    that run. With `overwrite`, delete the `_SUCCESS` of the old output.
@@ -90,7 +90,7 @@ class BucketFiles(AttemptFiles):
 
 
 class _RunUpload(Upload):
-    """An object that a task is uploading. If the run of the task has ended, `close` discards the object."""
+    """An object that a task is uploading. If the run has ended, `close` discards the object."""
 
     def __init__(self, upload: Upload, path: UrlPath, files: BucketFiles) -> None:
         self._upload, self._path, self._files = upload, path, files

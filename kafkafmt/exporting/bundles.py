@@ -49,7 +49,7 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 def share(total: int, cores: int, least: int, most: int) -> int:
     """Return a size of tasks or bundles, in bytes, at which each core processes several of them.
 
-    The result is at least `least` and at most `most`.
+    The returned size is at least `least` and at most `most`.
     """
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 

@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class JobProgress:
-    """Progress of a job, as reported by its finished tasks.
+    """The progress of a job, as reported by its finished tasks.
 
     Attributes
     ----------

@@ -189,7 +189,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of an export: work of the driver, or one Spark job."""
+    """A step of an export, which is either work of the driver or a Spark job."""
 
     step: str
     """Name of the step. "planning" and "committing" are steps of the driver. "exporting" is a Spark
@@ -209,7 +209,7 @@ class Step:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """The result of `kafkafmt.export`.
+    """Describes the result of an export, as returned by `kafkafmt.export`.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
 
 ARENA_BYTES = 768 * 1024
-"""Number of decompressed bytes that the core decodes in one call. It must fit into a CPU cache."""
+"""Number of decompressed bytes that the core decodes in one call. The data must fit into a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
 """Number of bytes that are scanned before their records are decoded. The scanned bytes must fit

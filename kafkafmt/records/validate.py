@@ -136,7 +136,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
 class LogValidator:
     """Validate record data with the rules of a broker, and assign offsets.
 
-    Several threads can use one validator.
+    Several threads can use the same validator.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ class LogValidator:
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
         """Check a single compressed v2 batch and assign its offset.
 
-        The result has the same form as the result of `_validate_buffer`.
+        The returned tuple has the same items as the result of `_validate_buffer`.
         """
         table = np.empty(1, BATCH_DTYPE)
         row = table[0]

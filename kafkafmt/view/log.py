@@ -68,7 +68,7 @@ class Log:
 
     @property
     def replicas(self) -> str | None:
-        """The value of the argument `replicas` with which the log was opened."""
+        """The argument `replicas` that was passed when the log was opened."""
         return self._replicas
 
     @property

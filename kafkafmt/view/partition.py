@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Partition(Finding, PartitionOffsets):
-    """One partition of an open log. It can be iterated for `Record` objects or read as Arrow data.
+    """A partition of an open log. It can be read as `Record` objects or as Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,
     Polars and DuckDB can read a partition directly, because it supports the Arrow C stream

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """All partitions of one topic in an open log, readable as `Record` objects or as Arrow data.
+    """All partitions of a topic in an open log. They can be read as `Record` objects or Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[name]`` returns a `Topic`. ``topic[number]`` returns
     a `Partition`. Iterating over a topic returns its records. pandas, Polars and DuckDB can read a

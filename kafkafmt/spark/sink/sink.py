@@ -1,4 +1,4 @@
-"""Define the data sink, which appends a DataFrame or a stream to a log directory without a broker.
+"""Define the data sink, which appends rows to a log directory that no broker uses.
 
     df.write.format("kafkafmt").option("topic", "orders").mode("append").save("/var/lib/app/log")
     df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation", c).start(path)
@@ -66,7 +66,8 @@ class StagedMessage(WriterCommitMessage):
 class _Writer(Shipped):
     """Base class of the writers for batch queries and streams. Spark sends the writer to the tasks.
 
-    For a micro-batch, Spark creates two writers: one for the tasks, and one that commits the rows.
+    For a micro-batch, Spark creates two writers. The first writer is sent to the tasks, and the
+    second writer commits the rows.
 
     Parameters
     ----------

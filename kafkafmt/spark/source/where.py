@@ -1,6 +1,6 @@
 """Define the option `where`, which selects records by topic, partition, offset and timestamp.
 
-The value of the option is a JSON list of conditions. It has the same form as the argument `filters`
+The value of the option `where` is a JSON list of conditions, in the form of the argument `filters`
 of pyarrow, pandas and Dask:
 
     [["topic", "=", "orders"], ["offset", ">=", 100]]         both conditions
