@@ -328,8 +328,8 @@ def _is_of(run: str, path: UrlPath) -> bool:
 def output_of(options: ExportOptions) -> Output:
     """Return the `Output` for the given options: a local directory, a single file or a bucket.
 
-    Raise ResumeError for an output in a bucket with `resume`. Raise OutputPlaceError for a single
-    Parquet file in a bucket.
+    Raise ResumeError if `resume` is True and the output is in a bucket. Raise OutputPlaceError if
+    the output is a single Parquet file in a bucket.
     """
     text = str(options.output)
     if is_url(text):

@@ -55,7 +55,7 @@ class TopicImage:
 
 @dataclass
 class Image:
-    """The state of a cluster. `apply` changes it.
+    """The state of a cluster, which the method `apply` changes.
 
     Attributes
     ----------
