@@ -167,7 +167,7 @@ class LogValidator:
         batch, one wrapper message, or uncompressed messages, with a base offset of 0 and no control
         records. With the other values, the data may contain any number of batches.
     check_records : bool, default True
-        Check the records of v2 batches. If False, only the batch headers are checked. Use False for
+        Check the records of v2 batches. If False, the batch headers are trusted. Use False only for
         data that has already been validated.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression.

@@ -73,7 +73,7 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """All live partitions and partitions whose directory was opened, ordered by topic and number."""
+        """Live partitions and partitions whose directory was opened by path, by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property

@@ -12,7 +12,7 @@ tasks. Each task decodes a part of the logs into Arrow record batches of about 8
 
 Sending Arrow record batches to the JVM takes longer than decoding the records. Therefore, a query
 should use its options and its schema to select only the records and columns that it needs. Filters
-are not pushed down, because Spark 4.3 also applies the filters of one query to the next query.
+are not pushed down, because Spark 4.3 also passes the filters of one query to the next query.
 
 A batch query reads the records that exist when it is planned. Records that are appended later are
 not read.
