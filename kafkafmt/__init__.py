@@ -151,8 +151,8 @@ _HOMES = {
     "stats": "log.auditing.stats",
     "verify": "log.auditing.verify",
 }
-"""Maps each public name to the module in `kafkafmt` that defines it. To keep `import kafkafmt` fast,
-a module is imported only when one of its names is first used.
+"""Maps each public name to the module in `kafkafmt` that defines it. To keep `import kafkafmt`
+fast, a module is imported only when one of its names is first used.
 """
 
 Record = core.Record

@@ -421,8 +421,8 @@ def resume_after(
         True if the CRC of the damaged batch matches when the batch is assumed to end at `position`.
         In this case, only the length field of the batch is corrupted.
 
-    The result is None if more of the file must be searched, or in uncommon cases. A case is uncommon
-    if one of these conditions is met:
+    The result is None if more of the file must be searched, or in uncommon cases. A case is
+    uncommon if one of these conditions is met:
 
     - The length field of the damaged batch leads to the end of the file, or to a header that is
       inside a valid batch.
@@ -473,8 +473,8 @@ def combine_batches(
         Offsets in ascending order. An extent begins at each batch whose first offset is in this
         array.
     cut_before : int64 array of m items
-        Rows in ascending order, from 0 to n. An extent begins at each of these rows. A row can occur
-        several times.
+        Rows in ascending order, from 0 to n. An extent begins at each of these rows. A row can
+        occur several times.
     runs : int64 array of shape (9, n)
         Receives the extents, one per column:
 
@@ -598,9 +598,9 @@ def decode_records(
 
     Notes
     -----
-    A batch is stored completely or not at all, so that no records of a corrupted batch are returned.
-    If a batch does not fit into empty columns, the complete batch is checked first, and then stored
-    in parts.
+    A batch is stored completely or not at all, so that no records of a corrupted batch are
+    returned. If a batch does not fit into empty columns, the complete batch is checked first, and
+    then stored in parts.
 
     With LogAppendTime, every record gets the maximum timestamp of its batch. Timestamps that do not
     fit into int64 microseconds are stored as MICROS_BEYOND. Missing timestamps (magic 0) are stored
@@ -617,8 +617,9 @@ def decode_records(
     replaces the arrays with larger arrays.
 
     `CopiedColumns` receive copies of keys and values in Arrow's layout instead of spans. These
-    columns are also full if the bytes of a batch do not fit into the data arrays. If a single record
-    does not fit into empty data arrays, `columns.grow_data` replaces the arrays with larger arrays.
+    columns are also full if the bytes of a batch do not fit into the data arrays. If a single
+    record does not fit into empty data arrays, `columns.grow_data` replaces the arrays with larger
+    arrays.
 
     The function runs without the GIL.
     """
@@ -911,8 +912,8 @@ def format_records(
     buffer : bytes-like
         The buffer that was decoded.
     columns : RecordColumns
-        The columns, whose spans refer to `buffer`. If a column is missing, the value of its field is
-        -1 or null, or there are no headers.
+        The columns, whose spans refer to `buffer`. If a column is missing, the value of its field
+        is -1 or null, or there are no headers.
     template : sequence of bytes and str
         Literals and names of fields, which are written for each record. A bytes object is written
         unchanged. A str is the name of a field, from `constants.RECORD_FIELDS`:
@@ -980,8 +981,8 @@ def gather(
     offsets : int32 array
         Receives `count` + 1 offsets, beginning at index `row`.
     data : uint8 array of at most 2**31 - 1 bytes
-        Receives the bytes, beginning at index `filled`. Bytes after the returned number `filled` are
-        undefined.
+        Receives the bytes, beginning at index `filled`. Bytes after the returned number `filled`
+        are undefined.
     validity : uint8 array, optional
         Receives one bit per span, beginning at bit `row`, least significant bit first. The bit is 0
         if the span is null, and 1 otherwise. None if no bitmap is needed.
@@ -1119,8 +1120,8 @@ def make_records(
     buffer : bytes-like
         The buffer that was decoded.
     columns : RecordColumns
-        The columns, whose spans refer to `buffer`. If a column is missing, the value of its field is
-        -1, None or ().
+        The columns, whose spans refer to `buffer`. If a column is missing, the value of its field
+        is -1, None or ().
     start, stop : int, optional
         Rows to return; `stop` is exclusive. By default, all rows are returned.
     views : bool, default False
@@ -1197,8 +1198,8 @@ class RecordBuffer:
         Base offset of the first batch. By default, it is the offset of the first record. The base
         offset of every later batch is the offset of its first record.
     leader_epoch, producer_id, producer_epoch, base_sequence : int, default -1
-        Header fields of magic 2; -1 means none. `base_sequence` applies to the first batch. The base
-        sequence of a later batch is computed from the offsets of the previous batch.
+        Header fields of magic 2; -1 means none. `base_sequence` applies to the first batch. The
+        base sequence of a later batch is computed from the offsets of the previous batch.
     append_time : int, default -1
         Timestamp (ms) of every batch if `attributes` has the LogAppendTime bit set.
     delete_horizon : int, default -1

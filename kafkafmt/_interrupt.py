@@ -7,7 +7,7 @@ not the command `kafkafmt`, this module has no effect.
 
 from __future__ import annotations
 
-# `_signal` loads faster than its wrapper `signal`. While a module loads here, Ctrl-C still prints a traceback.
+# `_signal` is imported instead of its wrapper `signal`, because it loads faster. Until then, Ctrl-C prints a traceback.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys

@@ -5,8 +5,8 @@
     headers list<struct<key: string, value: binary>>; on request timestampMillis int64
 
 Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batches. With smaller
-Arrow record batches, the overhead of about 10 µs per batch would be significant. Larger Arrow record
-batches would not fit into the CPU caches, and would block Spark's channel.
+Arrow record batches, the overhead of about 10 µs per batch would be significant. Larger Arrow
+record batches would not fit into the CPU caches, and would block Spark's channel.
 
 The core decodes keys and values directly into the buffers of the Arrow record batch. Only headers
 are copied a second time. A pool (buffer_pool.py) provides the memory, and reuses it after the

@@ -3,8 +3,8 @@
 Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
 No other module imports the compression packages. Decompressed data is appended to an `Arena`, a
-growing buffer for many batches, so that the core can decode many batches in one call. Contexts and
-buffers are reused.
+growing buffer for many batches, so that the core can decode many batches in one call. Compression
+contexts and buffers are reused.
 
 The caller sets a limit for the decompressed size. If the compressed data contains this size, the
 limit is checked before decompression. Otherwise, the limit is checked during decompression.
@@ -117,8 +117,8 @@ class Arena:
 class Compressor:
     """Compresses batches with one codec and one level.
 
-    Contexts are reused. Therefore, `compress` raises RuntimeError if another thread is using the
-    same Compressor.
+    Compression contexts are reused. Therefore, `compress` raises RuntimeError if another thread is
+    using the same Compressor.
 
     Parameters
     ----------
@@ -143,8 +143,7 @@ class Compressor:
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
         elif codec == CODEC_LZ4:
-            # lz4 uses its fast mode at the default level, and its high-compression mode at levels 3
-            # to 12.
+            # lz4 uses its fast mode at the default level, and its high-compression mode at levels 3 to 12.
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
@@ -198,8 +197,8 @@ class Decompressor:
 
     A batch may have at most `max_batch_bytes` after decompression.
 
-    Contexts are reused. Therefore, `decompress` raises RuntimeError if another thread is using the
-    same Decompressor.
+    Decompression contexts are reused. Therefore, `decompress` raises RuntimeError if another thread
+    is using the same Decompressor.
     """
 
     def __init__(self, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> None:

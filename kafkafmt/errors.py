@@ -63,7 +63,7 @@ class ChecksumError(KafkaFormatError):
 class StructureError(KafkaFormatError):
     """Raised when fields, such as lengths, counts and deltas, contradict each other or other bytes.
 
-    This error is also raised when data cannot be decompressed.
+    A `StructureError` is also raised when data cannot be decompressed.
     """
 
     code: str = "corrupt_structure"

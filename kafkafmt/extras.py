@@ -21,8 +21,8 @@ EXTRAS = {
     "plot": {"matplotlib": "matplotlib>=3.8", "plotly": "plotly>=6"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
-"""Requirements of each extra, as a dict from the name of the provided module to the requirement. The
-key "" stands for the requirements of every installation. pyproject.toml contains the same list.
+"""Requirements of each extra, as a dict from the name of the provided module to the requirement.
+The key "" stands for the requirements of every installation. pyproject.toml contains the same list.
 """
 
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy", "isal")

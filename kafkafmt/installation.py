@@ -101,7 +101,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Installation:
-    """The result of `kafkafmt.doctor`: what is installed, and what is missing.
+    """Describes which packages are installed and which are missing, as returned by `kafkafmt.doctor`.
 
     Attributes
     ----------

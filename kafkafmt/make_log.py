@@ -72,7 +72,7 @@ class MadePartition:
 
 @dataclass(frozen=True)
 class MakeReport:
-    """The result of `kafkafmt.make`.
+    """Describes the log directory that `kafkafmt.make` has written.
 
     Attributes
     ----------
@@ -261,7 +261,7 @@ class _Target:
 
 
 class _Topic:
-    """Assigns the rows of one topic to partitions."""
+    """Assigns the rows of a topic to partitions."""
 
     def __init__(self, partitions: int, batch_bytes: int) -> None:
         self.by_key = Partitioner(partitions)

@@ -35,8 +35,8 @@ def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, or
 
     If a source raises an error, the items that the source has already produced are yielded before
     the error is raised. If `ordered` is True, all items of previous sources are also yielded first.
-    After an error, or when the generator is closed, each worker ends at its next item. The generator
-    waits until all workers have ended.
+    After an error, or when the generator is closed, each worker ends at its next item. The
+    generator waits until all workers have ended.
     """
     workers = min(threads, len(sources))
     lanes = _Lanes(sources, WAITING_PER_THREAD * workers, ordered)
@@ -131,7 +131,7 @@ class _Lanes(Generic[T]):
         return self._waiting < self._limit or (lane == self._current_lane and not self._lanes[lane])
 
     def items(self) -> Iterator[T]:
-        """Yield the items of one lane after another.
+        """Yield all items, one lane after another.
 
         If a source raised an error, raise the error after the items of this source.
         """

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 
 FIRST_ROWS = 8192
-"""Approximate number of rows in the first frame of a partition. Each later frame has GROWTH times as
-many rows as the previous frame, up to the normal size. Therefore, a query with a limit reads only a
-few bytes.
+"""Approximate number of rows in the first frame of a partition. Each later frame has GROWTH times
+as many rows as the previous frame, up to the normal size. Therefore, a query with a limit reads
+only a few bytes.
 """
 GROWTH = 4
 _SIGNS = {"Eq": "=", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
@@ -212,8 +212,8 @@ def _batches(
 def filter_of(predicate: pl.Expr) -> Filter:
     """Return a filter that matches at least the records for which a Polars predicate is true.
 
-    The serialized form of an expression can change in any release of Polars. If an expression cannot
-    be interpreted, the filter treats it as true for every record.
+    The serialized form of an expression can change in any release of Polars. If an expression
+    cannot be interpreted, the filter treats it as true for every record.
     """
     try:
         with warnings.catch_warnings():

@@ -83,7 +83,7 @@ def last_offsets(batches: BatchTable) -> IntArray:
 
 
 def last_offset(batch: np.void) -> int:
-    """Return the last offset of one batch, by the rules of `last_offsets`."""
+    """Return the last offset of one batch, as in `last_offsets`."""
     return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
 
 
@@ -180,8 +180,8 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
     "headers": [("header_start", np.int64), ("header_count", np.int32)],
     "timestamp_micros": [("timestamp_micros", np.int64)],
 }
-"""Names and dtypes of the arrays of each column. An array has one item per record.
-"timestamp_micros" is not one of the default COLUMNS.
+"""Names and dtypes of the arrays of each column. An array has one item per record. The column
+"timestamp_micros" is not in COLUMNS, and must be requested explicitly.
 """
 
 
@@ -307,7 +307,7 @@ class RecordColumns:
                 setattr(self, attribute, np.empty(self.capacity, dtype))
 
     def grow_headers(self, capacity: int) -> None:
-        """Replace the four header arrays with larger ones.
+        """Replace the four header arrays with larger arrays.
 
         The contents of the old arrays are lost, so `rows` must be 0.
         """

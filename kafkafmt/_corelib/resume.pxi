@@ -88,7 +88,7 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
     and ends when it has more than `reach` bytes or is not followed by another candidate.
 
     Return -1 if the chain may continue after `scanned_to` or with a batch that the search cannot
-    find. Also return -1 if the size of the first batches of the chain, for some number of batches,
+    find. Also return -1 if the distance from the start of the chain to the end of one of its batches
     is one of the six `lengths`.
     """
     cdef int64_t start = candidates.at[i] - origin, p = start

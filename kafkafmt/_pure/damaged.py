@@ -25,11 +25,11 @@ def may_begin(
 ) -> tuple[bool, bool]:
     """Check whether the plausible header at `p` can be the header of a batch in the log.
 
-    If the batch ends at or before `following`, the batch must be valid. If the batch ends later, its
-    header must continue the log at offset `expected`, and it must not end after `file_end`.
+    If the batch ends at or before `following`, the batch must be valid. If the batch ends later,
+    its header must continue the log at offset `expected`, and it must not end after `file_end`.
 
-    Return two bools: whether the header is accepted, and whether the header is rejected only because
-    its batch would end after `file_end`.
+    Return two bools: whether the header is accepted, and whether the header is rejected only
+    because its batch would end after `file_end`.
     """
     if not whole(view, p, following):
         continued, beyond = continues_log(view, p, expected), batch_end(view, p) > file_end

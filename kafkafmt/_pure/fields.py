@@ -78,10 +78,10 @@ def offset_of(record: Record) -> int | None:
 
 
 def offset_origin(record: Any) -> int:
-    """Return KEPT_OFFSET, NEXT_OFFSET or 0.
+    """Return where the offset of a record comes from: KEPT_OFFSET, NEXT_OFFSET or 0.
 
-    The result is KEPT_OFFSET for a Record with an offset, NEXT_OFFSET for a Record or tuple without
-    an offset, and 0 for other objects.
+    Return KEPT_OFFSET for a Record with an offset, NEXT_OFFSET for a Record or tuple without an
+    offset, and 0 for other objects.
     """
     if type(record) is tuple:
         return NEXT_OFFSET if len(record) < 5 or record[4] is None else 0
@@ -109,7 +109,7 @@ def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
 
 
 class Column:
-    """A column of values that are spans of one buffer. Without spans, all values are null."""
+    """A column whose values are spans of a buffer. Without spans, all values are null."""
 
     def __init__(self, spans: Spans | None, rows: int) -> None:
         self.spans = spans

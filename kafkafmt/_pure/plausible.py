@@ -75,7 +75,7 @@ def plausible_message(view: memoryview, p: int, readable: int, length: int, magi
 
 
 def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> Iterator[int]:
-    """Yield the positions from `start` up to `stop`, exclusive, at which a plausible header begins.
+    """Yield the positions from `start` to `stop` (exclusive) at which a plausible header begins.
 
     Only bytes before `end` can be read.
     """

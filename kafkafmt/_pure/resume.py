@@ -37,8 +37,8 @@ LATER_REACH = 1 << 20
 LATER_FINDS = 16
 SPANNING_FINDS = 256
 OWN_CRC_FINDS = 64
-"""The limits from CHAIN_REACH to OWN_CRC_FINDS must be equal to the limits in log/reading/search.py.
-That module calls CHAIN_REACH LONG_CHAIN, and LATER_REACH LARGEST_WINDOW.
+"""The limits from CHAIN_REACH to OWN_CRC_FINDS must be equal to the limits in
+log/reading/search.py. That module calls CHAIN_REACH LONG_CHAIN, and LATER_REACH LARGEST_WINDOW.
 """
 WRAPPED_MESSAGES = 0xFFFF
 """Largest accepted gap in the offsets after a message of format 0 or 1. There can be a gap because
@@ -79,7 +79,7 @@ def chain_end(
 
     Return None in these cases:
 
-    - The size of the first batches of the chain, for some number of batches, is in `lengths`.
+    - The distance from the start of the chain to the end of one of its batches is in `lengths`.
     - The offsets of the batches do not increase.
     - The chain may continue with a batch that the search has not reached or cannot find.
     """
@@ -197,7 +197,7 @@ def _resume_after(
                 else _unless_later(view, candidates, i, scanned_to, file_end, next_offset)
             )
         if at == end and at in candidates:
-            return None  # the offsets of the next batch contradict this one
+            return None  # the offsets of the next batch contradict this batch
         covered = end
     return None
 

@@ -142,8 +142,8 @@ def export(
     resume : bool, default False
         Add the records that have been written since the last export to `output`. If an earlier run
         has exported a partition, the export continues at the offset at which that run ended, and
-        ignores `start`. No record is exported twice. If `output` does not exist, it is created. An output
-        in a bucket cannot be resumed.
+        ignores `start`. No record is exported twice. If `output` does not exist, it is created. An
+        output in a bucket cannot be resumed.
     engine : {"spark", "local"}, optional
         Engine that runs the tasks. Both engines write the same output.
 

@@ -2,7 +2,7 @@
 
 A directory in a bucket cannot be renamed. Therefore, tasks upload their files under their final
 names. A name contains the run and the attempt, as in ``<first offset>-<run>-<attempt>.parquet``, so
-no file replaces another one. The driver of the export does the following:
+no file replaces another file. The driver of the export does the following:
 
 1. Acquire the lock of the output (run_lock.py). If a killed run holds the lock, remove the files of
    that run. With `overwrite`, delete the `_SUCCESS` of the old output.
@@ -14,10 +14,10 @@ no file replaces another one. The driver of the export does the following:
 5. Renew the lock. This fails if another run has taken over the lock. Create `_SUCCESS` with a
    conditional request. Delete the lock.
 
-If the export fails before step 3, its files are deleted, and `_SUCCESS` of the old output is created
-again. If the export fails later, all files in the output are deleted. If the export is killed, the
-next export to the same URL first removes these files. Therefore, `_SUCCESS` exists only if the output
-is complete.
+If the export fails before step 3, its files are deleted, and `_SUCCESS` of the old output is
+created again. If the export fails later, all files in the output are deleted. If the export is
+killed, the next export to the same URL first removes these files. Therefore, `_SUCCESS` exists only
+if the output is complete.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class BucketFiles(AttemptFiles):
 
 
 class _RunUpload(Upload):
-    """An object that a task is uploading. If the run of the task has ended, `close` discards the object."""
+    """An object that a task is uploading. If the run has ended, `close` discards the object."""
 
     def __init__(self, upload: Upload, path: UrlPath, files: BucketFiles) -> None:
         self._upload, self._path, self._files = upload, path, files
@@ -259,7 +259,8 @@ class BucketOutput(Output):
     def _unexpected(self) -> list[UrlPath]:
         """Check that the files of this run are complete. Return all other files in the output.
 
-        Raise OutputExistsError if `overwrite` is False and another program wrote files to the output.
+        Raise OutputExistsError if `overwrite` is False and another program wrote files to the
+        output.
         """
         found = self._list()
         self._check(found)
@@ -327,8 +328,8 @@ def _is_of(run: str, path: UrlPath) -> bool:
 def output_of(options: ExportOptions) -> Output:
     """Return the `Output` for the given options: a local directory, a single file or a bucket.
 
-    Raise ResumeError for an output in a bucket with `resume`. Raise OutputPlaceError for a single
-    Parquet file in a bucket.
+    Raise ResumeError if `resume` is True and the output is in a bucket. Raise OutputPlaceError if
+    the output is a single Parquet file in a bucket.
     """
     text = str(options.output)
     if is_url(text):

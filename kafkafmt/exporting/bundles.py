@@ -49,7 +49,7 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 def share(total: int, cores: int, least: int, most: int) -> int:
     """Return a size of tasks or bundles, in bytes, at which each core processes several of them.
 
-    The result is at least `least` and at most `most`.
+    The returned size is at least `least` and at most `most`.
     """
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 
@@ -64,7 +64,8 @@ def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool =
     first : int
         Number of the first bundle.
     size : int
-        Size of a bundle, in bytes. A bundle may be a quarter larger, to avoid a small file.
+        Size of a bundle, in bytes. A bundle may be up to a quarter larger if this avoids a small
+        file.
     joined : bool, default False
         Whether a bundle may contain several partitions of one topic.
     """

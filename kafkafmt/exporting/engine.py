@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class JobProgress:
-    """Progress of a job, as reported by its finished tasks.
+    """The progress of a job, as reported by its finished tasks.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Engine(Protocol):
 
     @property
     def master(self) -> str | None:
-        """Spark's master URL, or None if the engine is not Spark."""
+        """Master URL of the Spark session, or None if the engine is not Spark."""
         ...
 
     def run(

@@ -11,8 +11,8 @@
 If the export was resumed, the directory `reports` contains the reports of the earlier runs.
 Otherwise, this directory does not exist.
 
-In a bucket, the name of a Parquet file also contains the run and the attempt that wrote the file, as
-in ``<first offset, 20 digits>-<run>-<attempt>.parquet``. Therefore, no file is ever replaced.
+In a bucket, the name of a Parquet file also contains the run and the attempt that wrote the file,
+as in ``<first offset, 20 digits>-<run>-<attempt>.parquet``. Therefore, no file is ever replaced.
 
 The directories in `data` have the same names as with Spark's ``partitionBy("topic", "partition")``.
 The directories for date and hour exist only if the export is divided by day or by hour. If small
@@ -35,7 +35,8 @@ EMPTY_NAME = "__HIVE_DEFAULT_PARTITION__"
 class OutputLayout:
     """Provides the paths of the files and directories of an export.
 
-    `root` is the output directory. If `root` is empty, the paths are relative to the output directory.
+    `root` is the output directory. If `root` is empty, the paths are relative to the output
+    directory.
     """
 
     root: PurePath

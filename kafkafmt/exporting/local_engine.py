@@ -81,6 +81,6 @@ class LocalEngine:
 
 
 def _finished(futures: Sequence[Future[list[R]]]) -> bool:
-    """Wait for at most `POLL_SECONDS`. Return whether all tasks have ended or a task has failed."""
+    """Wait for up to `POLL_SECONDS`. Return True if all tasks have ended or if a task has failed."""
     done, running = wait(futures, POLL_SECONDS, FIRST_EXCEPTION)
     return not running or any(future.exception() is not None for future in done)

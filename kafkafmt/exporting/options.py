@@ -157,7 +157,7 @@ class ExportOptions:
 def check_columns(columns: tuple[str, ...]) -> None:
     """Raise ValueError if a column is given twice, or if the files would have no columns.
 
-    The caller must check the names of the columns before.
+    The caller must already have checked the names of the columns.
     """
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise ValueError(f"columns has {twice[0]!r} twice")

@@ -32,8 +32,8 @@ ROW_GROUP_ROWS = 1 << 20
 ROW_GROUPS_PER_FILE = 4
 """Minimum number of row groups in a file of the target size.
 
-The number is greater than one because a file can end only after a row group. The size of a row
-group is measured before compression.
+The number of row groups is greater than one because a file can end only after a row group. The size
+of a row group is measured before compression.
 """
 
 

@@ -189,7 +189,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of an export: work of the driver, or one Spark job."""
+    """A step of an export, which is either work of the driver or a Spark job."""
 
     step: str
     """Name of the step. "planning" and "committing" are steps of the driver. "exporting" is a Spark
@@ -199,8 +199,8 @@ class Step:
     tasks: int
     """Number of Spark tasks. Repeated tasks are counted once."""
     bytes_read: int
-    """Number of bytes that were read from the logs and their indexes. If a task stopped at a segment
-    that must be planned first, the bytes of this segment are not counted.
+    """Number of bytes that were read from the logs and their indexes. If a task stopped at a
+    segment that must be planned first, the bytes of this segment are not counted.
     """
     records: int
     """Number of records that were written to Parquet files."""
@@ -209,7 +209,7 @@ class Step:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """The result of `kafkafmt.export`.
+    """Describes the result of an export, as returned by `kafkafmt.export`.
 
     Attributes
     ----------

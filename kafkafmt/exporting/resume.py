@@ -22,7 +22,7 @@ from .options import ExportOptions
 
 REMEDY = "export to another output, or replace this output (overwrite)"
 Key = tuple[str, int]
-"""Topic and partition."""
+"""Type of a key that consists of a topic and a partition number."""
 
 SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
 """Options that affect the content of the files, and must have the same values in all runs."""

@@ -205,7 +205,7 @@ class RunLock:
             return False
 
     def _put(self, version: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """Create the lock object, or replace the given version of it. Return the new version.
+        """Create the lock object, or replace it if it has the given version. Return the new version.
 
         If `version` is None, a lock object is created. If another run has created or changed the
         lock object, return None.

@@ -53,8 +53,8 @@ class Manifest:
     missing: list[str] = field(default_factory=list)
     """Paths of the segment files that were missing when the task tried to read them.
 
-    The list contains only files that retention may have removed. The driver checks whether
-    retention actually removed these files.
+    Only files that retention may have removed are listed. The driver checks whether retention
+    actually removed these files.
     """
     plans: list[SegmentPlan] = field(default_factory=list)
     """Plans with the batches that the task has confirmed, one plan for each piece of the split."""
@@ -169,8 +169,8 @@ def _find_unconfirmed(
 ) -> None:
     """Add the names of the segments that must be planned to the manifests of a bundle.
 
-    The first of these segments is the segment for which `error` was raised. All later segments of
-    the bundle are also checked, so that the driver can plan all of them in one step.
+    `error` was raised for the first segment that must be planned. All later segments of the bundle
+    are also checked, so that the driver can plan all segments in one step.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

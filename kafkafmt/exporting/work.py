@@ -15,7 +15,7 @@ from .bundles import Bundle
 from .tasks import BundleResult, Manifest
 
 Key = tuple[str, int]
-"""Topic and partition."""
+"""Type of a key that consists of a topic and a partition number."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Work:
 
     @property
     def segments(self) -> list[SegmentFile]:
-        """The segments that may contain selected offsets."""
+        """Segments that may contain offsets to export."""
         return [s for s in self.log.segments if may_hold(s, self.interval)]
 
     @property
@@ -64,7 +64,7 @@ class Work:
 
     @property
     def doubts(self) -> list[Doubt]:
-        """The transactions whose outcome is unknown and that contain selected records."""
+        """The transactions with an unknown outcome that contain selected records."""
         if not self.interval.committed or not self.log.knows_transactions:
             return []
         return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts

@@ -220,8 +220,7 @@ def metadata_text(offset: int, value: bytes | None) -> str:
     data = to_json(message, version)
     if not isinstance(data.get("value"), float):
         return json_text({"type": name, "version": version, "data": data})
-    # Python and Java format floats differently. Only quota records contain a float: their field
-    # `value`.
+    # Python and Java format floats differently. Only the field `value` of quota records is a float.
     number = java_double(data["value"])
     data["value"] = None
     return json_text({"type": name, "version": version, "data": data}).replace('"value":null', f'"value":{number}', 1)

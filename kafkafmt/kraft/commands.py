@@ -2,8 +2,8 @@
 
 The script calls Kafka's tools `kafka-topics`, `kafka-configs` and `kafka-acls`. Names and values
 come from a file and can contain any character. Therefore, all names and values are quoted for the
-shell. They are written as part of an argument `--option=VALUE`, so that no value can be parsed as an
-option.
+shell. They are written as part of an argument `--option=VALUE`, so that no value can be parsed as
+an option.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _topic(topic: MetadataTopic, configs: list[MetadataConfig]) -> Iterator[str]
         value = config.value
         if value and _CONFIG_NAME.match(config.name) and _exact(value) and "=" not in value:
             arguments.append(_option("--config", f"{config.name}={value}"))
-        else:  # kafka-topics accepts neither an empty value nor one that contains =
+        else:  # kafka-topics accepts no value that is empty or contains =
             later.append(config)
     yield _call("topics", *arguments)
     for config in later:

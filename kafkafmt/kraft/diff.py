@@ -27,7 +27,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 """The tables that can be compared, and the attributes that identify their rows."""
 DIFF_VIEWS = tuple(KEYS)
 PER_CLUSTER = ("topic_id", "directories", "leader_epoch", "partition_epoch")
-"""Attributes that differ between any two clusters. They are compared only within one cluster."""
+"""Attributes that always differ between clusters, and are compared only within one cluster."""
 HIDDEN = "(hidden)"
 """Text that replaces a sensitive value."""
 
@@ -63,7 +63,7 @@ class MetadataDifference:
 
 @dataclass(frozen=True)
 class MetadataDiff:
-    """The result of `kafkafmt.metadata_diff`.
+    """Differences between two states, as returned by `kafkafmt.metadata_diff`.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ class TopicImage:
 
 @dataclass
 class Image:
-    """The state of a cluster. `apply` changes it.
+    """The state of a cluster, which the method `apply` changes.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Image:
     zk_migration_state: int = 0
     _ids_by_name: dict[str, UUID] = field(default_factory=dict, compare=False)
     _with_elr: dict[UUID, set[int]] = field(default_factory=dict, compare=False)
-    """Partitions with eligible leader replicas, by topic id. It allows clearing them in linear time."""
+    """Partitions with eligible leader replicas, by topic id. With this dict, clearing them takes linear time."""
 
     def apply(self, record: SchemaMessage) -> None:
         """Apply a metadata record, or raise ReplayError and leave the state unchanged."""
@@ -335,7 +335,8 @@ def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:
     """Apply a change to a partition, as ``PartitionRegistration.merge`` does.
 
     Fields that are null in the record do not change. The leader -2 means that the leader does not
-    change. If the record contains any other leader, even the same leader, the leader epoch increases.
+    change. If the record contains any other leader, even the same leader, the leader epoch
+    increases.
     """
     replicas = old.replicas if r.replicas is None else tuple(r.replicas)
     directories = old.directories if r.directories is None else tuple(map(uuid_text, r.directories))

@@ -1,11 +1,11 @@
 """Create Python classes from message schemas, such as `FetchRequest` and `FetchRequest.FetchTopic`.
 
-Each class is a dataclass with slots and keyword-only parameters. The class has all fields that occur
-in any version of the message, with Kafka's default values. The field names are Kafka's names in
-snake case. The classes of nested structures are attributes of the message class.
+Each class is a dataclass with slots and keyword-only parameters. The class has all fields that
+occur in any version of the message, with Kafka's default values. The field names are Kafka's names
+in snake case. The classes of nested structures are attributes of the message class.
 
-The core reads and writes messages with a `Layout`, which describes the wire format of one version of
-a message. The layout is compiled when this version is first read or written.
+The core reads and writes messages with a `Layout`, which describes the wire format of one version
+of a message. The layout is compiled when this version is first read or written.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ZERO_UUID = UUID(int=0)
 RecordBytes = Buffer | list[Buffer]
 """Type of a field that contains record data.
 
-If the field was read from a frame, its value is a memoryview of the frame. If the value is a list of
-buffers, the buffers are written one after another.
+If the field was read from a frame, its value is a memoryview of the frame. If the value is a list
+of buffers, the buffers are written one after another.
 """
 _PYTHON_TYPES: dict[str, Any] = {
     "bool": bool, "float64": float, "uuid": UUID, "string": str, "bytes": bytes, "records": RecordBytes,

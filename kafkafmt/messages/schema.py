@@ -3,12 +3,13 @@
     1 Fetch, versions 0-18, flexible 12+
 
 The first line contains a number, the name, the versions, and the flexible versions (KIP-482) of the
-message. Each of the other lines describes a field: its name, its type, its versions and its options.
-If the type of a field is a structure, the next lines are indented, and describe the fields of the
-structure. A line with ``struct`` starts the definition of a structure that several fields can use.
+message. Each of the other lines describes a field: its name, its type, its versions and its
+options. If the type of a field is a structure, the next lines are indented, and describe the fields
+of the structure. A line with ``struct`` starts the definition of a structure that several fields
+can use.
 
-The type of a field is one of `TYPES` or the name of a structure. The prefix `[]` means that the field
-is an array, and the suffix `?` means that the field can be null. The options of a field are:
+The type of a field is one of `TYPES` or the name of a structure. The prefix `[]` means that the
+field is an array, and the suffix `?` means that the field can be null. The options of a field are:
 
 - ``null 1+``: null is allowed only in these versions.
 - ``tag 0``: the field is a tagged field with tag 0.

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An error code in a response. For example, ``ErrorCode(6)`` is NOT_LEADER_OR_FOLLOWER.
+    """Error codes in responses. For example, ``ErrorCode(6)`` is NOT_LEADER_OR_FOLLOWER.
 
     Attributes
     ----------

@@ -63,9 +63,9 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
-    As in Kafka, if the API version is too new, the header is read as in the newest supported version
-    of the API. If the API is not supported, it is not known whether the header has tagged fields.
-    Any tagged fields are then treated as the start of the body.
+    As in Kafka, if the API version is too new, the header is read as in the newest supported
+    version of the API. If the API is not supported, it is not known whether the header has tagged
+    fields. Any tagged fields are then treated as the start of the body.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
@@ -141,7 +141,8 @@ def read_response_body(
 ) -> tuple[Message | UnknownBody, int, bytes]:
     """Read the response body at `position`. Return the body, its version and the bytes after it.
 
-    The version is usually `api_version`. It can be 0 for ApiVersions responses; see `read_response`.
+    The version is usually `api_version`. It can be 0 for ApiVersions responses; see
+    `read_response`.
     """
     try:
         body, trailing = _read_body(frame, position, RESPONSE, api_key, api_version)

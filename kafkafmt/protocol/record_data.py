@@ -30,8 +30,8 @@ class RecordData(NamedTuple):
         Record batches. If the message was read from a frame, this is a view of the frame.
     aborted : list of (int, int), optional
         Producer id and first offset of each aborted transaction in a Fetch response. Pass this list
-        to `read_records` or `to_arrow` as the argument `aborted`. The value is None if the isolation
-        level of the request was not read_committed.
+        to `read_records` or `to_arrow` as the argument `aborted`. The value is None if the
+        isolation level of the request was not read_committed.
     """
 
     topic: str

@@ -89,8 +89,8 @@ class Request(_FrameContent, Generic[Body]):
     def has_response(self) -> bool:
         """Whether a broker responds to this request.
 
-        The value is False only for a Produce request with acks 0. It is True if the body could not
-        be decoded and is an `UnknownBody`.
+        The property is False only for a Produce request with acks 0. If the body is an
+        `UnknownBody`, which could not be decoded, the property is True.
         """
         return (
             self.api_key != apis.PRODUCE

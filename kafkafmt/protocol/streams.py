@@ -170,8 +170,8 @@ class Correlation:
     def take(self, correlation_id: int) -> tuple[int, int] | None:
         """Remove the request to which a response belongs, and return its API key and version.
 
-        If several requests have this correlation id, the oldest request is removed, because a broker
-        responds to requests in order. Return None if no request has this correlation id.
+        If several requests have this correlation id, the oldest request is removed, because a
+        broker responds to requests in order. Return None if no request has this correlation id.
         """
         with self._lock:
             waiting = self._waiting.get(correlation_id)

@@ -46,8 +46,7 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
             # The first batches may be unusually small, so the table grows by at most a factor of nine.
             expected = rows * (size - position) // position * 9 // 8 + _FIRST_ROWS
             larger = np.empty(rows + min(expected, 8 * rows), BATCH_DTYPE)
-            # Copy the table as bytes, because NumPy would copy its rows field by field, which is
-            # slower.
+            # Copy the table as bytes. NumPy would copy its rows field by field, which is slower.
             larger.view(np.uint8)[: rows * BATCH_DTYPE.itemsize] = table.view(np.uint8)
             table = larger
         scan = core.scan_batches(buffer, table[rows:], position, None, check_crc)
@@ -78,8 +77,8 @@ def assign_offsets(
 ) -> int:
     """Assign consecutive offsets to the batches of a buffer, in place.
 
-    The function writes base offsets and, if `leader_epoch` is given, leader epochs. Gaps between the
-    offsets in a batch are kept. If a batch is invalid, the buffer is left unchanged.
+    The function writes base offsets and, if `leader_epoch` is given, leader epochs. Gaps between
+    the offsets in a batch are kept. If a batch is invalid, the buffer is left unchanged.
 
     Parameters
     ----------

@@ -170,8 +170,8 @@ class Batch:
     def count(self) -> int | None:
         """Number of records, as stored in the header.
 
-        The value is None for a wrapper message, because its header does not contain the number of
-        records.
+        For a wrapper message, the number of records is None, because the header does not contain
+        this number.
         """
         return None if self._int("count") < 0 and self.magic < MAGIC_V2 else self._int("count")
 
@@ -192,7 +192,7 @@ class Batch:
     def delete_horizon(self) -> int | None:
         """Time in ms from which compaction may remove tombstones and transaction markers.
 
-        The value is None if the batch has no delete horizon.
+        If the batch has no delete horizon, this property is None.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
@@ -270,7 +270,7 @@ class Batch:
     def key(self) -> memoryview | None:
         """Key of a message (magic 0 and 1); None if it is null.
 
-        The value is always None in magic 2, because each record has a separate key.
+        In magic 2, the key is always None, because each record has a separate key.
         """
         return None if self.magic == MAGIC_V2 else self._field(0)[1]
 

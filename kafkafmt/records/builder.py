@@ -60,7 +60,7 @@ class BatchBuilder:
     """Build record batches one after another.
 
     Append records until the batch is full. Then call `finish`, which returns the batch and starts
-    the next one.
+    the next batch.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class BatchBuilder:
             return taken, self._records.take_batches()
 
     def finish(self, last_offset: int | None = None) -> bytes:
-        """Return the current batch as bytes, and start the next one.
+        """Return the current batch as bytes, and start the next batch.
 
         Parameters
         ----------

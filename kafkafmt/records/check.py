@@ -211,7 +211,7 @@ class _Producers:
         """
 
     def check(self, row: Any) -> Iterator[tuple[str, str]]:
-        """Yield (code, message) for each rule that a batch with a producer id breaks."""
+        """Yield a code and a message for each rule that a batch with a producer id breaks."""
         producer_id, epoch, sequence = int(row["producer_id"]), int(row["producer_epoch"]), int(row["base_sequence"])
         known = self.known.get(producer_id)
         if known is not None and epoch < known[0]:

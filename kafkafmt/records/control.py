@@ -81,7 +81,7 @@ class ControlRecord(NamedTuple):
     value: dict[str, Any] | None
     """Fields of the value, with the names that kafka-dump-log uses in its JSON output.
 
-    The value is None if the type is unknown.
+    If the control record type is unknown, the attribute is None.
     """
 
 

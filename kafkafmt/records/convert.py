@@ -1,7 +1,7 @@
 """Convert batches to another record format or another codec.
 
-Record formats are converted as in older versions of Kafka. These versions converted batches to older
-formats for old consumers (``RecordsUtil``), and to newer formats in the validator and the log
+Record formats are converted as in older versions of Kafka. These versions converted batches to
+older formats for old consumers (``RecordsUtil``), and to newer formats in the validator and the log
 cleaner. Records keep their offsets, keys and values. A compressed batch remains a single batch, and
 keeps its codec by default. Data that the target format cannot represent is dropped and counted.
 

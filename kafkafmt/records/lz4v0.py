@@ -19,7 +19,7 @@ def _rotate(x: int, n: int) -> int:
 def xxh32_short(data: bytes) -> int:
     """Return the xxHash-32 of up to 15 bytes, with the seed 0.
 
-    The function is used only for frame descriptors, which always have fewer than 16 bytes.
+    The hash is computed only for frame descriptors, which always have fewer than 16 bytes.
     """
     if len(data) >= 16:
         raise ValueError(f"data has {len(data)} bytes; it must have fewer than 16")

@@ -25,8 +25,7 @@ class Partitioner:
     partitions : int
         Number of partitions of the topic, 1 to ``2**31 - 1``.
     first : int, default 0
-        Partition of the first null key. If it is not less than `partitions`, it is taken modulo
-        `partitions`.
+        Partition of the first null key, modulo `partitions`.
 
     Attributes
     ----------

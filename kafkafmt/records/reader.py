@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
 
 ARENA_BYTES = 768 * 1024
-"""Number of decompressed bytes that the core decodes in one call. It must fit into a CPU cache."""
+"""Number of decompressed bytes that the core decodes in one call. The data must fit into a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
 """Number of bytes that are scanned before their records are decoded. The scanned bytes must fit
@@ -51,9 +51,9 @@ OnBatchError = Callable[[Any, KafkaFormatError], None]
 class Chunk(NamedTuple):
     """A chunk of decoded records. It is valid until the next chunk is requested.
 
-    `source` and `columns` are reused for the next chunk. If `columns` is a `CopiedColumns`, the rows
-    of a chunk are added after the rows of earlier chunks, until the owner of the columns removes
-    the rows.
+    `source` and `columns` are reused for the next chunk. If `columns` is a `CopiedColumns`, the
+    rows of a chunk are added after the rows of earlier chunks, until the owner of the columns
+    removes the rows.
     """
 
     source: Buffer
@@ -168,8 +168,7 @@ class RecordReader:
         last_offset = base_offset + table["last_offset_delta"]
         impossible = last_offset < base_offset  # the delta is negative, or the sum has overflowed
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
-            # Batches with a negative offset are corrupted. They are included, so that they are
-            # reported.
+            # Batches with a negative offset are corrupted. They are included, so that their errors are reported.
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset

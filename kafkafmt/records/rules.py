@@ -47,12 +47,12 @@ KAFKA_ERRORS = {
 }
 """Maps the `code` of a validation error to the name of the error that a broker returns.
 
-The names are those of the constants in Kafka's enum ``Errors``.
+The names of the errors are the names of the constants in Kafka's enum ``Errors``.
 """
 _MAX_DESCRIBED = 3
 """Largest number of records that an error message describes."""
 _MAX_LISTED = 1 << 16
-"""Largest number of records that one error lists.
+"""Largest number of records that an error lists.
 
 Each listed record takes about 300 bytes of memory, and 7 bytes in a produce response.
 """

@@ -279,8 +279,7 @@ class SlowPath:
             return NO_TIMESTAMP, -1
         best = int(latest.max())
         found = seen.timestamps == best
-        # No known record has the largest timestamp if its batch is empty, or if records were not
-        # checked.
+        # If the batch with the largest timestamp is empty, or if records were not checked, the offset is unknown.
         if best == NO_TIMESTAMP or not found.any():
             return best, -1
         i = int(np.argmax(found))

@@ -53,7 +53,7 @@ _MAX_KEPT_BYTES = 1 << 22
 class _RecordChecker:
     """Decompresses and checks the records of a batch.
 
-    A checker reuses its decompression buffer, so only one thread can use it at a time.
+    Only one thread can use a checker at a time, because the checker reuses its decompression buffer.
     """
 
     def __init__(self, max_batch_bytes: int) -> None:
@@ -136,7 +136,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
 class LogValidator:
     """Validate record data with the rules of a broker, and assign offsets.
 
-    Several threads can use one validator.
+    Several threads can use the same validator.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class LogValidator:
         batch, one wrapper message, or uncompressed messages, with a base offset of 0 and no control
         records. With the other values, the data may contain any number of batches.
     check_records : bool, default True
-        Check the records of v2 batches. If False, only the batch headers are checked. Use False for
+        Check the records of v2 batches. If False, the batch headers are trusted. Use False only for
         data that has already been validated.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch in bytes after decompression.
@@ -310,7 +310,7 @@ class LogValidator:
     def _validate_compressed(self, buffer: Buffer, next_offset: int, now: int) -> tuple[int, int, int, int] | None:
         """Check a single compressed v2 batch and assign its offset.
 
-        The result has the same form as the result of `_validate_buffer`.
+        The returned tuple has the same items as the result of `_validate_buffer`.
         """
         table = np.empty(1, BATCH_DTYPE)
         row = table[0]

@@ -27,9 +27,9 @@ class InnerOffsets(NamedTuple):
     """
 
     first: IntArray
-    """First inner offset. If the wrapper message cannot be read, the offset in its offset field."""
+    """First inner offset, or the value of the offset field if the wrapper message cannot be read."""
     last: IntArray
-    """Highest inner offset. If the wrapper message cannot be read, the offset in its offset field."""
+    """Highest inner offset, or the value of the offset field if the wrapper message cannot be read."""
     count: IntArray  # type: ignore[assignment]  # hides tuple.count
     """Number of inner messages, or -1 if the wrapper message cannot be read."""
 

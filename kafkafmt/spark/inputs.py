@@ -58,8 +58,8 @@ def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> in
     """Return the position at which decoding resumes after a corrupted batch.
 
     If another batch header or the end of the data follows the batch according to its length field,
-    decoding resumes at that position. Otherwise, the rest of the data is scanned for the next batch.
-    If no other batch is found, the result is the size of the data.
+    decoding resumes at that position. Otherwise, the rest of the data is scanned for the next
+    batch. If no other batch is found, the result is the size of the data.
     """
     after = error.resume
     if after is not None and after > position:

@@ -1,8 +1,8 @@
 """Log messages for the user who runs a query.
 
-The messages are sent to the logger `kafkafmt.spark`. If the process has not configured logging, they
-are written to stderr. Messages from planning are in the output of the driver. Messages from tasks
-are in the output of the executors.
+The messages are sent to the logger `kafkafmt.spark`. If the process has not configured logging,
+they are written to stderr. Messages from planning are in the output of the driver. Messages from
+tasks are in the output of the executors.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def flag_of(options: Mapping[str, str], name: str) -> bool:
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
     """Return the value of an option that must be one of `words`, ignoring case.
 
-    If the option is not given, return the first word.
+    If the option is not given, return the first of the words.
     """
     given = options.get(name, words[0])
     for allowed in words:

@@ -41,7 +41,7 @@ WITH_HEADERS = (*STANDARD, HEADERS)
 def struct_of(names: Iterable[str]) -> StructType:
     """Return the named columns as a Spark schema in which every column is nullable.
 
-    Raise ValueError for an unknown name.
+    Raise ValueError if a name is unknown.
     """
     return StructType([StructField(name, TYPES[_known(name)]) for name in names])
 
@@ -49,7 +49,7 @@ def struct_of(names: Iterable[str]) -> StructType:
 def ddl_of(names: Iterable[str]) -> str:
     """Return the named columns as a Spark DDL string, such as `key binary, value binary`.
 
-    Raise ValueError for an unknown name.
+    Raise ValueError if a name is unknown.
     """
     return ", ".join(f"{name} {TYPES[_known(name)].simpleString()}" for name in names)
 

@@ -1,6 +1,7 @@
 """Start a Spark session that uses a suitable Java and the current Python, and logs only errors.
 
-This module is optional: the data source, the data sink and the functions work in any Spark session.
+The use of this module is optional. The data source, the data sink and the functions work in any
+Spark session.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def prepare_environment() -> None:
 def make_session(
     master: str | None = "local[*]", app_name: str = "kafkafmt", **conf: str | float | bool
 ) -> SparkSession:
-    """Start a Spark session, or return the active one.
+    """Return the active Spark session. If there is none, start a new session.
 
     Parameters
     ----------

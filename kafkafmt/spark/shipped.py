@@ -126,7 +126,7 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
 
 
 def _probe(batches: Any) -> Any:
-    """Yield one row about the Python of this task. The function is sent by value: it works without kafkafmt."""
+    """Yield a row that describes the Python of this task. The function is sent by value and needs no kafkafmt."""
     import socket
     import sys
 

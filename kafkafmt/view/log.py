@@ -68,12 +68,12 @@ class Log:
 
     @property
     def replicas(self) -> str | None:
-        """The value of the argument `replicas` with which the log was opened."""
+        """The argument `replicas` that was passed when the log was opened."""
         return self._replicas
 
     @property
     def partitions(self) -> list[Partition]:
-        """All live partitions and partitions whose directory was opened, ordered by topic and number."""
+        """Live partitions and partitions whose directory was opened by path, by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property
@@ -100,8 +100,8 @@ class Log:
         Parameters
         ----------
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and lists
-            them in `Groups.damaged`.
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
+            lists them in `Groups.damaged`.
         at : int or timezone-aware datetime, optional
             Time of the state to return. An int is a number of milliseconds since 1970-01-01 UTC. By
             default, the latest state is returned.
@@ -133,8 +133,8 @@ class Log:
         - commits in a transaction, if the timestamp of its commit marker is `at` or earlier.
 
         With the argument `at`, the log end offset of a partition is the offset of the first record
-        whose timestamp is `at` or later. If producers set the timestamps, this offset is an estimate.
-        If it is below the committed offset, the lag is 0.
+        whose timestamp is `at` or later. If producers set the timestamps, this offset is an
+        estimate. If it is below the committed offset, the lag is 0.
 
         Compaction removes older commits. If compaction may have removed commits that were valid at
         the time `at`, a message is added to `Log.messages`.
@@ -174,8 +174,8 @@ class Log:
             timestamp or a later one. An int is a number of milliseconds since 1970-01-01 UTC. A str
             is an ISO time, or a time before now, such as "-7d" for 7 days ago.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and lists
-            them in `Partition.damaged`.
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
+            lists them in `Partition.damaged`.
         control : bool, default False
             Include control records (transaction markers).
         below_log_start : bool, default False

@@ -21,8 +21,8 @@ def open_log(
     Parameters
     ----------
     *paths : str, os.PathLike, or a list or tuple of these
-        One or more paths. The result contains the partitions of all paths. A path can be a URL, such
-        as ``s3://bucket/backup``, and it can contain the wildcards ``*``, ``?`` and ``[...]``.
+        One or more paths. The result contains the partitions of all paths. A path can be a URL,
+        such as ``s3://bucket/backup``, and it can contain the wildcards ``*``, ``?`` and ``[...]``.
     replicas : "longest", optional
         If two paths contain the same partition, read the copy with the higher end offset. By
         default, such a partition is an error.

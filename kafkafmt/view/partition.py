@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Partition(Finding, PartitionOffsets):
-    """One partition of an open log. It can be iterated for `Record` objects or read as Arrow data.
+    """A partition of an open log. It can be read as `Record` objects or as Arrow data.
 
     `kafkafmt.open` returns a `Log`, and ``log[topic, partition]`` returns a partition. pandas,
     Polars and DuckDB can read a partition directly, because it supports the Arrow C stream
@@ -84,8 +84,8 @@ class Partition(Finding, PartitionOffsets):
             timestamp or a later one. An int is a number of milliseconds since 1970-01-01 UTC. A str
             is an ISO time, or a time before now, such as "-7d" for 7 days ago.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and lists
-            them in `damaged`.
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
+            lists them in `damaged`.
         control : bool, default False
             Include control records (transaction markers).
         below_log_start : bool, default False
@@ -222,9 +222,9 @@ class Partition(Finding, PartitionOffsets):
             default, the whole partition is read.
         start_time, end_time : int, timezone-aware datetime or str, optional
             Replace `start` or `end` with the first offset whose record has this timestamp or a
-            later one. An int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time,
-            which is in UTC by default, or a time before now, such as "-7d" or "-36h". If there is no
-            such record, the end of the log is used.
+            later one. An int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO
+            time, which is in UTC by default, or a time before now, such as "-7d" or "-36h". If
+            there is no such record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
             If data is damaged, "fail" returns the records before the damage, and then raises an
             error. "skip" omits damaged ranges of bytes and lists them in `Partition.damaged`.
@@ -360,12 +360,12 @@ class Partition(Finding, PartitionOffsets):
             default, the whole partition is read.
         start_time, end_time : int, timezone-aware datetime or str, optional
             Replace `start` or `end` with the first offset whose record has this timestamp or a
-            later one. An int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time,
-            which is in UTC by default, or a time before now, such as "-7d" or "-36h". If there is no
-            such record, the end of the log is used.
+            later one. An int is a number of milliseconds since 1970-01-01 UTC. A str is an ISO
+            time, which is in UTC by default, or a time before now, such as "-7d" or "-36h". If
+            there is no such record, the end of the log is used.
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and lists
-            them in `Partition.damaged`.
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
+            lists them in `Partition.damaged`.
         control, below_log_start : bool, default False
             Include control records (transaction markers), or records below the log start offset. A
             broker does not return records below the log start offset.

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """All partitions of one topic in an open log, readable as `Record` objects or as Arrow data.
+    """All partitions of a topic in an open log. They can be read as `Record` objects or Arrow data.
 
-    `kafkafmt.open` returns a `Log`, and ``log[name]`` returns a `Topic`. ``topic[number]`` returns a
-    `Partition`. Iterating over a topic returns its records. pandas, Polars and DuckDB can read a
+    `kafkafmt.open` returns a `Log`, and ``log[name]`` returns a `Topic`. ``topic[number]`` returns
+    a `Partition`. Iterating over a topic returns its records. pandas, Polars and DuckDB can read a
     topic directly, because it supports the Arrow C stream interface.
 
     Attributes
@@ -80,8 +80,8 @@ class Topic:
     ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records, one partition after another.
 
-        A `Record` does not contain the number of its partition. If you need the number, iterate over
-        `partitions`, or use `to_batches`. Several threads may share the iterator.
+        A `Record` does not contain the number of its partition. If you need the number, iterate
+        over `partitions`, or use `to_batches`. Several threads may share the iterator.
 
         Parameters
         ----------
@@ -220,8 +220,8 @@ class Topic:
     ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
-        `to_batches` describes the parameters, the errors and the memory use. The batches are ordered
-        by partition and offset.
+        `to_batches` describes the parameters, the errors and the memory use. The batches are
+        ordered by partition and offset.
         """
         from .. import arrow
 

@@ -1,1 +1,1 @@
-"""The Spark data sink, which writes log directories, for batch queries and streams."""
+"""Define the Spark data sink, which writes log directories in batch queries and streams."""

@@ -1,4 +1,4 @@
-"""The data sink, which appends a DataFrame or a stream to a log directory that no broker uses.
+"""Define the data sink, which appends rows to a log directory that no broker uses.
 
     df.write.format("kafkafmt").option("topic", "orders").mode("append").save("/var/lib/app/log")
     df.writeStream.format("kafkafmt").option("topic", "orders").option("checkpointLocation", c).start(path)
@@ -66,7 +66,8 @@ class StagedMessage(WriterCommitMessage):
 class _Writer(Shipped):
     """Base class of the writers for batch queries and streams. Spark sends the writer to the tasks.
 
-    For a micro-batch, Spark creates two writers: one for the tasks, and one that commits the rows.
+    For a micro-batch, Spark creates two writers. The first writer is sent to the tasks, and the
+    second writer commits the rows.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ class _Writer(Shipped):
 
 
 class KafkaLogWriter(_Writer, DataSourceArrowWriter):
-    """The writer for a batch query."""
+    """Writes the rows of a batch query to a log directory."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -131,7 +132,7 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
 
 
 class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """The writer for a stream."""
+    """Writes the micro-batches of a stream to a log directory."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool, query: str | None = None) -> None:
         if overwrite:

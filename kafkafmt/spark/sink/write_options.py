@@ -18,7 +18,7 @@ from ...records import BatchBuilder
 from ..option_text import OptionError, check_names, path_of, sink_path_of, size_of, whole_number, word_of
 
 Key = tuple[str, int]
-"""A topic and a partition number."""
+"""Type of a key that consists of a topic and a partition number."""
 
 NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path")
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")

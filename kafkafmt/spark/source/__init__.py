@@ -1,1 +1,1 @@
-"""The Spark data source that reads logs, for batch queries and streams."""
+"""Define the Spark data source, which reads logs in batch queries and streams."""

@@ -1,4 +1,4 @@
-"""The data source `kafkafmt`, which reads log directories as a DataFrame.
+"""Define the data source `kafkafmt`, which reads log directories as a DataFrame.
 
 The data source has the options and the columns of Spark's Kafka source.
 
@@ -12,7 +12,7 @@ tasks. Each task decodes a part of the logs into Arrow record batches of about 8
 
 Sending Arrow record batches to the JVM takes longer than decoding the records. Therefore, a query
 should use its options and its schema to select only the records and columns that it needs. Filters
-are not pushed down, because Spark 4.3 also applies the filters of one query to the next query.
+are not pushed down, because Spark 4.3 also passes the filters of one query to the next query.
 
 A batch query reads the records that exist when it is planned. Records that are appended later are
 not read.
@@ -127,7 +127,7 @@ class KafkaLogSource(Shipped, DataSource):
         return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
-        """Return the schema of a query for which the user has not set a schema."""
+        """Return the schema for queries in which the user has not set a schema."""
         schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
         return schema if self.table is None else with_options(schema, self.table)
 
@@ -199,7 +199,7 @@ def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]
 
 
 class KafkaLogReader(Shipped, DataSourceReader):
-    """The reader for a batch query.
+    """Reads the records for a batch query.
 
     The method `partitions` plans the query on the driver. The method `read` decodes the records of
     one task.

@@ -57,7 +57,7 @@ PerPartition = dict[Key, int]
 
 @dataclass(frozen=True)
 class Bound:
-    """The start or the end of the range that a query reads."""
+    """Defines the start or the end of the range of records that a query reads."""
 
     option: str
     """Name of the option that sets this bound."""

@@ -51,7 +51,7 @@ each split, all splits have about the same size.
 
 @dataclass
 class Task:
-    """The splits that one Spark task reads, in order. They can belong to different partitions."""
+    """The splits that a Spark task reads in order. The splits can belong to different partitions."""
 
     splits: list[Split] = field(default_factory=list)
     cost: int = 0
@@ -85,7 +85,7 @@ class Plan:
 
 @dataclass
 class _Selected:
-    """The log of one selected partition, and the range of offsets to read."""
+    """The log of a selected partition, and the range of offsets to read."""
 
     log: PartitionLog
     interval: OffsetInterval = field(default_factory=OffsetInterval)
@@ -229,8 +229,8 @@ def discovered(options: Options, tell: Callable[[str], None], listings: Listings
 def limits_of(options: Options) -> ReadLimits:
     """Return the limits for reading segments.
 
-    These limits make extents (groups of consecutive batches) smaller than splits, so that a split
-    can consist of several extents.
+    With the returned limits, extents (groups of consecutive batches) are smaller than splits, so
+    that a split can consist of several extents.
     """
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 

@@ -32,7 +32,7 @@ be inefficient, because Spark needs about 30 ms to run a task.
 
 @dataclass
 class Piece:
-    """The part of one segment that a task reads: the valid batches of a plan, or a range of bytes."""
+    """The part of a segment that a task reads: the valid batches of a plan, or a range of bytes."""
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
@@ -182,7 +182,7 @@ class Piece:
         return self.directory
 
     def check(self, limits: ReadLimits) -> None:
-        """Raise UnconfirmedError if the batches cannot be confirmed in one pass. Do not decode records."""
+        """Raise UnconfirmedError if the batches cannot be confirmed in one pass over the segment."""
         if self.plan is None:
             log = PartitionLog(self.directory, limits)
             log.confirmed_only = True
@@ -314,9 +314,9 @@ def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return the shortest list of first extents whose total size is at least `most` bytes.
+    """Return the shortest prefix of a list of extents with a total size of at least `most` bytes.
 
-    At least one extent is returned, unless the list is empty.
+    If the list is not empty, at least one extent is returned.
     """
     size, n = 0, 0
     while n < len(extents) and (n == 0 or size < most):

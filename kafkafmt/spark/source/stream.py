@@ -1,4 +1,4 @@
-"""The streaming data source `kafkafmt`, which reads records as they are appended to logs.
+"""Define the streaming data source `kafkafmt`, which reads records as they are appended to logs.
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
@@ -7,8 +7,8 @@ Offsets have the same form and the same rules as in Spark's Kafka source, such a
 are created later are read from their start. If records are removed before the stream has read them,
 the query fails unless failOnDataLoss is false.
 
-While a query runs, Spark keeps the reader in a process next to the driver. For each micro-batch, the
-reader does the following:
+While a query runs, Spark keeps the reader in a process next to the driver. For each micro-batch,
+the reader does the following:
 
 1. It lists the logs once. A local partition directory is listed again only if it has changed.
 2. It finds the end offset of each log. If the last segment has changed, it reads the batches after
@@ -67,7 +67,7 @@ Nested = dict[str, dict[str, int]]
 
 
 class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader for one stream.
+    """Reads the records for one stream.
 
     Spark calls `read` in tasks, and all other methods in a process next to the driver.
     """
@@ -186,7 +186,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return logs
 
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
-        """Return the existing logs of the selected partitions.
+        """Return the logs of all selected partitions that exist.
 
         If a partition no longer exists, an error is raised. If failOnDataLoss is false, the
         partition is skipped instead.
@@ -292,8 +292,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _decide(self, log: PartitionLog, end: int) -> int:
         """Update the open transactions of a log that ends at `end`. Return its last stable offset.
 
-        Only the headers of batches that were appended since the last call are read. If these headers
-        do not suffice, for example because a header is damaged, the whole log is read.
+        Only the headers of batches that were appended since the last call are read. If these
+        headers do not suffice, for example because a header is damaged, the whole log is read.
         """
         key = log.topic, log.partition
         before = self._open.get(key)

@@ -1,6 +1,6 @@
-"""The option `where`: select records by topic, partition, offset and timestamp.
+"""Define the option `where`, which selects records by topic, partition, offset and timestamp.
 
-The value of the option is a JSON list of conditions. It has the same form as the argument `filters`
+The value of the option `where` is a JSON list of conditions, in the form of the argument `filters`
 of pyarrow, pandas and Dask:
 
     [["topic", "=", "orders"], ["offset", ">=", 100]]         both conditions
@@ -57,7 +57,7 @@ def parse_where(text: str) -> Filter:
 
 
 def where_text(given: Iterable[Any]) -> str:
-    """Return conditions as the value of the option `where`.
+    """Convert conditions to the value of the option `where`.
 
     Parameters
     ----------
