@@ -86,7 +86,7 @@ def rewrite(
                 partitions=numbers,
                 drop_keys=keys,
                 drop_key_regex=regex,
-                before=before,
+                before_time=before,
                 compact=compact,
                 drop_tombstones=drop_tombstones,
                 codec=None if codec is None else codec[0],
