@@ -25,6 +25,7 @@ from .log import LogDirectory, LogWriter, StrayPartitionWarning
 from .log.auditing.salvage_output import Output, OutputPlaceError
 from .log.format.names import MAX_PARTITION, is_topic_name
 from .log.writing.mounting import strays
+from .notebook import html_table
 from .paths import local_path
 from .records import BatchBuilder, Partitioner, columns_of
 from .records.build import DEFAULT_BATCH_BYTES
@@ -97,6 +98,10 @@ class MakeReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that ``kafkafmt make --format json`` prints."""
         return {"topic": self.topic, "partitions": [p.to_dict() for p in self.partitions]}
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{p.topic}-{p.partition}", f"{p.records:,}", f"{p.bytes:,}") for p in self.partitions]
+        return html_table(f"Log directory {self.output}", ("partition", "records", "bytes"), rows)
 
 
 def make(

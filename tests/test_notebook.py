@@ -5,7 +5,11 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+from golden_cases import case
+
 import kafkafmt
+from kafkafmt import RestoredPartition, RestoreReport
 from kafkafmt.notebook import MOST_ROWS, html_table
 
 
@@ -54,3 +58,20 @@ def test_log_and_partition_have_tables(tmp_path: Path) -> None:
     shown = Cells(log["t", 0]._repr_html_())
     assert shown.texts[0].startswith("Partition t-0 (live), log start offset 0, ")
     assert shown.texts[1:] == ["segment", "bytes", f"{0:020}.log", "1,000", f"{5:020}.log", "6,000"]
+
+
+def test_reports_of_changes_have_tables(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    made = kafkafmt.make(pa.table({"value": ["a", "b"]}), tmp_path / "made", topic="t")
+    assert Cells(made._repr_html_()).texts[1:6] == ["partition", "records", "bytes", "t-0", "2"]
+    rewritten = kafkafmt.rewrite(tmp_path / "made", tmp_path / "out", codec="zstd")
+    assert Cells(rewritten._repr_html_()).texts[7:10] == ["t-0", "2", "2"]
+    restored = RestoreReport(tmp_path, (RestoredPartition("t", 0, str(tmp_path / "t-0"), None, 5, 1007),))
+    assert Cells(restored._repr_html_()).texts[5:] == ["t-0", "5", "1,007"]
+
+
+def test_groups_have_a_table() -> None:
+    groups = kafkafmt.open(*case("internal").roots).groups()
+    shown = Cells(groups._repr_html_())
+    assert shown.texts[0] == "2 groups with 3 committed offsets"
+    assert shown.texts[6:11] == ["classic-static", "source-0", "20", "30", "10"]

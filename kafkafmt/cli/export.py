@@ -311,7 +311,8 @@ def show(report: ExportReport) -> None:
         table.add_row(f"… and {len(rows) - len(shown)} more partitions", "", "", "", "")
     console.print(table)
     for line in damage_lines(report) + doubt_lines(report):
-        console.print(plain(line), style="red", markup=False, highlight=False, soft_wrap=True)
+        # A terminal wraps lines between words. Other output is not wrapped.
+        console.print(plain(line), style="red", markup=False, highlight=False, soft_wrap=not console.is_terminal)
     rate = seconds.rows_per_second
     speed = f", {rate:,} rows/s" if rate else ""
     without = " (without the start of Spark)" if report.options.engine == "spark" else ""

@@ -29,9 +29,18 @@ BYTES: dict[str, Callable[[bytes], str]] = {
 """Functions that format keys and values, by the value of the option `--bytes`."""
 
 
+def _wrapped(line: str, terminal: bool, indent: int) -> str:
+    """Return a line with control characters escaped. For a terminal, wrap it between words."""
+    text = plain(line)
+    if not terminal:
+        return text
+    width = max(shutil.get_terminal_size().columns, 40)
+    return fill(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+
+
 def tell(message: str) -> None:
-    """Print a message on stderr."""
-    click.echo(f"kafkafmt: {plain(message)}", err=True)
+    """Print a message on stderr, and wrap it if stderr is a terminal."""
+    click.echo(_wrapped(f"kafkafmt: {message}", sys.stderr.isatty(), 0), err=True)
 
 
 def show(line: str) -> None:
@@ -39,16 +48,12 @@ def show(line: str) -> None:
     click.echo(plain(line))
 
 
-def say(line: str) -> None:
+def say(line: str, indent: int = LABEL_WIDTH) -> None:
     """Print a line on stdout, and wrap it if stdout is a terminal.
 
-    Wrapped lines are indented to the column after the label.
+    Wrapped lines are indented by `indent` characters, to the column after the label.
     """
-    text = plain(line)
-    if sys.stdout.isatty():
-        width = max(shutil.get_terminal_size().columns, 40)
-        text = fill(text, width, subsequent_indent=" " * LABEL_WIDTH, break_long_words=False, break_on_hyphens=False)
-    click.echo(text)
+    click.echo(_wrapped(line, sys.stdout.isatty(), indent))
 
 
 def write_bytes(data: bytes) -> None:

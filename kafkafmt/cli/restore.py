@@ -88,7 +88,7 @@ def restore(
                 into,
                 topics=topics,
                 partitions=numbers,
-                until=until,
+                until_time=until,
                 abort_open_transactions=abort_open,
                 groups_csv=groups_csv,
                 metadata_directory=metadata_dir,

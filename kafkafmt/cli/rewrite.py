@@ -14,7 +14,7 @@ from ..log.rewriting.rewrite import rewrite as rewrite_paths
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .options import Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, show, show_table, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, say, show, show_table, tell
 
 
 @click.command(
@@ -86,7 +86,7 @@ def rewrite(
                 partitions=numbers,
                 drop_keys=keys,
                 drop_key_regex=regex,
-                before=before,
+                before_time=before,
                 compact=compact,
                 drop_tombstones=drop_tombstones,
                 codec=None if codec is None else codec[0],
@@ -140,7 +140,7 @@ def _show(report: RewriteReport) -> None:
     show_table(names, rows, right=names[1:])
     for p in report.partitions:
         for damage in p.damaged:
-            show(f"skipped  {p.topic}-{p.partition}: {damage.message}; {damage.lost}")
+            say(f"skipped  {p.topic}-{p.partition}: {damage.message}; {damage.lost}")
     kept, dropped = (
         sum(p.records_out for p in report.partitions),
         sum(p.records_in - p.records_out for p in report.partitions),

@@ -17,7 +17,7 @@ from ..text import counted, encode_json, plain
 from .chart import sparkline
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, WholeNumber, choice_options, jobs_option, paths_argument, reading_options
-from .output import moment, progress_bar, show, show_table, tell
+from .output import moment, progress_bar, say, show, show_table, tell
 
 UNKNOWN = "?"
 SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
@@ -216,7 +216,7 @@ def _duration(ms: int) -> str:
 
 
 def _line(label: str, text: str) -> None:
-    show(f"  {label:{LABEL - 2}}{text}")
+    say(f"  {label:{LABEL - 2}}{text}", LABEL)
 
 
 def _sizes(sizes: Sizes) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +18,7 @@ from ..log import Damage, Discovery, PartitionDir, PartitionLog, discover
 from ..log.auditing.run import paths_of
 from ..log.reading.choice import choose_partitions
 from ..log.reading.group_choice import choose_from_group
-from ..log.reading.record_selection import Selection, offset_bound
+from ..log.reading.record_selection import Selection, Time, offset_bound
 from .errors import SparkError
 from .options import COLUMN_NAMES, DEFAULT_FILE_SIZE, DEFAULT_MASTER, DEFAULT_ZSTD_LEVEL, ExportOptions, Progress
 from .report import ExportReport
@@ -45,8 +44,8 @@ def export(
     partitions: int | Iterable[int] | None = None,
     start: int | None = None,
     end: int | None = None,
-    start_time: int | datetime | None = None,
-    end_time: int | datetime | None = None,
+    start_time: Time | None = None,
+    end_time: Time | None = None,
     group: str | None = None,
     isolation: str = "read_uncommitted",
     below_log_start: bool = False,
@@ -92,7 +91,7 @@ def export(
     start, end : int, optional
         Range of offsets to export; `end` is exclusive. A negative value counts back from the end of
         each log. By default, the whole log is exported.
-    start_time, end_time : int or timezone-aware datetime, optional
+    start_time, end_time : int, timezone-aware datetime or str, optional
         Timestamps to use instead of `start` and `end`. An int is in milliseconds since 1970-01-01
         UTC. In each partition, a timestamp is replaced by the offset of the first record with this
         timestamp or a later one. If there is no such record, the end of the log is used.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..errors import StructureError
 from ..log import Damage, DamagedLogError, NoLogError, PartitionLog
 from ..log.auditing.run import error_text
 from ..log.reading.read_limits import ReadLimits
+from ..log.reading.record_selection import Time
 from ..messages.as_json import uuid_text
 from ..notebook import html_table
 from .image import ZK_MIGRATION_STATES, Image
@@ -166,7 +166,7 @@ def metadata(
     path: str | os.PathLike[str],
     *,
     at: int | None = None,
-    at_time: int | datetime | None = None,
+    at_time: Time | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     on_message: Callable[[str], None] | None = None,
 ) -> ClusterMetadata:
@@ -178,9 +178,9 @@ def metadata(
         Log directory of a broker or a controller, the directory `__cluster_metadata-0` in it, or a
         snapshot (`*.checkpoint`). It can be a URL.
     at : int, optional
-        Return the state after all records with offsets below `at`. By default, all records of the
-        log are applied.
-    at_time : int or timezone-aware datetime, optional
+        Return the state of all records with offsets below `at`. By default, all records of the log
+        are applied.
+    at_time : int, timezone-aware datetime or str, optional
         Return the state at this time. Records with this timestamp are included. An int is a number
         of milliseconds since 1970-01-01 UTC.
     max_batch_bytes : int, default 134217728 (128 MiB)

@@ -17,12 +17,12 @@ LARGEST_PORT = 65535
 
 
 def serve(
-    log: Log | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Log | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     host: str = DEFAULT_HOST,
     port: int = 0,
     *,
-    topics: str | Iterable[str] = (),
-    partitions: Iterable[int] = (),
+    topics: str | Iterable[str] | None = None,
+    partitions: int | Iterable[int] | None = None,
     internal: bool = False,
     replicas: str | None = None,
     isolation: str = READ_UNCOMMITTED,
@@ -46,7 +46,7 @@ def serve(
 
     Parameters
     ----------
-    log : Log, str, os.PathLike, or a sequence of paths
+    paths : Log, str, os.PathLike, or a sequence of paths
         What to serve: an open log, or the paths of log directories, partition directories or `.log`
         files.
     host : str, default "127.0.0.1"
@@ -56,7 +56,7 @@ def serve(
         Port to listen on. 0 chooses a free port, which `Server.port` contains.
     topics : str or iterable of str, optional
         Glob patterns of the topics to serve. By default, all topics except Kafka's internal topics.
-    partitions : iterable of int, optional
+    partitions : int or iterable of int, optional
         Numbers of the partitions to serve. By default, all partitions.
     internal : bool, default False
         Also serve Kafka's internal topics (``__…``).
@@ -69,7 +69,7 @@ def serve(
     at : int, optional
         Serve each partition as it was before this offset. A batch that contains this offset is not
         served. A negative value counts back from the end.
-    at_time : int or timezone-aware datetime, optional
+    at_time : int, timezone-aware datetime or str, optional
         Serve each partition as it was before the first record with this timestamp or a later one.
         An int is a number of milliseconds since 1970-01-01 UTC.
     on_error : {"skip", "fail"}, default "skip"
@@ -117,18 +117,20 @@ def serve(
     A batch is sent unchanged after its CRC was checked once. Batches of record formats 0 and 1 are
     converted to format 2 for clients whose Fetch version is 4 or higher.
     """
-    if isinstance(log, Log):
-        paths: tuple[str | os.PathLike[str], ...] = tuple(log.paths)
-        replicas = log.replicas if replicas is None else replicas
+    if isinstance(paths, Log):
+        given: tuple[str | os.PathLike[str], ...] = tuple(paths.paths)
+        replicas = paths.replicas if replicas is None else replicas
     else:
-        paths = (log,) if isinstance(log, str | os.PathLike) else tuple(log)
+        given = (paths,) if isinstance(paths, str | os.PathLike) else tuple(paths)
+    globs = () if topics is None else (topics,) if isinstance(topics, str) else tuple(topics)
+    numbers = () if partitions is None else (partitions,) if isinstance(partitions, int) else tuple(partitions)
     port = arguments.integer("port", port, 0)
     if port > LARGEST_PORT:
         raise ValueError(f"port is {port}; it must be at most {LARGEST_PORT}")
     settings = ServerSettings(
-        paths=paths,
-        topics=(topics,) if isinstance(topics, str) else tuple(topics),
-        partitions=tuple(arguments.integer("partitions", number, 0) for number in partitions),
+        paths=given,
+        topics=globs,
+        partitions=tuple(arguments.integer("partitions", number, 0) for number in numbers),
         internal=bool(internal),
         replicas=replicas,
         isolation=arguments.one_of("isolation", isolation, ISOLATION_LEVELS),

@@ -13,6 +13,8 @@ from ..log.auditing.run import OnMessage, Run
 from ..log.reading.group_records import GROUPS_TOPIC
 from ..log.reading.groups import CommittedOffset, Group, read_group_state
 from ..log.reading.record_selection import Time
+from ..notebook import html_table
+from ..text import counted
 from .selection_arguments import ON_ERROR
 
 if TYPE_CHECKING:
@@ -45,11 +47,11 @@ class Groups:
         self,
         logs: Iterable[PartitionLog],
         on_error: str = "fail",
-        at: Time | None = None,
+        at_time: Time | None = None,
         on_message: OnMessage | None = None,
     ) -> None:
         arguments.one_of("on_error", on_error, ON_ERROR)
-        time = None if at is None else arguments.millis("at", at)
+        time = None if at_time is None else arguments.millis("at_time", at_time)
         given = list(logs)
         self.damaged: list[Damage] = []
         state = read_group_state(
@@ -68,6 +70,20 @@ class Groups:
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Groups: {len(self.groups)} with {len(self.offsets)} committed offsets>"
+
+    def _repr_html_(self) -> str:
+        header = ("group", "partition", "offset", "log end", "lag")
+        rows = [
+            (
+                o.group,
+                f"{o.topic}-{o.partition}",
+                o.offset,
+                *("" if n is None else n for n in (o.log_end_offset, o.lag)),
+            )
+            for o in self.offsets
+        ]
+        caption = f"{counted(len(self.groups), 'group')} with {counted(len(self.offsets), 'committed offset')}"
+        return html_table(caption, header, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the groups as the dict that ``kafkafmt groups --format json`` prints."""

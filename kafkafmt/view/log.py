@@ -90,7 +90,7 @@ class Log:
         """Names of all topics in `partitions`, sorted."""
         return sorted({p.topic for p in self.partitions})
 
-    def groups(self, on_error: str = "fail", *, at: Time | None = None) -> Groups:
+    def groups(self, on_error: str = "fail", *, at_time: Time | None = None) -> Groups:
         """Read the consumer groups, their committed offsets and their lags.
 
         A broker's log directory contains only the groups whose partition of ``__consumer_offsets``
@@ -100,9 +100,9 @@ class Log:
         Parameters
         ----------
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
-            lists them in `Groups.damaged`.
-        at : int or timezone-aware datetime, optional
+            "fail" raises an error at the first damage. "skip" omits damaged spans and lists them in
+            `Groups.damaged`.
+        at_time : int, timezone-aware datetime or str, optional
             Time of the state to return. An int is a number of milliseconds since 1970-01-01 UTC. By
             default, the latest state is returned.
 
@@ -118,30 +118,30 @@ class Log:
         DamagedLogError
             ``__consumer_offsets`` is damaged, and `on_error` is "fail".
         TypeError, ValueError
-            `on_error` or `at` is wrong.
+            `on_error` or `at_time` is wrong.
 
         Notes
         -----
         Kafka's counterparts are ``GroupMetadataManager`` and ``GroupCoordinatorService``. The lag
         is the log end offset minus the committed offset, as in Kafka's ``ConsumerGroupCommand``.
 
-        With the argument `at`, the returned state contains:
+        With the argument `at_time`, the returned state contains:
 
-        - offset commits whose commit timestamp is `at` or earlier, except commits whose expiry time
-          is `at` or earlier;
-        - groups, members and deletions whose record timestamp is `at` or earlier;
-        - commits in a transaction, if the timestamp of its commit marker is `at` or earlier.
+        - offset commits whose commit timestamp is `at_time` or earlier, except commits whose expiry time
+          is `at_time` or earlier;
+        - groups, members and deletions whose record timestamp is `at_time` or earlier;
+        - commits in a transaction, if the timestamp of its commit marker is `at_time` or earlier.
 
-        With the argument `at`, the log end offset of a partition is the offset of the first record
-        whose timestamp is `at` or later. If producers set the timestamps, this offset is an
-        estimate. If it is below the committed offset, the lag is 0.
+        With the argument `at_time`, the log end offset of a partition is the offset of the first record
+        whose timestamp is `at_time` or later. It is an estimate if producers set the timestamps. If it is
+        below the committed offset, the lag is 0.
 
-        Compaction removes older commits. If compaction may have removed commits that were valid at
-        the time `at`, a message is added to `Log.messages`.
+        Compaction removes older commits. If it may have removed commits that were valid at the time
+        `at_time`, a message is added to `Log.messages`.
         """
         if GROUPS_TOPIC not in self.topics:
             raise NoLogError(f"the log contains no partition of {GROUPS_TOPIC}, the topic that stores consumer groups")
-        return Groups([p.log for p in self.partitions], on_error, at, self.messages.append)
+        return Groups([p.log for p in self.partitions], on_error, at_time, self.messages.append)
 
     def follow(
         self,

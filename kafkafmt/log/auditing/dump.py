@@ -85,7 +85,7 @@ def dump(
     indexes: str = "entries",
     max_bytes: int | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    on_message: Callable[[str], None] = lambda _: None,
+    on_message: Callable[[str], None] | None = None,
 ) -> Iterator[DumpedFile]:
     """Yield the files of a log. Iterate over each file to get its batches, records or entries.
 
@@ -131,7 +131,7 @@ def dump(
     most = arguments.optional_integer("max_bytes", max_bytes, 0)
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     given = [Path(local_path(path)) for path in paths_of(paths)]
-    for path in _files(given, on_message):
+    for path in _files(given, on_message or (lambda _: None)):
         yield DumpedFile(path, base_offset_in(path.name), deep, indexes, most, limit)
 
 

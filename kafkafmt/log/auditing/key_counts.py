@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from heapq import nsmallest
 from typing import Any
 
 from .stats_report import KeyCount, Keys
@@ -78,7 +79,8 @@ class KeyCounter:
         """Return the number of distinct keys and the `top` most frequent keys, or None if keys were not counted."""
         if self._exact is not None:
             # Keys with the same count are sorted, so that the result does not depend on the order of the records.
-            most = sorted(self._exact.items(), key=lambda item: (-item[1], item[0]))[:top]
+            # A heap of `top` keys is several times as fast as sorting all keys, and needs no copy of them.
+            most = nsmallest(top, self._exact.items(), key=lambda item: (-item[1], item[0]))
             return Keys(len(self._exact), True, tuple(KeyCount(key, n) for key, n in most))
         return None if self._sketches is None else self._sketches.result(top)
 

@@ -8,13 +8,13 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
 from ...errors import StructureError
+from ...notebook import html_table
 from ...paths import local_path
 from ..auditing.run import AnyPath, Globs, Numbers, OnMessage, Progress, Run, paths_of
 from ..auditing.salvage_source import Bounds
@@ -29,6 +29,7 @@ from ..reading.models import Damage, DamagedLogError
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir
 from ..reading.read_limits import ReadLimits
+from ..reading.record_selection import Time
 from ..writing.mounting import CLUSTER_METADATA
 from .broker_directory import BrokerDirectory, RestoreError, refuse_missing
 from .restore_partition import Restored, Target, restore_partition
@@ -108,6 +109,14 @@ class RestoreReport:
         """Return the JSON object that ``kafkafmt restore --format json`` prints."""
         return {"partitions": [p.to_dict() for p in self.partitions]}
 
+    def _repr_html_(self) -> str:
+        header = ("partition", "topic id", "first", "next")
+        rows = [
+            (f"{p.topic}-{p.partition}", p.topic_id or "", f"{p.first_offset:,}", f"{p.next_offset:,}")
+            for p in self.partitions
+        ]
+        return html_table(f"Restored into {self.into}", header, rows)
+
 
 def restore(
     paths: AnyPath | Iterable[AnyPath],
@@ -115,7 +124,7 @@ def restore(
     *,
     topics: Globs | None = None,
     partitions: Numbers | None = None,
-    until: int | datetime | None = None,
+    until_time: Time | None = None,
     abort_open_transactions: bool = False,
     groups_csv: AnyPath | None = None,
     metadata_directory: AnyPath | None = None,
@@ -140,10 +149,10 @@ def restore(
         topics (``__…``).
     partitions : int or iterable of int, optional
         Numbers of the partitions to restore. By default all.
-    until : int or datetime, optional
-        End each partition after its last record with a timestamp before this time, given in ms
-        since 1970-01-01 UTC or as a timezone-aware datetime. Records without a timestamp count as
-        before this time.
+    until_time : int, timezone-aware datetime or str, optional
+        End each partition after its last record with a timestamp before this time. An int is in
+        milliseconds since 1970-01-01 UTC. A str has one of the forms of `parse_time`, such as
+        "2026-01-05" or "-7d". Records without a timestamp count as before this time.
     abort_open_transactions : bool, default False
         End the transactions that are open at the end of a partition with abort markers.
     groups_csv : str or os.PathLike, optional
@@ -198,7 +207,7 @@ def restore(
     - Kafka's counterparts are ``LogManager`` and ``LeaderEpochFileCache``.
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
-    time = None if until is None else arguments.millis("until", until)
+    time = None if until_time is None else arguments.millis("until_time", until_time)
     given, place = paths_of(paths), Path(os.path.abspath(local_path(into)))
     run, bounds = Run(progress, on_message), Bounds(given)
     run.threads(threads)

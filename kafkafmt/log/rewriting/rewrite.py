@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ... import arguments
 from ...constants import DEFAULT_MAX_BATCH_BYTES
+from ...notebook import html_table
 from ...records import BatchBuilder
 from ...records.builder import codec_id
 from ..auditing.reports import EXIT_DAMAGE, EXIT_UNREADABLE, UnreadablePartition, unreadable_dict
@@ -24,6 +24,7 @@ from ..format import files
 from ..reading.models import Damage, DamagedLogError
 from ..reading.partition import PartitionLog
 from ..reading.read_limits import ReadLimits
+from ..reading.record_selection import Time
 from ..writing.mounting import CLUSTER_METADATA, metadata_logs, strays
 from .record_rules import record_rules
 from .rewrite_partition import Changes, Counts, rewrite_partition
@@ -101,6 +102,17 @@ class RewriteReport:
         """Return the JSON object that ``kafkafmt rewrite --format json`` prints."""
         return {"partitions": [p.to_dict() for p in self.partitions]} | unreadable_dict(self.unreadable)
 
+    def _repr_html_(self) -> str:
+        header = ("partition", "records in", "records out", "bytes in", "bytes out", "damaged")
+        rows = [
+            (
+                f"{p.topic}-{p.partition}",
+                *(f"{n:,}" for n in (p.records_in, p.records_out, p.bytes_in, p.bytes_out, len(p.damaged))),
+            )
+            for p in self.partitions
+        ]
+        return html_table(f"Log directory {self.output}", header, rows)
+
 
 def rewrite(
     paths: AnyPath | Iterable[AnyPath],
@@ -110,7 +122,7 @@ def rewrite(
     partitions: Numbers | None = None,
     drop_keys: str | bytes | Iterable[str | bytes] | None = None,
     drop_key_regex: str | re.Pattern[str] | None = None,
-    before: int | datetime | None = None,
+    before_time: Time | None = None,
     compact: bool = False,
     drop_tombstones: bool = False,
     codec: str | int | None = None,
@@ -142,9 +154,10 @@ def rewrite(
         Drop records with one of these keys. Text is encoded as UTF-8.
     drop_key_regex : str or re.Pattern, optional
         Drop records whose key contains a match of this regular expression.
-    before : int or datetime, optional
-        Drop records with a timestamp before this time, given in ms since 1970-01-01 UTC or as a
-        timezone-aware datetime. Records without a timestamp are kept.
+    before_time : int, timezone-aware datetime or str, optional
+        Drop records with a timestamp before this time. An int is in milliseconds since 1970-01-01
+        UTC. A str has one of the forms of `parse_time`, such as "2026-01-05" or "-7d". Records
+        without a timestamp stay.
     compact : bool, default False
         Keep only the latest record of each key, as Kafka's log cleaner does. Records without a key are
         dropped.
@@ -208,7 +221,7 @@ def rewrite(
       nothing is left in `output`.
     """
     limits = ReadLimits(arguments.integer("max_batch_bytes", max_batch_bytes, 1))
-    changes = _changes(drop_keys, drop_key_regex, before, compact, drop_tombstones, codec, level)
+    changes = _changes(drop_keys, drop_key_regex, before_time, compact, drop_tombstones, codec, level)
     arguments.one_of("on_error", on_error, ON_ERROR)
     given = paths_of(paths)
     run, bounds = Run(progress, on_message), Bounds(given)
@@ -263,13 +276,13 @@ def rewrite(
 def _changes(
     drop_keys: str | bytes | Iterable[str | bytes] | None,
     drop_key_regex: str | re.Pattern[str] | None,
-    before: int | datetime | None,
+    before_time: Time | None,
     compact: bool,
     drop_tombstones: bool,
     codec: str | int | None,
     level: int | None,
 ) -> Changes:
-    time = None if before is None else arguments.millis("before", before)
+    time = None if before_time is None else arguments.millis("before_time", before_time)
     changes = Changes(record_rules(drop_keys, drop_key_regex, time), compact, drop_tombstones)
     if drop_tombstones and not compact:
         raise ValueError("drop_tombstones is True, but compact is False; pass compact=True too")

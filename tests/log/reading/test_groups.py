@@ -260,7 +260,7 @@ def marker(kind: int, offset: int, time: int, producer: int) -> bytes:
 
 
 def at(path: Path, time: int) -> list[tuple[int, int]]:
-    return [(c.partition, c.offset) for c in kafkafmt.open(path).groups(at=time).offsets]
+    return [(c.partition, c.offset) for c in kafkafmt.open(path).groups(at_time=time).offsets]
 
 
 def test_state_at_a_time_omits_later_transactions_and_expired_commits(tmp_path: Path) -> None:
@@ -293,12 +293,12 @@ def test_commits_that_compaction_may_have_removed_are_reported(tmp_path: Path) -
         stamped(5, 900, commit_key("g", 1), commit_at(2, 900)),
     )
     log = kafkafmt.open(path)
-    assert [(c.partition, c.offset) for c in log.groups(at=500).offsets] == [(0, 1)]
+    assert [(c.partition, c.offset) for c in log.groups(at_time=500).offsets] == [(0, 1)]
     assert log.messages == [
         "__consumer_offsets-0 was compacted: 1 key may have had a value at the requested time, but only later records remain"
     ]
     log = kafkafmt.open(path)
-    log.groups(at=900)
+    log.groups(at_time=900)
     assert log.messages == []
 
 

@@ -124,7 +124,7 @@ def test_log_ends_after_the_last_record_before_the_time(until: int, broker: Path
     one = batch([record(i, i) for i in range(5)], base_timestamp=FIRST, max_timestamp=FIRST + 4)
     two = batch([record(i, i) for i in range(5)], base_offset=5, base_timestamp=FIRST + 5, max_timestamp=FIRST + 9)
     source(tmp_path / "in", one, two)
-    (made,) = k.restore(tmp_path / "in", broker, until=until).partitions
+    (made,) = k.restore(tmp_path / "in", broker, until_time=until).partitions
     copy = k.open(broker)["source", 0]
     assert sorted(rows(copy)) == [n for n in range(10) if FIRST + n < until]
     assert made.next_offset == copy.next_offset == min(max(until - FIRST, 0), 10)
@@ -141,7 +141,7 @@ def test_records_of_old_formats_end_before_the_time(broker: Path, tmp_path: Path
     (original,) = k.open(tmp_path / "in")
     times = sorted(row[0] for row in rows(original).values())
     until = times[len(times) // 2]
-    k.restore(tmp_path / "in", broker, until=until)
+    k.restore(tmp_path / "in", broker, until_time=until)
     last = max(o for o, row in rows(original).items() if row[0] < until)
     assert rows(k.open(broker)["source", 0]) == {o: r for o, r in rows(original).items() if o <= last}
 

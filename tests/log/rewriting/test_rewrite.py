@@ -91,7 +91,7 @@ def test_random_log_is_rewritten_as_the_model_predicts(seed: int, tmp_path: Path
     options: dict[str, Any] = {"compact": compact, "drop_tombstones": compact and tombstones}
     if chance.random() < 0.3:
         options |= {"codec": chance.choice(("none", "zstd", "gzip"))}
-    k.rewrite(root, tmp_path / "out", drop_keys=keys, before=before, **options)
+    k.rewrite(root, tmp_path / "out", drop_keys=keys, before_time=before, **options)
     (copy,) = k.open(tmp_path / "out")
     if compact:
         expected = compacted(source, drop, tombstones)
@@ -250,7 +250,7 @@ def test_damage_is_skipped_on_request(tmp_path: Path) -> None:
         ({"drop_tombstones": True}, "compact is False"),
         ({"level": 3}, "codec is None"),
         ({"codec": "brotli"}, "codec is 'brotli'"),
-        ({"before": "soon"}, "before: 'soon' is not a time"),
+        ({"before_time": "soon"}, "before_time: 'soon' is not a time"),
         ({"on_error": "stop"}, "on_error is 'stop'"),
     ],
 )
