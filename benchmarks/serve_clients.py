@@ -135,9 +135,15 @@ def compare(broker: Broker, directory: Path, topic: str, client: str, rounds: in
             found["again"].append(measure(client, address, pid, topic, records))
     for name, values in found.items():
         rows = "  ".join(f"{seconds:5.2f}/{cpu:4.2f}" for seconds, cpu in values)
-        speed = statistics.median(b[0] / s[0] for b, s in zip(found["broker"], values, strict=True))
-        cpu = statistics.median(s[1] / b[1] for b, s in zip(found["broker"], values, strict=True))
-        print(f"{topic:8} {client:10} {name:6}  {rows}   speed {speed:4.2f}  CPU {cpu:4.2f}", flush=True)
+        speed = spread([b[0] / s[0] for b, s in zip(found["broker"], values, strict=True)])
+        cpu = spread([s[1] / b[1] for b, s in zip(found["broker"], values, strict=True)])
+        print(f"{topic:8} {client:10} {name:6}  {rows}   speed {speed}  CPU {cpu}", flush=True)
+
+
+def spread(ratios: list[float]) -> str:
+    """Return the median of ratios, and their first and third quartile."""
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return f"{middle:4.2f} ({low:4.2f}-{high:4.2f})"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -150,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     directories = topics.ensure(*options.topics)
     home = topics.folder()
     print(
-        "seconds of the client / CPU seconds of the server process in each round; medians of the ratios to the broker"
+        "seconds of the client / CPU seconds of the server process in each round; medians (quartiles) of the ratios to the broker"
     )
     with Broker(home, BROKER_SETTINGS, jvm=BROKER_JVM) as broker:
         for topic in options.topics:

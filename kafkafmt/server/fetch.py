@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -170,8 +169,12 @@ class FetchApi:
         pause = POLL
         while (left := deadline - loop.time()) > 0 and not context.connection.gone:
             await asyncio.sleep(min(pause, left))
+            if any(served.changes != before for served, before in changes):
+                return True
+            # Many clients can wait for the same partitions, which are checked for all of them together.
+            due = [(served, before) for served, before in changes if served.seconds_since_check() >= POLL / 2]
             started = loop.time()
-            if await self._catalog.run(_any_changed, changes):
+            if len(due) > 0 and await self._catalog.run(_any_changed, due):
                 return True
             pause = max(POLL, SLOW_POLL_FACTOR * (loop.time() - started))
         return False
@@ -344,7 +347,7 @@ def wrong_epoch(served: ServedPartition, current_leader_epoch: int) -> ErrorCode
     return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def _any_changed(changes: Iterable[tuple[ServedPartition, int]]) -> bool:
+def _any_changed(changes: list[tuple[ServedPartition, int]]) -> bool:
     """Return whether a partition has changed, or cannot be read, so that the client gets an error."""
     try:
         return any(served.check() != before for served, before in changes)

@@ -118,6 +118,10 @@ class GrowingPartition:
         """Return the total size of the segments, in bytes."""
         return sum(segment.size for segment in self.directory.segments)
 
+    def seconds_since_check(self) -> float:
+        """Return the time since the files were checked for changes. No file is accessed."""
+        return time.monotonic() - self._checked
+
     def check(self) -> int:
         """Check whether the log has changed, and return `changes`."""
         with self._lock:
