@@ -54,7 +54,7 @@ def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, or
 
 
 class _Failure(NamedTuple):
-    """An error that a source has raised. It is added to the lane after the items of the source."""
+    """An error that a source has raised. It is queued after the items of the source."""
 
     error: BaseException
 
@@ -114,7 +114,7 @@ class _Lanes(Generic[T]):
                 close()
 
     def _put(self, lane: int, item: T) -> bool:
-        """Wait until an item can be added to a lane, and add the item.
+        """Wait until a lane (a queue of items) has space, and add the item to it.
 
         Return False if reading was stopped in the meantime.
         """

@@ -145,7 +145,7 @@ class UrlPath(_Base):
 
     @property
     def name(self) -> str:
-        """Last part of the path. If the path is empty, the host, bucket or archive name without extension."""
+        """The last part of the path. If the path is empty, this is the name of the host, bucket or archive."""
         archive = os.path.splitext(self.chain.rpartition("/")[2])[0]
         return self.key.rpartition("/")[2] or self.root.rpartition("/")[2] or archive
 

@@ -79,7 +79,7 @@ def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> It
 
     Only bytes before `end` can be read.
     """
-    # Searching a bytes object is faster than searching a memoryview. To limit the memory use, copy CHUNK bytes at once.
+    # Searching a bytes object is faster than searching a memoryview. To limit memory use, copy CHUNK bytes at a time.
     for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
@@ -106,7 +106,7 @@ def in_reach(view: memoryview, p: int, expected: int) -> bool:
 
 
 def continues_log(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the bytes at `p` can be a header that continues the log at offset `expected`."""
+    """Return whether the bytes at `p` can be a header whose base offset follows in the log at `expected`."""
     return in_reach(view, p, expected) and possible(view, p)
 
 

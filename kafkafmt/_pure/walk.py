@@ -253,7 +253,7 @@ class Batch:
                 except IndexError:  # the buffer ends inside a faulty record
                     pass
             if row is None:
-                plain = False  # if one record is not plain, most records of the batch are not plain
+                plain = False  # if one record needs the slow path, most records of its batch do
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
             yield row

@@ -114,7 +114,7 @@ def choose_range(
 
 
 class _DamageReport:
-    """Callback that prints damage of `__consumer_offsets`, and notes that there was damage."""
+    """Callback for damage in `__consumer_offsets`. It prints the damage, and sets `damaged` to True."""
 
     def __init__(self) -> None:
         self.damaged = False

@@ -240,7 +240,7 @@ def _errors_as_usage() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Any]:
-    """Return a context that provides a function which shows progress, in bytes, on stderr.
+    """Yield a function that shows the progress of the export in bytes on stderr.
 
     The function does nothing if stderr is not a terminal.
     """

@@ -1,4 +1,4 @@
-"""Define the options with which `cat` finds records, and convert their values to conditions."""
+"""Define the options of `cat` that find records, and convert their values to conditions."""
 
 from __future__ import annotations
 

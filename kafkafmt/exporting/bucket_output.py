@@ -112,7 +112,7 @@ class _RunUpload(Upload):
         self.closed = True
         self._upload.close()
         try:
-            # The run may have ended during the upload. The driver's list of files would not contain this object.
+            # If the run ended during the upload, the driver's list of files does not contain this object.
             self._files.check()
         except BaseException:
             store_of(self._path).delete([self._path])

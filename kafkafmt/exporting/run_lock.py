@@ -97,7 +97,7 @@ class RunState:
             raise OSError(errno.EINVAL, problem, str(path)) from None
 
     def to_bytes(self) -> bytes:
-        """Return the state as JSON, the content of the lock object."""
+        """Return the state as JSON text. The lock object in the bucket contains this text."""
         return json.dumps(asdict(self)).encode()
 
     def has_ended(self) -> bool:

@@ -136,7 +136,7 @@ class Works:
         ]
 
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
-        """Remove the bundles that contain one of the segments, and return splits to export instead.
+        """Remove the bundles that read one of the planned segments, and return the splits that replace them.
 
         The new splits contain only those batches of the segments that their plans contain.
 

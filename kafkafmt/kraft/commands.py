@@ -143,7 +143,7 @@ def _topic(topic: MetadataTopic, configs: list[MetadataConfig]) -> Iterator[str]
         value = config.value
         if value and _CONFIG_NAME.match(config.name) and _exact(value) and "=" not in value:
             arguments.append(_option("--config", f"{config.name}={value}"))
-        else:  # kafka-topics accepts no value that is empty or contains =
+        else:  # kafka-topics rejects empty values, and values that contain "="
             later.append(config)
     yield _call("topics", *arguments)
     for config in later:

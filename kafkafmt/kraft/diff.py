@@ -137,7 +137,7 @@ def metadata_diff(
 
 
 def _compare(view: str, old: Iterable[Row], new: Iterable[Row], ignored: tuple[str, ...]) -> list[MetadataDifference]:
-    """Return the differences of one table."""
+    """Return the differences between the rows of a table in two states."""
     before, after = ({_key(view, row): row for row in rows} for rows in (old, new))
     found = []
     for key in sorted(before.keys() | after.keys(), key=lambda values: [(v is not None, v) for v in values]):

@@ -63,9 +63,9 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
-    As in Kafka, if the API version is too new, the header is read as in the newest supported
-    version of the API. If the API is not supported, it is not known whether the header has tagged
-    fields. Any tagged fields are then treated as the start of the body.
+    If the API version is too new, the header has the form of the newest supported version, as in
+    Kafka. If the API is not supported, the header is read without tagged fields, because it is not
+    known whether the header has any.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:

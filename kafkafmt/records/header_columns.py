@@ -26,7 +26,7 @@ def header_column(column: Any) -> HeaderSpans:
 
 
 def _exact(spans: HeaderSpans) -> HeaderSpans:
-    """Convert the arrays of the header spans to the dtypes that the core requires."""
+    """Convert the positions and lengths of headers to the dtypes that the native code requires."""
     starts = exact_integers(spans.starts, np.int64, "headers (starts)")
     counts = exact_integers(spans.counts, np.int32, "headers (counts)")
     return HeaderSpans(

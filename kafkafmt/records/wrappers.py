@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InnerOffsets(NamedTuple):
-    """Offsets and number of inner messages. Each array has one element per wrapper message.
+    """The offsets and the number of the messages inside wrapper messages, with one element per wrapper.
 
     If the offsets of the inner messages do not increase, `first` is 2**63 - 1 and `last` is -2**63.
     """

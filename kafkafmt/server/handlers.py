@@ -21,7 +21,8 @@ T = TypeVar("T")
 def distinct(parts: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
     """Return the parts of a request without repetitions, of which the last one is kept.
 
-    Without this, a small request that repeats one topic many times would cause a huge response.
+    If duplicates were answered, a small request that repeats one topic many times would cause a
+    huge response.
     """
     return list({key(part): part for part in parts}.values())
 

@@ -1,4 +1,4 @@
-"""Notice that a live broker has raised the start of a log (DeleteRecords)."""
+"""Detect that a live broker has raised the start of a log (DeleteRecords)."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class FetchedPartition:
 
 @dataclass
 class FetchSession:
-    """The partitions that a client reads in one session, in the order in which they are served next.
+    """The partitions that a client reads in one session. The partition to read next is the first one.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class FetchSession:
         return iter(list(self.partitions.values()))
 
     def served(self, partition: FetchedPartition) -> None:
-        """Move a partition to the end, because records of it were just delivered."""
+        """Move a partition to the end of the order, because its records were just delivered."""
         if partition.key in self.partitions:
             self.partitions.move_to_end(partition.key)
 

@@ -27,11 +27,11 @@ STEP = 1 << 20
 
 
 class DamagedTailError(Exception):
-    """Raised if bytes after the known end of the log are damaged. Their segment must then be planned."""
+    """Raised if bytes after the known end of the log are damaged. The caller must then read the whole segment."""
 
 
 class Tail:
-    """The end of a log that may grow.
+    """Tracks the end of a log to which a broker may append.
 
     Parameters
     ----------

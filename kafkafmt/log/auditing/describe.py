@@ -218,7 +218,7 @@ def _opened(directory: PartitionDir, limits: ReadLimits, run: Run) -> PartitionL
 
 
 def describe_partition(log: PartitionLog) -> PartitionSummary:
-    """Describe one partition from its batch headers."""
+    """Return a summary of one partition. Only batch headers are read."""
     plans = [log.plan(s) for s in log.segments]
     codecs = magics = 0
     for plan in plans:

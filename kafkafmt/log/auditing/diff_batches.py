@@ -54,7 +54,7 @@ class Spans:
             spans.append(Span(kind, first, last, side))
 
     def add_damage(self, side: int, damage: Damage) -> None:
-        """Add a damaged span of one copy: `side` is 0 for the first copy, 1 for the other one."""
+        """Add a damaged span. `side` is 0 if the first copy is damaged, and 1 if the second copy is damaged."""
         spans = self._spans.setdefault((DAMAGED, side), [])
         span = Span(DAMAGED, damage.first_offset, damage.last_offset, side)
         if len(spans) < MOST_SPANS:

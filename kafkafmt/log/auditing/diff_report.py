@@ -252,7 +252,7 @@ def _difference(
 
 
 def _joined_transactions(numbered: list[tuple[int, Span]], paths: Sequence[str]) -> list[Difference]:
-    """Return the differences between transaction indexes. Offset ranges of different transactions can overlap."""
+    """Return the differences between transaction indexes. The offset ranges of two differences can overlap."""
     sides: dict[tuple[int | None, int | None], dict[int, int]] = {}
     for other, s in numbered:
         sides.setdefault((s.first, s.last), {})[other] = s.side

@@ -247,7 +247,7 @@ def size_of(items: Items) -> int:
 
 
 def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
-    """Split batches and restored markers into segments that an index can hold.
+    """Divide batches and rebuilt transaction markers into segments. Index entries limit the size of a segment.
 
     Yield the base offset and the items of each segment. Usually there is only one segment.
     `highest` is the largest offset in the items.
@@ -275,7 +275,7 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
 def divide(
     walker: Walker, spans: IntArray, markers: Sequence[Restored], base: int, highest: int
 ) -> Iterator[tuple[int, list[IntArray | Restored]]]:
-    """Divide the bytes to copy into segments that an index can hold, and add the restored markers.
+    """Divide the bytes to copy into segments, and insert the rebuilt transaction markers.
 
     Yield the base offset of each segment, and arrays of spans and markers in the order in which
     they are written. Usually there is only one segment with one array. For the parameters, see

@@ -34,7 +34,7 @@ PERIODS = (
 
 
 class ChartTopic(NamedTuple):
-    """The data of one topic that the charts show."""
+    """The numbers of one topic that appear in the charts."""
 
     name: str
     bytes: int

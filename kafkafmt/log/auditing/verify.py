@@ -287,8 +287,8 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
     """Return a finding for each gap between two segments that neither compaction nor damage explains.
 
     Only segments that are adjacent in the directory are compared. If only some of the `.log` files
-    were given as paths, there may be other files between these files. A segment without
-    deliverable batches is treated as if it ended where the previous segment ended.
+    were given as paths, there may be other files between these files. If no batch of a segment can be
+    delivered, the segment counts as empty.
     """
     if log.compacted:
         return []

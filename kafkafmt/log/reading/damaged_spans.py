@@ -179,8 +179,8 @@ class OffsetBounds:
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
         """Return the first and the last offset that may be missing because of each damaged part.
 
-        `at` contains the indexes of the damaged parts. If a last offset is not known, it is
-        MAX_OFFSET, and the value in the third returned array is False.
+        `at` contains the indexes of the damaged parts. The third returned array shows which last
+        offsets are known. An unknown last offset is MAX_OFFSET.
         """
         i, n = np.searchsorted(self._at, at), len(self._at)
         first = np.concatenate(([self._lower], self._last + 1))[i]

@@ -425,8 +425,8 @@ def _segments(
 ) -> list[SegmentFile]:
     """Return the segments of a directory, in ascending order.
 
-    `logs` contains the `.log` files to read, and `names` all files of the directory. A problem is
-    added for each `.log` file that is not a segment.
+    `logs` contains the `.log` files to read, and `names` all files of the directory. For each `.log`
+    file that is not a segment, a problem is added to the partition.
     """
     based = [(base, n) for n in names if is_log_name(n) and (base := base_of(n)) is not None]
     based.sort()

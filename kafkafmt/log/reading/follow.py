@@ -214,9 +214,9 @@ class Follower:
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Return the number of rows at the start of the table that can be accepted.
+        """Return how many rows at the start of the table have increasing offsets.
 
-        A row can be accepted if its offsets are higher than the offsets of the previous batch.
+        The offsets of a row must be higher than the offsets of the previous batch.
         """
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last

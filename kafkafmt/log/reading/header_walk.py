@@ -115,7 +115,7 @@ class HeaderWalk:
         return np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def read(self) -> list[TransactionalBatch] | None:
-        """Read the next header, or the headers of the next block.
+        """Read the next batch header. If the batches are small, read the headers of a block of batches.
 
         Return the transactional batches and control batches that were found. Return None at the end
         of the range.

@@ -108,7 +108,7 @@ class _Outcomes:
         return marker.kind
 
     def add_index(self, segment: SegmentFile) -> None:
-        """Add the transaction index of a segment, if it has one."""
+        """Read the transaction index of a segment if it exists, and keep its entries."""
         data = file_view.read_bytes(segment.sibling(".txnindex"))
         entries = read_transaction_index(data).tolist() if data else ()
         self._indexed += [(producer, last) for _, producer, _, last, _ in entries]

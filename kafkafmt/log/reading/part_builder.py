@@ -29,7 +29,7 @@ NO_RUNS = RunColumns(NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHE
 
 
 class PartBuilder:
-    """Builds the runs and damaged spans of a segment from tables with many batches each.
+    """Combines the batches of a segment into runs, and collects its damaged spans.
 
     Up to `rows` batches are collected before they are combined into runs.
     """

@@ -199,7 +199,7 @@ class PartitionLog(PlannedLog):
                 file_view.forget_ahead(segment.path, segment.sibling(".index"))
 
     def _in_one_pass(self, segment: SegmentFile, start: int, end: int) -> Generator[Part, None, Remainder | None]:
-        """Yield the batches of an unplanned segment, up to the first range that cannot be confirmed.
+        """Yield the batches of a segment that has no plan, up to the first range that fails a check.
 
         Return the part of the segment that must be planned, or None if all batches were confirmed.
         """

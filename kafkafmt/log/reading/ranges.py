@@ -1,7 +1,7 @@
 """Read a range of offsets from a segment without reading the whole segment.
 
-Batch headers are read to find the range. The result is used only if the batches in the range are
-valid and their offsets are consistent.
+The range of offsets is found by reading batch headers. It is used only if its batches are valid and
+their offsets are consistent.
 """
 
 from __future__ import annotations

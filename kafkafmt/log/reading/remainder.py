@@ -79,7 +79,7 @@ class StretchRemainder:
     high: int = NO_END
 
     def after(self, position: int, reached: int) -> StretchRemainder:
-        """Return the part of the stretch that remains after another range of batches has been delivered."""
+        """Return the bytes that remain to be read after the batches before `position` were delivered."""
         return replace(self, position=position)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:

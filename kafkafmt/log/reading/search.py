@@ -200,7 +200,7 @@ class Search(BatchFinder):
             end, next_offset = int(ends[-1]), last_offset + 1
             offsets = self._chain["base_offset"][: self._chained]
             if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
-                return False  # the log continues with one of these batches, so `find` is inside the damaged batch
+                return False  # a later batch continues the log, so `find` is inside the damaged batch
             if end - find.position > LONG_CHAIN:
                 return True
         return self._continued(end, next_offset, find.magic)

@@ -1,4 +1,4 @@
-"""Define the outcomes of a log's transactions, which determine the records that read_committed delivers."""
+"""Define classes for the outcomes of transactions, which determine the records that read_committed delivers."""
 
 from __future__ import annotations
 

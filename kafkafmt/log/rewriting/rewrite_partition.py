@@ -1,7 +1,7 @@
 """Write a copy of one partition without some of its records.
 
-Each segment keeps its name. Batches that lose no record are copied unchanged, unless they are
-recompressed. The log is read two or three times:
+Each segment keeps its name. A batch is copied unchanged if all its records are kept and it is not
+recompressed. The log is read two or three times, for these purposes:
 
 - to verify it
 - to find the last batch of each producer and, for compaction, the latest offset of each key

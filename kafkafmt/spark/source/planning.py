@@ -160,7 +160,7 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
 def split_size(options: Options, total: int) -> int:
     """Return the size of a split in bytes, for a query whose segments have `total` bytes.
 
-    If offset indexes exist, the query has at least `minPartitions` tasks with this size.
+    If the segments have offset indexes, splits of this size give at least `minPartitions` tasks.
     """
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:

@@ -32,7 +32,7 @@ be inefficient, because Spark needs about 30 ms to run a task.
 
 @dataclass
 class Piece:
-    """The part of a segment that a task reads: the valid batches of a plan, or a range of bytes."""
+    """The part of a segment that a task reads. It is a range of bytes, or the valid batches that a check found."""
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
