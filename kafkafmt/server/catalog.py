@@ -1,4 +1,4 @@
-"""List the topics and partitions that a server serves, and notice new and deleted ones."""
+"""List the topics and partitions that a server serves, and detect new and deleted ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LARGEST_NODE_ID = 2**31 - 1
 RESCAN = 3.0
 """Minimum time in seconds between two searches for new and deleted partitions."""
 FULL_RESCAN = 60.0
-"""Time in seconds after which the server searches for partitions even if no path seems changed."""
+"""Time in seconds after which the server searches for partitions even if no modification time has changed."""
 
 
 @dataclass

@@ -55,8 +55,8 @@ class CheckedBatches:
     Attributes
     ----------
     start, end : int
-        Every batch that can be delivered and has offsets in [start, end) is one of these batches.
-        Offsets in this range that no batch has cannot be delivered.
+        The object contains every batch with offsets in [start, end) that can be delivered. If an
+        offset in this range is in no batch, it cannot be delivered.
     path, inode : Path or UrlPath, and int
         The segment, and its inode when the batches were checked; 0 if it is not local.
     legacy : bool
@@ -250,7 +250,7 @@ class BatchCache:
                 owner.remove(oldest)
 
     def used(self, batches: CheckedBatches) -> None:
-        """Note that batches were used."""
+        """Mark batches as the most recently used ones."""
         with self._lock:
             if id(batches) in self._entries:
                 self._entries.move_to_end(id(batches))

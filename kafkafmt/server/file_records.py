@@ -1,8 +1,8 @@
 """Represent bytes of a segment in a response that is written, without reading them.
 
-`protocol.write_response` does not copy record data, but returns a list of buffers. A response names
-bytes of a segment by a placeholder: a view of memory that is never read or written, whose length is
-the number of bytes. The connection sends the segment in place of the placeholder.
+`protocol.write_response` does not copy record data, but returns a list of buffers. In this list, a
+placeholder represents bytes of a segment. A placeholder is a view of memory that is never accessed.
+Its length is the number of bytes. The connection sends the segment in place of the placeholder.
 """
 
 from __future__ import annotations

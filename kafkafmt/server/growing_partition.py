@@ -178,13 +178,13 @@ class GrowingPartition:
         self._stamp = stamp
 
     def _check_log_start(self) -> None:
-        """Notice that a live broker has raised the log start offset in the checkpoint."""
+        """Use the log start offset in the checkpoint if a live broker has raised it."""
         directory = self.directory
         if directory.state == "live" and not self.missing:
             self.raise_log_start(self._resources.log_starts.find(directory.path.parent, directory.key))
 
     def _check(self) -> None:
-        """Notice batches that were appended, and segments that were created, deleted or truncated."""
+        """Find batches that were appended, and segments that were created, deleted or truncated."""
         now = time.monotonic()
         if (
             self.missing
@@ -265,7 +265,7 @@ class GrowingPartition:
         return found
 
     def _list_again(self) -> None:
-        """Extend the log that is read to the batches that were appended since it was listed."""
+        """Include the batches that were appended since the log was listed."""
         tail = self._known_tail()
         if tail.end != self._listed_end:
             self._stamp = 0 if self._stamp != self._folder_stamp() else self._stamp
@@ -277,7 +277,7 @@ class GrowingPartition:
                 self._restrict()
 
     def _new_log(self) -> None:
-        """Read the log as it is listed in `directory`. Plans of segments that are complete are kept."""
+        """Create the log from the segments in `directory`. The plans of complete segments are kept."""
         old = self._log
         self._resources.readers.drop(self)
         self._log = None

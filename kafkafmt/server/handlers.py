@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def distinct(parts: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
-    """Return the parts of a request without repetitions, of which the last one is kept.
+    """Return the parts of a request without repetitions. If a key is repeated, its last part is kept.
 
     If duplicates were answered, a small request that repeats one topic many times would cause a
     huge response.

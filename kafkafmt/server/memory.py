@@ -74,7 +74,8 @@ class Budget:
 class UnreadResponses:
     """Limits the memory of responses that clients have not read yet.
 
-    If there is too much, the wait of the client that has read nothing for the longest time ends.
+    If the limit is exceeded, the server stops waiting for the client that has read nothing for the
+    longest time.
 
     Parameters
     ----------

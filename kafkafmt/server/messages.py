@@ -19,7 +19,7 @@ class Messages:
     Parameters
     ----------
     kept : deque of str
-        The messages are also added to it.
+        Object to which each message is also added.
     report : callable
         Function that is called with each message.
     """

@@ -63,7 +63,7 @@ def descriptor_limit() -> int:
 
 
 class OpenFiles:
-    """Open segments, of which the least recently used ones are closed. Threads may share the object.
+    """The open segments. The least recently used ones are closed. Threads may share the object.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class OpenFiles:
             return found
 
     def release(self, file: OpenSegment) -> None:
-        """End a use of an open file."""
+        """Release a file that `acquire` has returned."""
         with self._lock:
             file.users -= 1
             if self._files.get(file.view.path) is not file:

@@ -229,7 +229,7 @@ _REFUSED: dict[int, Refuse] = {
 
 
 class Refusals:
-    """Answers requests that would write to a cluster with an error.
+    """Returns an error response to each request that would write to a cluster.
 
     Parameters
     ----------

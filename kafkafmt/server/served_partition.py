@@ -93,7 +93,8 @@ class ServedPartition(GrowingPartition):
     def known_offsets(self) -> tuple[int, int | None] | None:
         """Return the high watermark, and the last stable offset if it is known, without accessing files.
 
-        Return None if the high watermark is not known, or if the files must be checked for changes.
+        The result is None if the high watermark is not known, or if the files must be checked for
+        changes.
         """
         tail, transactions = self._tail, self._transactions  # another thread may replace them
         if tail is None or time.monotonic() - self._checked >= CHECK_INTERVAL:
@@ -262,7 +263,7 @@ class ServedPartition(GrowingPartition):
             self._reset()
 
     def _log_end(self) -> int:
-        """Return the end of the log that is served: its present end, or the one that the option `at` selects."""
+        """Return the offset at which the served log ends. The option `at` can select an earlier offset than its end."""
         end = self._known_tail().end
         if self._settings.at is None:
             return end

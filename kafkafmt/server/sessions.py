@@ -95,7 +95,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All fetch sessions of a server, of which the least recently used ones are dropped.
+    """The fetch sessions of a server. If there are too many, the least recently used ones are dropped.
 
     Parameters
     ----------

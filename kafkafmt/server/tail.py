@@ -136,7 +136,7 @@ class Tail:
                 raise DamagedTailError
 
     def _rising(self, table: BatchTable) -> int:
-        """Return the number of batches, from the first one on, whose offsets follow those before them."""
+        """Return how many batches at the start of the table have increasing offsets."""
         first, last = table["base_offset"], last_offsets(table)
         before = np.concatenate(([self.end - 1], last[:-1])) if len(table) else last
         wrong = (last == MAX_OFFSET) | (table["last_offset_delta"] < 0)
