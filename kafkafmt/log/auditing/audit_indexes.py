@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...constants import MAGIC_V0, MAGIC_V2
+from ...errors import StructureError
 from ...types import BatchTable, last_offset, last_offsets
 from ..format import file_view, files
 from ..format.index_entries import (
@@ -67,8 +68,12 @@ def _load(
     used: Callable[[bytes, int], Columns],
     whole: Callable[[bytes, int], Columns],
 ) -> _File:
-    name = segment.sibling_name(suffix)
-    data = (file_view.read_bytes(files.joined(segment.folder, name)) or b"") if names is None or name in names else b""
+    name, data = segment.sibling_name(suffix), b""
+    if names is None or name in names:
+        try:
+            data = file_view.read_bytes(files.joined(segment.folder, name)) or b""
+        except StructureError as error:
+            return _File(name, NO_ENTRIES, [Finding(name, "unreadable_index", error.message)])
     if not data:
         return _File(name, NO_ENTRIES, [])
     columns, found = used(data, base), []

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import CONTROL_ABORT, CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
-from ...errors import KafkaFormatError
+from ...errors import KafkaFormatError, StructureError
 from ...types import BatchTable, Buffer, last_offsets
 from ..format import file_view, files
 from ..format.checkpoints import LEADER_EPOCHS
@@ -68,6 +68,8 @@ class StateAudit:
         self._isolation = IsolationAudit()
         self._pending = deque(offset for offset in sorted(self._snapshots) if offset > self._start)
         self._indexes: dict[str, bytes] = {}
+        self._unreadable: set[str] = set()
+        """Segments whose transaction index cannot be read."""
         self._aborted: dict[str, list[Aborted]] = defaultdict(list)
         self._abort_markers: set[tuple[int, int]] = set()
         self._epochs = epochs
@@ -84,11 +86,11 @@ class StateAudit:
     def _load(self, offset: int) -> list[ProducerEntry] | None:
         """Return the producer snapshot at `offset`, or None if it is missing or unreadable."""
         name = self._snapshots.get(offset)
-        data = file_view.read_bytes(self._folder / name) if name is not None else None
-        if name is None or data is None:
+        if name is None:
             return None
         try:
-            return read_snapshot(data)
+            data = file_view.read_bytes(self._folder / name)
+            return None if data is None else read_snapshot(data)
         except KafkaFormatError as error:
             self._found.append(
                 Finding(name, "unreadable_snapshot", f"{error.message}; a broker deletes it and uses the previous one")
@@ -124,9 +126,14 @@ class StateAudit:
     def open(self, segment: SegmentFile) -> None:
         """Read a segment's transaction index. Call this before its batches are added."""
         name = segment.sibling_name(".txnindex")
-        self._indexes[segment.name] = (
-            (file_view.read_bytes(files.joined(self._folder, name)) or b"") if name in self._names else b""
-        )
+        data = b""
+        if name in self._names:
+            try:
+                data = file_view.read_bytes(files.joined(self._folder, name)) or b""
+            except StructureError as error:
+                self._found.append(Finding(name, "unreadable_index", error.message))
+                self._unreadable.add(segment.name)
+        self._indexes[segment.name] = data
 
     def incomplete(self) -> None:
         """Record that batches are missing at this point of the log."""
@@ -275,7 +282,7 @@ class StateAudit:
             message = f"entry {wrong[0][0]} says that {wrong[0][1]}" + _others(len(wrong), len(theirs))
             found.append(Finding(path.name, "index_mismatch", message))
         for own in (
-            list(ours.values())[:1] if self._indexed else ()
+            list(ours.values())[:1] if self._indexed and segment.name not in self._unreadable else ()
         ):  # a copy of the `.log` files alone has no transaction indexes
             message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for this transaction"
             message += f" (nor for {len(ours) - 1} other transactions)" if len(ours) > 1 else ""

@@ -9,6 +9,7 @@ fewer bytes, which callers treat as the end of the input.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Callable
@@ -38,6 +39,8 @@ MAX_TEXT_LINES = 1 << 20
 
 A broker's checkpoint has one line per partition. A parsed line takes about 250 bytes of memory.
 """
+DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
+"""Errors of a damaged disk or file system. Other errors, such as missing permissions, have other causes."""
 MAX_INDEX_BYTES = 1 << 28
 """Largest number of bytes that `read_bytes` returns. Valid index files are smaller than this."""
 _LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
@@ -59,10 +62,22 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
 
 
 def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
-    """Return the size of a file and its content, but at most its first `limit` bytes."""
+    """Return the size of a file and its content, but at most its first `limit` bytes.
+
+    Raise StructureError if a local disk cannot read the file.
+    """
     if isinstance(path, UrlPath):
         with FileView(path) as view:
             return view.size, view.read(0, min(view.size, limit))
+    try:
+        return _read_local(path, limit)
+    except OSError as error:
+        if error.errno in DISK_ERRORS:
+            raise StructureError(f"{os.path.basename(path)} cannot be read: {error.strerror}") from error
+        raise
+
+
+def _read_local(path: Path | str, limit: int) -> tuple[int, bytes]:
     handle, status = open_regular(path)
     try:
         data, left = [], min(status.st_size, limit)
@@ -273,8 +288,8 @@ def read_text(path: Location) -> str | None:
 
     Bytes that are not valid UTF-8 are replaced with U+FFFD.
 
-    Raise StructureError if the path is a directory, or if the file exceeds MAX_TEXT_BYTES or
-    MAX_TEXT_LINES.
+    Raise StructureError if the path is a directory, if the file exceeds MAX_TEXT_BYTES or
+    MAX_TEXT_LINES, or if a local disk cannot read the file.
     """
     try:
         size, data = _read_whole(path, MAX_TEXT_BYTES)
@@ -293,7 +308,8 @@ def read_text(path: Location) -> str | None:
 def read_bytes(path: Location | str) -> bytes | None:
     """Return the content of a file, but at most its first MAX_INDEX_BYTES bytes.
 
-    Return None if the path does not exist or is a directory.
+    Return None if the path does not exist or is a directory. Raise StructureError if a local disk
+    cannot read the file.
     """
     try:
         return _read_whole(path, MAX_INDEX_BYTES)[1]

@@ -289,9 +289,8 @@ def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]]
         return None
     offsets = {o for n in names if (o := snapshot_offset_of(n)) is not None} & bases
     for offset in sorted(offsets, reverse=True)[:MOST_SNAPSHOTS]:
-        data = file_view.read_bytes(directory.path / file_name(offset, ".snapshot"))
         try:
-            return offset, read_snapshot(data or b"")
+            return offset, read_snapshot(file_view.read_bytes(directory.path / file_name(offset, ".snapshot")) or b"")
         except KafkaFormatError:
             continue
     return (0, []) if 0 in bases else None

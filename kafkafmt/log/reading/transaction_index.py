@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...constants import MAX_OFFSET
+from ...errors import StructureError
 from ...types import BatchTable, last_offsets
 from ..format import file_view, files
 from ..format.index_entries import read_transaction_index
@@ -28,17 +29,24 @@ class IndexEntries:
     waiting : dict of deque of int
         The entries that `take` has not removed, by producer id, as indexes into `all`, ordered by
         marker offset.
+    unreadable : set of str
+        Names of the transaction indexes that the disk cannot read.
     """
 
     def __init__(self, directory: PartitionDir) -> None:
         self.all: list[Aborted] = []
+        self.unreadable: set[str] = set()
         try:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
         for name in names:  # includes the transaction indexes of missing segments
             base = None if name in directory.ignored else index_base_of(name)
-            data = None if base is None else file_view.read_bytes(directory.path / name)
+            try:
+                data = None if base is None else file_view.read_bytes(directory.path / name)
+            except StructureError:
+                self.unreadable.add(name)
+                continue
             for version, *values in read_transaction_index(data).tolist() if data else ():
                 entry = Aborted(*values)
                 if (

@@ -282,7 +282,8 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     if not walk.suspended:
         return
     found = walk.found
-    entries = (walk.entries or IndexEntries(log.directory)).all
+    index = walk.entries or IndexEntries(log.directory)
+    entries = index.all
     named = {(e.producer_id, e.last) for e in entries}
     by_producer: dict[int, list[Aborted]] = defaultdict(list)
     for entry in entries:
@@ -298,12 +299,8 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
             ended = walk.last_marker.get(producer_id, -1) > doubt.last_offset or (
                 later < len(entries) and stable[later] > first
             )
-            indexed = (
-                files.file_size(
-                    (log.directory.path / (segment_name_of(doubt.file) or doubt.file)).with_suffix(".txnindex")
-                )
-                is not None
-            )
+            path = (log.directory.path / (segment_name_of(doubt.file) or doubt.file)).with_suffix(".txnindex")
+            indexed = path.name not in index.unreadable and files.file_size(path) is not None
             if at < len(own) and own[at].first <= first:
                 found.aborted[producer_id].append((first, min(doubt.last_offset, own[at].last)))
                 found.unmarked.append(own[at])

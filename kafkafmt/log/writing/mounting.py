@@ -123,10 +123,11 @@ def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
     """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))
-    if snapshots and (data := file_view.read_bytes(folder / snapshots[-1])):
-        start = int(snapshots[-1][:20])
+    if snapshots:
         try:
-            for record in read_records(data):
+            data = file_view.read_bytes(folder / snapshots[-1])
+            start = int(snapshots[-1][:20]) if data else 0
+            for record in read_records(data) if data else ():
                 found.add(record.value)
         except KafkaFormatError:
             start = 0  # the snapshot is unreadable, so read the whole log instead
