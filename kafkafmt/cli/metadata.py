@@ -107,6 +107,7 @@ def metadata(
       voters       voters of the controller quorum
       controllers  registered controllers
       delegation_tokens
+                   delegation tokens, without their HMACs
       cluster      cluster id, offsets and snapshot of the state
     Without VIEW, all tables that are not empty are shown.
 
