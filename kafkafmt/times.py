@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ISO_TIME = re.compile(r"[0-9W-]+([Tt ].*)?\Z")
-MILLISECONDS = re.compile(r"-?[0-9]{1,30}\Z")
+MILLISECONDS = re.compile(r"-?[0-9]{1,1000}\Z")
 RELATIVE_TIME = re.compile(r"-([0-9]{1,30})([wdhms])\Z")
 UNIT_MILLIS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 """Number of milliseconds in each unit of a relative time such as "-7d"."""
