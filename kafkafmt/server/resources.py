@@ -35,7 +35,7 @@ class Reader:
     def __init__(self, at: int, parts: Generator[Part, None, None]) -> None:
         self.at = at
         self.parts = parts
-        self.used = time.monotonic()
+        self.used: float = time.monotonic()
 
 
 class Readers:
