@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from threading import Lock
 
 from ..errors import StructureError
-from ..log.format import file_view
+from ..log.format import file_view, files
 from ..log.format.checkpoints import LOG_STARTS, read_offset_checkpoint
 from ..paths import Location, UrlPath
 
@@ -21,7 +20,7 @@ class _Checkpoint:
     """The content of a checkpoint, the time of the latest check, and the state of the file at that time."""
 
     checked: float = float("-inf")
-    stamp: tuple[int, int, int] | None = None
+    stamp: files.Stamp | None = None
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
@@ -50,9 +49,8 @@ class LogStarts:
             if now - known.checked >= CHECK_SECONDS:
                 known.checked = now
                 try:
-                    status = os.stat(root / LOG_STARTS)
-                    stamp = status.st_ino, status.st_mtime_ns, status.st_size
-                    if stamp != known.stamp:
+                    stamp = files.stamp(root / LOG_STARTS)
+                    if stamp is not None and stamp != known.stamp:
                         known.offsets = read_offset_checkpoint(file_view.read_text(root / LOG_STARTS) or "", LOG_STARTS)
                         known.stamp = stamp
                 except (OSError, StructureError):
