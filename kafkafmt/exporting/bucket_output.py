@@ -38,7 +38,7 @@ from ..log.format.store_base import Store, Upload
 from ..log.format.stores import store_of
 from ..paths import UrlPath, is_url
 from ..types import Buffer
-from .errors import OutputExistsError, ResumeError
+from .errors import REMEDY, OutputExistsError, ResumeError
 from .options import ExportOptions
 from .output import PATHS, AttemptFiles, Output, WrittenFile
 from .run_lock import CHECKING, CLOCK, FINISHING, LOCK, REPLACING, WRITING, RunLock, RunState
@@ -334,9 +334,7 @@ def output_of(options: ExportOptions) -> Output:
     text = str(options.output)
     if is_url(text):
         if options.resume:
-            raise ResumeError(
-                f"{text}: only an output in a local directory can be resumed; export to another output, or replace this output (overwrite)"
-            )
+            raise ResumeError(f"{text}: only an output in a local directory can be resumed; {REMEDY}")
         if options.single_file:
             raise OutputPlaceError(text, "is in a bucket, but a single Parquet file can only be written locally")
         return BucketOutput(UrlPath(text), options.overwrite)

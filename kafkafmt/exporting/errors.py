@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ..paths import Location
 
+REMEDY = "export to another output, or replace this output (overwrite)"
+"""What a user can do if an output cannot be resumed."""
+
 
 class OutputExistsError(ValueError):
     """Raised if the output already exists, or if another process creates it during the export.

@@ -16,11 +16,10 @@ from typing import Any
 from ..log import PartitionLog
 from ..log.reading.offset_interval import OffsetInterval
 from ..text import plain
-from .errors import ResumeError
+from .errors import REMEDY, ResumeError
 from .layout import OutputLayout
 from .options import ExportOptions
 
-REMEDY = "export to another output, or replace this output (overwrite)"
 Key = tuple[str, int]
 """Type of a key that consists of a topic and a partition number."""
 
