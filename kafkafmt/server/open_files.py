@@ -68,7 +68,7 @@ class OpenFiles:
     Parameters
     ----------
     capacity : int
-        Largest number of files that are kept open while nobody uses them. At most a quarter of the
+        Largest number of unused files that are kept open. At most a quarter of the
         file descriptors that the process can have is used.
     """
 
@@ -110,7 +110,7 @@ class OpenFiles:
                 self._close_unused(file)
 
     def close_deleted(self) -> None:
-        """Close the files that nobody uses and that were deleted, renamed or replaced since they were opened."""
+        """Close the unused files that were deleted, renamed or replaced since they were opened."""
         with self._lock:
             known = list(self._files.items())
         deleted = [(path, file) for path, file in known if file.inode and inode_of(path) != file.inode]
@@ -121,7 +121,7 @@ class OpenFiles:
                     self._close_unused(file)
 
     def _open(self, path: Location) -> OpenSegment:
-        """Open a file. If the process has too many open files, close those that nobody uses, and try again."""
+        """Open a file. If the process has too many open files, close the unused ones, and try again."""
         try:
             return OpenSegment(path)
         except OSError as error:
@@ -132,7 +132,7 @@ class OpenFiles:
             return OpenSegment(path)
 
     def close(self) -> None:
-        """Close all files that nobody uses. The others are closed when they are released."""
+        """Close all unused files. The others are closed when they are released."""
         with self._lock:
             files, self._files = list(self._files.values()), OrderedDict()
             for file in files:
