@@ -31,7 +31,7 @@ BEYOND = {
     RECOVERY_POINTS: "the offsets in between were on disk before",
     HIGH_WATERMARKS: "the offsets in between were delivered to consumers",
 }
-"""Consequence of a checkpoint offset above the log end offset, by the file name of the checkpoint."""
+"""Maps the file name of a checkpoint to the consequence if its offset is above the log end offset."""
 
 
 class PartitionAudit:
@@ -39,8 +39,8 @@ class PartitionAudit:
 
     For each segment, call `open`, then `add` for its batches, and then `close`.
 
-    `open` reads the indexes. Call it before the batches are read, because a running broker writes
-    an index entry after the batch that the entry refers to.
+    `open` reads the indexes. Call `open` before the batches are read, because a running broker
+    writes an index entry after the batch that the entry refers to.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -108,7 +108,7 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # No batch is missing before the first gap, so the batches before the first gap are added first.
+            # Add the batches before the first gap separately, because no batch is missing among them.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])
@@ -131,7 +131,7 @@ class PartitionAudit:
             self._states.add(segment, buffer, table)
 
     def close(self, plan: SegmentPlan) -> None:
-        """Compare the indexes of a segment with its batches, after all its valid batches were added."""
+        """Compare the indexes of a segment with its batches. Call this after all valid batches were added."""
         if self._states and not DamageColumns.of(plan.damaged).empty.all():
             self._states.incomplete()
         if not len(plan.extents):

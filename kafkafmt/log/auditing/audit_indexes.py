@@ -1,7 +1,7 @@
 """Compare each entry of a segment's offset index and time index with the segment's batches.
 
-A missing entry is no error, because an index only speeds up lookups. But every existing entry must
-be correct, because a broker trusts it.
+A missing entry is not an error, because an index only speeds up lookups. But every existing entry
+must be correct, because a broker trusts the entries.
 
 An entry of the offset index contains an offset and the position of a batch. The offset depends on
 the Kafka release:
@@ -9,11 +9,11 @@ the Kafka release:
 - Kafka 4.1 and later: the last offset of the batch.
 - Kafka 2.0 to 4.0: the last offset of all batches that were appended together.
 - Up to Kafka 1.1: the first offset of all batches that were appended together.
-- After compaction, it can be any offset of the batch.
+- After compaction: any offset of the batch.
 
-An entry of the time index contains the largest timestamp of all batches up to some batch, and the
-last offset of that batch. Some releases store the offset of the record with the largest timestamp
-instead of the last offset.
+An entry of the time index contains the largest timestamp so far, and the last offset of the batch
+that contains this timestamp. Some releases store the offset of the record with the largest
+timestamp instead of the last offset.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class IndexAudit:
     """Compares the offset index and the time index of a segment with its batches.
 
     First, call `add` with every table of batches, in offset order. Then, call `findings`. `names`
-    contains the names of all files in the partition directory. Files that are not in `names` are
-    not opened.
+    contains the names of all files in the partition directory. An index file that is not in `names`
+    is not opened.
     """
 
     def __init__(self, segment: SegmentFile, base: int, names: Container[str] | None = None) -> None:
@@ -113,14 +113,14 @@ class IndexAudit:
         if self._empty:
             return
         n = len(self._offset)
-        # `_first_of`: for the batch at the position in each offset index entry, the offset after the previous batch.
-        # `_last_at`: the last offset of the batch at the position in each offset index entry.
+        # For each entry of the offset index, consider the batch at the position in the entry.
+        # `_first_of` is the offset after the previous batch. `_last_at` is the last offset of the batch.
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # `_last_of`: the position of the batch whose last offset is the offset in each offset index entry.
+        # For each entry of the offset index, `_last_of` is the position of the batch that ends with the entry's offset.
         self._last_of = np.full(n, -1)
-        # `_timestamp_of`: the timestamp of the batch with the offset in each time index entry.
-        # `_largest_upto`: for each time index entry, the largest timestamp up to the batch with its offset.
+        # For each entry of the time index, consider the batch that contains the offset in the entry.
+        # `_timestamp_of` is the timestamp of this batch. `_largest_upto` is the largest timestamp up to this batch.
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
@@ -226,7 +226,7 @@ def _findings(
 
 
 def _between(values: np.ndarray, low: int, high: int) -> slice:
-    """Return the slice of the increasing array `values` whose values are within [low, high]."""
+    """Return the slice of `values` that contains all values from `low` to `high`. `values` must increase."""
     return slice(int(np.searchsorted(values, low)), int(np.searchsorted(values, high, "right")))
 
 

@@ -22,7 +22,7 @@ from ..reading.transactions import Transactions
 
 
 class Ended(NamedTuple):
-    """A completed transaction, with the offsets of its batches, and the kind and offset of its marker.
+    """A completed transaction: the offsets of its batches, and the kind and the offset of its marker.
 
     `first` is -1 if the log contains no batch of the transaction.
     """
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A range of offsets of one producer that either only a broker or only kafkafmt delivers."""
+    """A range of offsets of one producer that a broker delivers and kafkafmt omits, or vice versa."""
 
     producer_id: int
     first: int
@@ -127,7 +127,7 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Split each transaction in two at the offset of a missing marker inside the transaction."""
+    """Split a transaction in two if a marker is missing at an offset inside the transaction."""
     for e in ended:
         at = bisect_right(borders, e.first)
         if 0 <= e.first and at < len(borders) and borders[at] < e.last:

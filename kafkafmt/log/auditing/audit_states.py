@@ -75,11 +75,11 @@ class StateAudit:
         self._epochs = epochs
         self._epochs_reported: set[int] = set()
         self.complete: bool = True
-        """Whether all batches so far were in the log. False if compaction or damage has removed a
-        batch.
+        """Whether the log contains all batches up to this point. False if compaction or damage has
+        removed a batch.
         """
         self._undo: list[Callable[[], None]] = []
-        """Functions that restore the state saved by `mark`, to be called from the last one to the
+        """Functions that restore the state that `mark` saved. Call them from the last one to the
         first.
         """
 
@@ -124,7 +124,7 @@ class StateAudit:
         self.mark()
 
     def open(self, segment: SegmentFile) -> None:
-        """Read a segment's transaction index. Call this before its batches are added."""
+        """Read the transaction index of a segment. Call this before the segment's batches are added."""
         name = segment.sibling_name(".txnindex")
         data = b""
         if name in self._names:
@@ -136,11 +136,11 @@ class StateAudit:
         self._indexes[segment.name] = data
 
     def incomplete(self) -> None:
-        """Record that batches are missing at this point of the log."""
+        """Record that batches are missing before the next batch."""
         self.complete = False
 
     def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
-        """Add batches of a segment, and check the producer snapshots up to the end of these batches."""
+        """Add batches of a segment, and check the producer snapshots at offsets up to the end of the batches."""
         lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
             cut = int(np.searchsorted(lasts, self._pending[0]))
@@ -215,8 +215,8 @@ class StateAudit:
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
         """Return why an entry of the snapshot at `offset` is wrong, or None if it is correct.
 
-        The returned text continues a sentence after the producer id. An example is "has epoch 3,
-        but according to the log it is 4".
+        The returned text is the end of a sentence that begins with the producer id. An example is
+        "has epoch 3, but according to the log it is 4".
         """
         highest = max(theirs.last_offset, theirs.txn_first_offset)
         if highest >= offset:

@@ -53,9 +53,9 @@ class PartitionSummary:
     leader_epochs : tuple of LeaderEpoch, or None
         The entries of `leader-epoch-checkpoint`. None if the file is missing, empty or unreadable.
     gaps : int or None
-        Number of offsets, from the log start offset onwards, that have no record. Most gaps are the
-        result of compaction. None if the number is unknown because of damage, or because the log
-        contains batches of magic 0 or 1.
+        Number of offsets without a record, counted from the log start offset. Most such offsets are
+        the result of compaction. None if the number is unknown because of damage, or because the
+        log contains batches of magic 0 or 1.
     compacted : bool
         Whether the cleaner's checkpoint lists the partition.
     records : int or None
@@ -119,7 +119,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt ls``: 3 if a partition is unreadable, 1 if damaged, else 0."""
+        """Exit code of ``kafkafmt ls``: 3 if a partition is unreadable, 1 if one is damaged, else 0."""
         if self.unreadable:
             return EXIT_UNREADABLE
         return EXIT_DAMAGE if any(p.damaged for p in self.partitions) else 0
@@ -266,7 +266,7 @@ def _count(log: PartitionLog, extent: Extent) -> int | None:
 
 
 def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
-    """Return the number of offsets without a record, from the log start offset onwards; None if unknown."""
+    """Return the number of offsets without a record, counted from the log start offset; None if unknown."""
     low, known = log.log_start_offset, 0
     for plan in plans:
         if plan.damaged or plan.stats.records is None or any(f.code != "unfinished_tail" for f in plan.findings):

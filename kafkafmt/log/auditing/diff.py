@@ -90,16 +90,16 @@ def diff(
 
     Notes
     -----
-    Two segments with the same base offset, end and size are compared byte by byte. CRCs are not
-    checked, so identical damage in both segments is not reported.
+    Two segments with the same base offset, end offset and size are compared byte by byte. CRCs are
+    not checked, so identical damage in both segments is not reported.
 
     All other segments are read in offset order, and the CRC of each batch is checked. Two batches
-    are equal if they have the same offsets, size, magic, CRC and leader epoch. The batches are not
+    are equal if they have the same offsets, size, magic, CRC and leader epoch. Equal batches are not
     decompressed. The leader epoch and the offsets are compared because the CRC does not cover the
     leader epoch and the base offset. If two batches differ, their records are compared.
 
-    Offsets below the higher one of the two log start offsets are not compared. The transaction
-    indexes of two copies are equal if they list the same aborted transactions. The files
+    Only offsets at or above both log start offsets are compared. The transaction indexes of two
+    copies are equal if they list the same aborted transactions. The files
     ``leader-epoch-checkpoint`` are compared if both copies have this file.
 
     If more than two copies are given, each copy is compared with the first copy that contains the
@@ -166,8 +166,8 @@ def _compare(
 ) -> tuple[Difference, ...]:
     """Return the differences between all copies of one partition.
 
-    `everywhere` contains all paths that are compared, and `names` only the paths that contain the
-    partition.
+    `everywhere` contains all paths that were given. `names` contains the paths in which the
+    partition exists.
     """
     found: list[Difference] = []
     if len(names) < len(everywhere):

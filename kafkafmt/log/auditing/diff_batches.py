@@ -23,7 +23,7 @@ from ..reading.partition import BatchDamage, PartitionLog
 from .diff_report import BYTES, DAMAGED, LEADER_EPOCH, MISSING, RECORDS, Span
 
 MOST_SPANS = 10_000
-"""Largest number of differences of one kind in one copy. Further differences extend the last reported one."""
+"""Largest number of differences of one kind in one copy. Further differences are merged into the last one."""
 MOST_UNITS = 1 << 16
 """Largest number of adjacent ranges with different batches whose records are compared in one pass."""
 COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
@@ -112,7 +112,7 @@ class _Batches:
         self.same = np.empty(0, COMPARED)
 
     def fill(self) -> bool:
-        """Read more batches if all batches in the arrays were processed. Return False at the end of the copy."""
+        """Read more batches if the arrays are empty. Return False at the end of the copy."""
         while not len(self.first):
             part = next(self._parts, None)
             if part is None:
@@ -149,16 +149,16 @@ class _Batches:
 class _Comparison:
     """Compares two copies of a partition in a range of offsets.
 
-    A unit is a range of offsets in which the batches of the two copies differ. In both copies, a
-    batch starts at the first offset of the unit, and a batch ends at the last offset of the unit.
-    The records of adjacent units are compared in one pass, because each pass has a fixed cost.
+    A unit is a range of offsets in which the batches of the two copies differ. In both copies,
+    batches start and end at the boundaries of the unit. The records of adjacent units are compared
+    in one pass, because each pass has a fixed cost.
     """
 
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
         self._logs = logs
         self._spans = spans
         self._units: list[int] = []
-        """The first offset of each unit whose records were not yet compared."""
+        """The first offset of each unit whose records have not been compared yet."""
         self._end = -1
         """The last offset of the last unit in `_units`."""
 
@@ -188,7 +188,7 @@ class _Comparison:
                 self._spans.add(MISSING, int(sides[side].first[0]), end - 1, side)
 
     def _compare_aligned(self, a: _Batches, b: _Batches, n: int) -> None:
-        """Compare the first `n` batches of `a` and `b`, which have the same first and last offsets in both copies."""
+        """Compare the first `n` batches of `a` and `b`. These batches have the same first and last offsets."""
         other_epoch = a.epoch[:n] != b.epoch[:n]
         other = a.same[:n] != b.same[:n]
         for first, last in _runs(other_epoch, a.first, a.last):
@@ -200,7 +200,7 @@ class _Comparison:
             self._unit(int(a.first[i]), int(a.last[i]))
 
     def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
-        """Add a unit that extends to the next offset at which a batch ends in both copies, or to a gap."""
+        """Add a unit that ends at a gap, or at the next offset at which a batch ends in both copies."""
         first = int(min(a.first[0], b.first[0]))
         ends = [a.take_one(), b.take_one()]
         while ends[0] != ends[1]:

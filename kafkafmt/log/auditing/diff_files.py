@@ -23,7 +23,7 @@ def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:
         return False
     try:
         return _same_content(a, b)
-    except FileNotFoundError:  # retention has removed the file, which is reported when its batches are read
+    except FileNotFoundError:  # retention has removed the file; this is reported when the batches are read
         return False
 
 
@@ -49,9 +49,9 @@ def _same_content(a: SegmentFile, b: SegmentFile) -> bool:
 def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tuple[int, int]]:
     """Yield the offset ranges that must be compared batch by batch, as pairs (start, exclusive end).
 
-    Offsets below `low` are omitted. Offsets in segments with identical bytes are omitted too. Two
-    segments can be identical only if they have the same base offset and size, and if the segments
-    after them have the same base offset.
+    Offsets below `low` are omitted. Offsets in segments with identical bytes are also omitted. The
+    bytes of two segments are compared only if the segments have the same base offset and the same
+    size, and are followed by segments with the same base offset.
     """
     others = {s.base_offset: s for s in b.segments}
     start = low
@@ -69,7 +69,7 @@ def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tup
 
 
 def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
-    """Return the aborted transactions that the transaction indexes of only one copy contain.
+    """Return the aborted transactions that only one of the two copies lists in its transaction indexes.
 
     A transaction is compared only if the offset of its abort marker is at least `low` and below
     `end`.

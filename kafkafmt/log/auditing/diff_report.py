@@ -19,7 +19,7 @@ EPOCH_CHECKPOINT = "leader_epoch_checkpoint_differs"
 TRANSACTIONS = "transactions_differ"
 KINDS = (MISSING, LOG_START, DAMAGED, RECORDS, BYTES, LEADER_EPOCH, EPOCH_CHECKPOINT, TRANSACTIONS)
 PRESENCE = (MISSING, LOG_START, TRANSACTIONS)
-"""Kinds of differences in which some copies contain something that the other copies do not contain."""
+"""Kinds of differences for data that exists in some copies and is missing from the others."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class Span(NamedTuple):
 
 
 def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Difference, ...]:
-    """Combine the differences between the first copy and each other copy into differences between all copies.
+    """Convert differences between pairs of copies to differences between all copies.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Diffe
 
 
 def _joined_damage(found: list[Difference]) -> list[Difference]:
-    """Combine equal damaged spans, because a damaged span of the first copy occurs once for each comparison."""
+    """Merge equal damaged spans, because each comparison reports the damaged spans of the first copy again."""
     joined: dict[tuple[str, int | None, int | None], dict[str, None]] = {}
     for d in found:
         joined.setdefault((d.kind, d.first_offset, d.last_offset), {}).update(dict.fromkeys(d.paths))
@@ -208,7 +208,7 @@ def _joined_damage(found: list[Difference]) -> list[Difference]:
 
 
 def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) -> list[Difference]:
-    """Return the differences of one kind, split wherever the set of copies that differ changes."""
+    """Return the differences of one kind. In the offset range of a difference, the same copies differ."""
     if len(paths) == 2 or kind == TRANSACTIONS:
         rows = [_difference(kind, s.first, s.last, {other: s.side}, paths) for other, s in numbered]
         return rows if kind != TRANSACTIONS else _joined_transactions(numbered, paths)
@@ -242,7 +242,11 @@ def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) ->
 def _difference(
     kind: str, first: int | None, last: int | None, sides: dict[int, int], paths: Sequence[str]
 ) -> Difference:
-    """Return a difference. `sides` maps the index of each copy that differs from the first copy to its `Span.side`."""
+    """Return a difference between copies.
+
+    `sides` contains the copies that differ from the first copy. It maps the index of each such copy
+    to `Span.side`.
+    """
     if kind in PRESENCE:
         in_first = 0 in sides.values()
         named = [path for i, path in enumerate(paths) if sides.get(i, -1) == 1 or (in_first and i not in sides)]

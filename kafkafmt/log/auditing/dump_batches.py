@@ -102,9 +102,9 @@ class LogDump:
     def _judged(self, bad: list[Problem]) -> list[Problem]:
         """Plan the segment, and return the damage and the findings of the plan as problems.
 
-        In addition to the problems in `bad`, a plan contains batches whose offsets contradict each
-        other. In a plan, an incomplete last batch is a finding, not damage. A repeated batch is
-        also a finding. If the file is not a segment, return `bad`.
+        The plan replaces the problems in `bad`. A plan also reports batches whose offsets contradict
+        each other. It reports an incomplete last batch and a repeated batch as findings, not as
+        damage. If the file is not a segment, return `bad`.
         """
         if self.path.suffix != ".log":
             return bad
@@ -124,10 +124,11 @@ class LogDump:
     def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
         """Yield what can be decoded from a range of bytes that contains no valid batch.
 
-        - If the range starts with a complete batch that can be decoded, yield the batch, marked as
-          invalid.
-        - If the batch would end after the end of the file, yield an `InvalidBytes`.
-        - In other cases, yield nothing.
+        - If the range starts with a complete batch that can be decoded, yield this batch with
+          `is_valid` set to False.
+        - If the range starts with a batch that is incomplete at the end of the file, yield an
+          `InvalidBytes`.
+        - In all other cases, yield nothing.
         """
         head = view.read(position, BATCH_HEADER_SIZE)
         size = (

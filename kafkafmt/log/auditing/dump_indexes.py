@@ -46,7 +46,7 @@ def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | Tim
 
 
 def index_sanity(path: Path, base_offset: int) -> list[Problem]:
-    """Check an index without its log. Return a list with the problem, or an empty list.
+    """Check an index without reading the log. Return a list with the problem, or an empty list.
 
     The length of the file must be a multiple of the entry size, and the entries must increase.
     """
@@ -71,9 +71,10 @@ def index_findings(path: Path) -> list[Problem]:
 
 @lru_cache(maxsize=1)
 def _audit(log_file: Path) -> list[Finding]:
-    """Return the findings for both indexes of a segment.
+    """Return the findings for the offset index and the time index of a segment.
 
-    The last result is cached, because the other index of the segment is usually dumped next.
+    The last result is cached, because both indexes of a segment are usually dumped one after the
+    other.
     """
     log = PartitionLog(discover([log_file]).partitions[0])
     segment = log.segments[0]

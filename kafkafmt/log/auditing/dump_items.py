@@ -145,7 +145,7 @@ class OffsetGap(NamedTuple):
 
 
 class InvalidBytes(NamedTuple):
-    """Bytes at the end of a file that do not form a batch."""
+    """Bytes at the end of a file that do not form a complete batch."""
 
     file: str
     bytes: int

@@ -103,11 +103,11 @@ def report_groups(
     run : Run
         Collects messages and partitions that cannot be read.
     at : int, optional
-        A time, in milliseconds since 1970-01-01 UTC. If `at` is given, the log end offset is the
-        offset of the first record whose timestamp is `at` or later. If there is no such record,
-        the end of the log is used. A negative lag is reported as 0. By default, the log end offset
-        is the end of the log. In this case, the lag is negative if the committed offset is above
-        the end of the log, as in Kafka's ``ConsumerGroupCommand``.
+        A time, in milliseconds since 1970-01-01 UTC. By default, lags are computed from the end of
+        the log. If `at` is given, lags are computed from the first record whose timestamp is `at`
+        or later, or from the end of the log if there is no such record. A negative lag is then
+        reported as 0. Without `at`, a lag is negative if the committed offset is above the end of
+        the log, as in Kafka's ``ConsumerGroupCommand``.
     damaged : bool, default False
         Whether damage in ``__consumer_offsets`` was skipped.
     """

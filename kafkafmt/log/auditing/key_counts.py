@@ -20,7 +20,7 @@ FREQUENT_BITS = 14
 
 
 class KeyCounter:
-    """Counts keys exactly if there are few, and estimates their number with sketches if there are many.
+    """Counts distinct keys, exactly if there are few keys, and with sketches if there are many keys.
 
     The sketches are those of Apache DataSketches (package datasketches). If the package is missing
     and there are too many keys for an exact count, the keys are not counted.
@@ -78,8 +78,8 @@ class KeyCounter:
     def result(self, top: int) -> Keys | None:
         """Return the number of distinct keys and the `top` most frequent keys, or None if keys were not counted."""
         if self._exact is not None:
-            # Keys with the same count are sorted, so that the result does not depend on the order of the records.
-            # A heap of `top` keys is several times as fast as sorting all keys, and needs no copy of them.
+            # Sort keys with the same count, so that the result does not depend on the order of the records.
+            # nsmallest() keeps a heap of `top` keys. Sorting all keys would take several times as long.
             most = nsmallest(top, self._exact.items(), key=lambda item: (-item[1], item[0]))
             return Keys(len(self._exact), True, tuple(KeyCount(key, n) for key, n in most))
         return None if self._sketches is None else self._sketches.result(top)

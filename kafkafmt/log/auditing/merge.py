@@ -1,4 +1,4 @@
-"""Merge the replicas of a partition. Each range of offsets is copied from a replica in which it is valid."""
+"""Merge the replicas of a partition. Each range of offsets is copied from a replica that is valid there."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
 
 
 def _placed(damage: Damage, log: PartitionLog) -> Damage:
-    """Return a copy of `damage` with the file and position in the merged copy at which the batches are missing."""
+    """Return a copy of `damage` with another file and position: where the batches are missing in the merged copy."""
     offset = damage.first_offset or 0
     segment = log.segments[log.first_segment(offset)]
     with log.view(segment) as view:

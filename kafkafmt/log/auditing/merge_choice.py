@@ -5,8 +5,8 @@ first and last offset, the batch with the most records is chosen, because compac
 records in some replicas. If several batches have the same number of records, the batch of the leader
 is chosen, unless its leader epoch is corrupted.
 
-Batch boundaries differ if the record format was converted in one replica. In this case, the chosen
-batches contain every record of every replica once. If possible, a batch is chosen as a whole. If only
+Batch boundaries differ if the record format was converted in one replica. The chosen batches then
+contain every record of every replica exactly once. If possible, whole batches are chosen. If only
 some records of a batch are used, the batch is rebuilt (`cut_batch`).
 """
 
@@ -40,7 +40,7 @@ from .merge_replica import Headers, Replica
 
 _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
 MAX_INT32 = 0x7FFFFFFF
-"""The largest sequence number of a producer. It is followed by the sequence number 0."""
+"""The largest sequence number of a producer. The next sequence number is 0."""
 
 
 def batch_bytes(replicas: Sequence[Replica], row: Any) -> bytes:
@@ -131,7 +131,10 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
 
 
 def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Headers:
-    """Choose whole or cut batches that together contain each record of the overlapping batches `rows` once."""
+    """Choose batches, or parts of batches, that together contain each record of `rows` exactly once.
+
+    The batches in `rows` overlap.
+    """
     first, last = int(rows["first"].min()), int(rows["last"].max())
     for replica in np.unique(rows["replica"]).tolist():
         own: Headers = rows[rows["replica"] == replica]
@@ -172,10 +175,10 @@ def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Head
 
 
 def _empty_batches(rows: Headers, records: Sequence[IntArray], picked: Sequence[Headers]) -> Headers:
-    """Return the batches of `rows` without records whose offsets overlap no batch in `picked`.
+    """Return the empty batches of `rows` whose offsets do not overlap with a batch in `picked`.
 
-    If compaction removes all records of a producer's last batch, it keeps the empty batch, because
-    the batch header contains the producer's last sequence number.
+    If compaction removes all records of a producer's last batch, compaction keeps the empty batch,
+    because the batch header contains the producer's last sequence number.
     """
     taken = [(int(row["first"][0]), int(row["last"][0])) for row in picked]
     kept = []

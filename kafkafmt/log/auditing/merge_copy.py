@@ -69,7 +69,7 @@ class SourceRange:
 
 
 def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceRange, ...]:
-    """Return the replica that each range of offsets of the merged log comes from, in offset order."""
+    """Return the ranges of offsets of the merged log with the replica of each range, in offset order."""
     if not len(merged):
         return ()
     begins = np.concatenate(([0], np.flatnonzero(merged["replica"][1:] != merged["replica"][:-1]) + 1))
@@ -80,13 +80,13 @@ def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceR
 
 
 def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
-    """Return the ranges of offsets at the ends of replicas that are not used, because they contradict the leader."""
+    """Return the ranges of offsets that are not used, because a replica contradicts the leader there."""
     found = (SourceRange(r.path, max(r.usable_end, r.start), r.end - 1) for r in replicas if r.diverged)
     return tuple(r for r in found if r.first_offset <= r.last_offset)
 
 
 def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
-    """Return the paths of the `partition.metadata` files of the replicas that contain a topic id.
+    """Return the paths of those `partition.metadata` files of the replicas that contain a topic id.
 
     Raise OSError if these files contain different topic ids.
     """
@@ -220,12 +220,12 @@ class MergedDirectory:
         return [base for base, n in zip(used, counts.tolist(), strict=True) if n or base == used[-1]]
 
     def _border(self, base: int) -> int:
-        """Return `base`. If a batch extends across `base`, return the offset after this batch."""
+        """Return the offset after the batch that extends across `base`, or `base` if no batch does."""
         i = int(np.searchsorted(self.merged["first"], base)) - 1
         return max(base, int(self.merged["last"][i]) + 1) if i >= 0 else base
 
     def _segment(self, base: int, rows: Headers) -> None:
-        """Write the segment file with the batches `rows`, or link it to an identical file of a replica."""
+        """Write a segment file with the batches `rows`, or create a link to an identical file of a replica."""
         path = self.folder / file_name(base)
         whole = self._whole_file(base, rows)
         if whole is not None:
@@ -250,7 +250,8 @@ class MergedDirectory:
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
         """Return the local segment file of a replica that has this base offset and contains exactly these batches.
 
-        Return None if this file has permissions that a segment of any replica lacks.
+        Return None if no such file exists, or if the file has permissions that a segment of any
+        replica lacks.
         """
         if not len(rows) or rows["cut"].any():
             return None
@@ -270,7 +271,7 @@ class MergedDirectory:
         return path if exact else None
 
     def _copy(self, target: int, rows: Headers) -> None:
-        """Append batches of one segment file to the file descriptor `target`, and rebuild cut batches."""
+        """Append batches of one segment file to the file descriptor `target`. Cut batches are rebuilt."""
         if rows["cut"][0]:
             for row in rows:
                 batch = batch_bytes(self.replicas, row)
@@ -282,12 +283,12 @@ class MergedDirectory:
             self._spans.copy(view, target, spans)
 
     def _checkpoints(self, first: int) -> dict[str, int]:
-        """Return the offset of the merged partition for each offset checkpoint file.
+        """Return the merged partition's offset for each offset checkpoint file, by file name.
 
-        - The log start offset is the log start offset of the leader.
-        - The high watermark is the highest one of all replicas.
-        - The cleaner offset is the lowest one of the replicas that contribute batches. If only
-          some of these replicas have a cleaner offset, the cleaner offset is the first base offset.
+        - The log start offset is that of the leader.
+        - The high watermark is the highest high watermark of all replicas.
+        - The cleaner offset is the lowest cleaner offset of the replicas that contribute batches.
+          If only some of these replicas have a cleaner offset, the result is the first base offset.
         """
         found: dict[str, int] = {}
         leader = self._leader.log.directory.checkpoints
@@ -307,7 +308,7 @@ class MergedDirectory:
         return found
 
     def _other_files(self, bases: Sequence[int], metadata: Sequence[Location]) -> None:
-        """Write leader epochs and transaction indexes, and link the other files of replicas that salvage needs."""
+        """Write leader epochs and transaction indexes, and link the replicas' other files that salvage reads."""
         epochs = joined_epochs(map(usable_epochs, self.replicas))
         self._new(LEADER_EPOCHS, leader_epochs_text(epochs).encode())
         for path in metadata[:1]:
@@ -333,13 +334,13 @@ class MergedDirectory:
                     self._link(directory.path / name)
 
     def _new(self, name: str, data: bytes) -> None:
-        """Write a file with only those permissions that the files with the same name have in every replica."""
+        """Write a file. Its permissions are those that the file `name` has in every replica."""
         mode = self._common_mode(name)
         local_files.write_new(self.folder / name, data, mode | OWNER, synced=False)
         os.chmod(self.folder / name, mode | 0o400)
 
     def _common_mode(self, name: str) -> int:
-        """Return the permissions that the files with this name have in common in all replicas."""
+        """Return the permissions that the file `name` has in every replica."""
         same = [r.log.directory.path / name for r in self.replicas if name not in r.log.directory.ignored]
         return files.narrowed(ALL_FILE_BITS, *(path for path in same if files.exists(path)))
 
@@ -370,7 +371,7 @@ class MergedDirectory:
 
 
 def _by_file(rows: Headers) -> Iterator[Headers]:
-    """Yield groups of consecutive batches from one segment file. The batches of a group are all cut or all whole."""
+    """Yield groups of consecutive batches from one segment file. In a group, either all batches are cut or none."""
     if not len(rows):
         return
     keys = rows["replica"].astype(np.int64) * 2 + rows["cut"], rows["segment"]

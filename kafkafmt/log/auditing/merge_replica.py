@@ -111,7 +111,7 @@ class Replica:
 
     @property
     def diverged(self) -> bool:
-        """Whether the last offsets of the replica are not used, because they contradict the leader."""
+        """Whether the replica's last batches are not used, because they contradict the leader."""
         return self.usable_end < self.end
 
     def usable_headers(self) -> Headers:
@@ -119,7 +119,7 @@ class Replica:
         return self.headers[self.headers["last"] < self.usable_end]
 
     def valid_ranges(self) -> Ranges:
-        """Return the ranges of offsets in which the replica contains every record that compaction has not removed."""
+        """Return the ranges of offsets in which the replica lacks no records, except those that compaction removed."""
         rows = self.usable_headers()
         if not self.log.compacted:
             return joined_ranges(rows["first"], rows["last"])
@@ -207,10 +207,10 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
 def _repair_epochs(replicas: Sequence[Replica]) -> None:
     """Replace corrupted leader epochs of batches that another replica also contains.
 
-    The CRC of a batch does not cover its leader epoch. A leader epoch that is too high would make
-    the replica the leader. Therefore, if several replicas contain a batch, the lowest leader epoch
-    of its copies is used for all copies. A leader epoch that is too low contradicts the previous
-    batches, so `trusted_epochs` ignores it.
+    The CRC of a batch does not cover its leader epoch. If a corrupted leader epoch is too high, the
+    replica would be treated as the leader. Therefore, if several replicas contain the same batch,
+    all copies get the lowest leader epoch of the copies. A leader epoch that is too low contradicts
+    the previous batches, so `trusted_epochs` ignores such an epoch.
     """
     if len(replicas) < 2:
         return
@@ -245,8 +245,8 @@ def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
     """Return the leader's epochs, each with the lowest offset at which the epoch can have started.
 
     A leader epoch checkpoint contains the exact start offset of an epoch. If no checkpoint contains
-    the epoch, damage may have destroyed its first batches. In this case, the lowest possible start
-    offset is the offset after the last valid batch of the previous epoch.
+    the epoch, damage may have destroyed the first batches of the epoch. The lowest possible start
+    offset is then the offset after the last valid batch of the previous epoch.
     """
     exact = {epoch: offset for r in replicas for epoch, offset in {*r.checkpoint} & {*r.epochs}}
     found: Epochs = []

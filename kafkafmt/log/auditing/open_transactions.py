@@ -1,9 +1,8 @@
 """Find the open transactions at the end of a salvaged copy, and abort them on request.
 
-Kafka calls a transaction that never ends a hanging transaction. On a broker, an open transaction
-blocks the last stable offset, and so it blocks every read_committed consumer. If the transaction
-coordinator has forgotten the transaction or has already ended it, the transaction stays open
-forever.
+On a broker, an open transaction blocks the last stable offset, and therefore every read_committed
+consumer. If the transaction coordinator has forgotten the transaction or has already ended it, the
+transaction stays open forever. Kafka calls this a hanging transaction.
 
 A transaction in the copy can be open because it was open in the source, or because its marker was
 lost. `abort_transactions` appends an abort marker to the copy, as a broker does for
@@ -42,9 +41,9 @@ class OpenTransaction:
     cause : {"damage", "dropped", "open"}
         Why the transaction is open:
 
-        - "damage": damage may have destroyed its marker.
+        - "damage": damage may have destroyed the marker of the transaction.
         - "dropped": the copy ends at the first damage, and the marker may be after that damage.
-        - "open": the transaction is also open in the source, and its marker cannot have been lost.
+        - "open": the transaction is also open in the source, and the marker cannot have been lost.
     aborted_at : int or None
         Offset of the abort marker that salvage has appended. None if the transaction is still open.
     """
@@ -68,7 +67,7 @@ class OpenTransaction:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of the transaction, without its topic and partition.
 
-        The object is part of the report on a partition, which names the topic and the partition.
+        The topic and the partition are in the report that contains this object.
         """
         return {
             "producer_id": self.producer_id,

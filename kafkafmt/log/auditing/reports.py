@@ -1,7 +1,7 @@
 """Define reports on partitions: what was checked, what is damaged, and what could not be read.
 
-All classes are frozen. Each `to_dict` returns the JSON object that the command prints; its keys are
-stable.
+All classes are frozen. Each `to_dict` returns the JSON object that the command prints. The keys of
+these objects are stable.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ class PartitionReport:
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
         """Return a copy of this report with additional damaged spans.
 
-        `records` is the number of data records in the additional spans. The original report counts
-        these records as recovered, and the copy counts them as lost.
+        `records` is the number of data records in the additional spans. This report counts these
+        records as recovered. The copy counts the records as lost.
         """
         spans = sorted([*self.damaged, *damaged], key=lambda d: (d.file, d.position))
         return replace(self, damaged=tuple(spans), records_recovered=self.records_recovered - records)

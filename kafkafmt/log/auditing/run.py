@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class OpenLog(Protocol):
-    """Interface of the parts of `kafkafmt.Log` that this package uses."""
+    """Protocol with the parts of `kafkafmt.Log` that this package uses."""
 
     @property
     def discovery(self) -> Discovery:
@@ -113,9 +113,10 @@ class Run:
 
     @contextmanager
     def _callback(self) -> Iterator[None]:
-        """Record an error that a callback function of the caller raises.
+        """Record an error that one of the caller's callback functions raises.
 
-        An OSError that a callback function raises is not a read error, so `reading` re-raises it.
+        If the error is an OSError, it is not a read error. The method `reading` re-raises such an
+        error.
         """
         try:
             yield
@@ -185,7 +186,7 @@ class Run:
         If `every_replica` is True, return every directory of a partition that several paths
         contain.
 
-        If `source` is an open log, its partitions are not searched again.
+        If `source` is an open log, return the partitions that were found when the log was opened.
         """
         if isinstance(source, str | os.PathLike) or not hasattr(source, "discovery"):
             found = discover(paths_of(source), replicas, every_replica=every_replica)

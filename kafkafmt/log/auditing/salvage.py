@@ -66,10 +66,10 @@ class SalvagedPartition:
         Offsets of the lost abort markers that salvage has written again. The transaction of each
         of these markers is listed in a transaction index of the source.
     sources : tuple of SourceRange, or None
-        With ``replicas="merge"``, the replica from which each range of offsets was copied, in
-        offset order. In this case, `source` is the report on the copy. The `damaged` spans of this
-        report are the ranges that are valid in no replica, with length 0. Without
-        ``replicas="merge"``, `sources` is None.
+        None, except with ``replicas="merge"``: the ranges of offsets, in offset order, each with
+        the replica from which it was copied. After a merge, `source` is the report on the copy. The
+        `damaged` spans of this report are the ranges that are valid in no replica. They have length
+        0.
     diverged : tuple of SourceRange
         With ``replicas="merge"``, the ranges of offsets at the end of a replica that were not used,
         because they contradict the replica with the latest leader epoch.
@@ -329,7 +329,7 @@ def _salvaged(
 
 
 def is_output_error(error: OSError) -> bool:
-    """Return whether an error concerns the output, so that no partition can be copied."""
+    """Return whether an error concerns the output. No partition can be copied after such an error."""
     return error.errno in OUTPUT_ERRORS
 
 

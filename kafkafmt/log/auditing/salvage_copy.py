@@ -225,13 +225,13 @@ class PartitionCopy:
         self.bases: list[int] = []
         self.spans = SpanCopier()
         self.unsure = True
-        """Whether batches may be missing, so that some producers are only in a producer snapshot."""
+        """Whether batches may be missing. Some producers are then listed only in a producer snapshot."""
 
     def is_copied(self, source: SegmentFile, spans: IntArray, damaged: bool) -> bool:
-        """Return whether the copy has a file for a segment.
+        """Return whether the copy has a file for a segment of the source.
 
-        The copy always has a file for the last segment, because the log end offset is at least the
-        base offset in its name.
+        The copy always has a file for the last segment, because the base offset in the name of this
+        file is a lower bound of the log end offset.
         """
         return len(spans) > 0 or source.last or not (damaged or source.size)
 
@@ -300,14 +300,14 @@ class PartitionCopy:
             finally:
                 os.close(target)
             self._index(part_base)
-            if times is not None:  # Kafka applies retention by this time if batches have no timestamps
+            if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
                 os.utime(path, ns=times)
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:
-        """Return whether the source has changed since it was planned.
+        """Return whether the source segment has changed since it was first read.
 
-        The source also counts as changed if its bytes now differ from the copied bytes.
+        The segment also counts as changed if its bytes now differ from the copied bytes.
         """
         known = self.log.stamps.get(source.name)
         if known is not None and files.stamp(source.path) != known:
@@ -326,7 +326,7 @@ class PartitionCopy:
                 (self.made.path / file_name(base, suffix)).unlink(missing_ok=True)
 
     def _path(self, name: str) -> str:
-        """Return the path of a file of the copy, as a str because creating a `Path` takes longer."""
+        """Return the path of a file of the copy. The path is a str, because creating a `Path` takes longer."""
         return f"{self.made.path}/{name}"
 
     def _new(self, name: str, data: bytes, mode: int) -> None:
@@ -362,7 +362,7 @@ class PartitionCopy:
         """Return whether a snapshot contradicts the batches that were copied so far."""
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
-            # A higher producer epoch in the snapshot is no contradiction, because an epoch can begin without a batch.
+            # A higher producer epoch in the snapshot is valid, because an epoch can begin without a batch.
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
                 return True
             fields = ("epoch", "last_sequence", "offset_delta")
@@ -462,7 +462,7 @@ class PartitionCopy:
 
 
 def copy_file(source: Location, target: Path, mode: int) -> None:
-    """Copy the content of a file into a new file that is created with permissions `mode`, without syncing it."""
+    """Copy a file into a new file with the permissions `mode`. The new file is not synced."""
     with FileView(source) as view:
         handle = local_files.create(target, mode)
         try:

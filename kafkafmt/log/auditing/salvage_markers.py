@@ -102,7 +102,7 @@ class _Search:
         self.found.append(_Lost(entry, epoch, timestamp, self._epoch))
 
     def finish(self, lost: int) -> None:
-        """Decide which markers to restore after the last batch of the copy.
+        """Find the lost markers whose offsets are after the last batch of the copy.
 
         `lost` is the number of bytes of the source after the last batch of the copy. Every offset
         takes at least one byte. An index entry is therefore corrupted if its marker offset is more
@@ -123,7 +123,7 @@ def restored_markers(
     log : PartitionLog
         The source. Its `transactions.unmarked` are the index entries without a marker.
     kept : sequence of (segment, spans)
-        The start and end positions in each segment of the bytes that are copied, in offset order.
+        For each segment, the start and end positions of the bytes that are copied, in offset order.
     to_the_end : bool
         Also restore markers after the last batch of the copy.
     """

@@ -57,8 +57,8 @@ class OutputPlaceError(ValueError):
 def output_directory(output: str | os.PathLike[str], sources: Iterable[PartitionDir]) -> Path:
     """Return the absolute path of the output; raise `OutputPlaceError` if it is not allowed.
 
-    The output must not be inside a partition directory of the source. It must not be inside a log
-    directory of the source either, unless the source's partition directories were given as paths.
+    The output must not be inside a partition directory of the source. The output must not be inside
+    a log directory of the source, unless the caller passed the partition directories as paths.
     """
     given = os.fspath(output)
     target = Path(os.path.abspath(given))
@@ -94,8 +94,8 @@ def finish_directory(
     partitions : iterable of Salvaged
         The partitions that were copied into `output`.
     roots : iterable of Path or UrlPath
-        The log directories that contain the source partitions. `meta.properties`, which identifies
-        the broker, is copied from the first of these directories that contains a valid one.
+        The log directories that contain the source partitions. The file `meta.properties`
+        identifies the broker. The first valid `meta.properties` in these directories is copied.
     bounds : Bounds, optional
         Links to places outside these paths are not followed. By default, the bounds are `roots`.
     """

@@ -94,7 +94,7 @@ class Batches:
 def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece, KafkaFormatError]]) -> Batches:
     """Read the headers of the batches in the given spans of a segment.
 
-    If a file has changed, spans that no longer contain valid batches are added to `bad`.
+    If the file has changed, spans that no longer contain valid batches are added to `bad`.
     """
     found = Batches([], [], [], [])
     for piece in pieces:
@@ -114,9 +114,9 @@ def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece,
 def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return three arrays: first offset, last offset and number of records of each batch in `table`.
 
-    Wrapper messages are decompressed, because their headers contain only the last offset. If a
-    wrapper message is empty, or if its offset is not the offset of its last inner message, the
-    returned first offset is the last offset + 1.
+    Wrapper messages are decompressed, because their headers contain only the last offset. The
+    returned first offset is the last offset + 1 in two cases: the wrapper message is empty, or its
+    offset is not the offset of its last inner message.
     """
     firsts, lasts, counts = table["base_offset"].copy(), last_offsets(table), table["count"].astype(np.int64)
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
@@ -126,7 +126,7 @@ def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple
             assert columns.offset is not None
             inner += columns.offset[: columns.rows].tolist()
         counts[i] = len(inner)
-        # Brokers and indexes use the offset of a wrapper message even if it is wrong.
+        # Brokers and indexes use the offset in a wrapper message's header even if this offset is wrong.
         firsts[i] = inner[0] if inner and inner[-1] == lasts[i] else lasts[i] + 1
     return firsts, lasts, counts
 
@@ -247,7 +247,7 @@ def size_of(items: Items) -> int:
 
 
 def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
-    """Divide batches and rebuilt transaction markers into segments. Index entries limit the size of a segment.
+    """Divide batches and rebuilt markers into segments that are small enough for an offset index.
 
     Yield the base offset and the items of each segment. Usually there is only one segment.
     `highest` is the largest offset in the items.
@@ -277,9 +277,9 @@ def divide(
 ) -> Iterator[tuple[int, list[IntArray | Restored]]]:
     """Divide the bytes to copy into segments, and insert the rebuilt transaction markers.
 
-    Yield the base offset of each segment, and arrays of spans and markers in the order in which
-    they are written. Usually there is only one segment with one array. For the parameters, see
-    `insert` and `split`.
+    For each segment, yield the base offset and a list of arrays of spans and of markers, in the
+    order in which they are written. Usually there is only one segment with one array. For the
+    parameters, see `insert` and `split`.
     """
     size = int((spans[:, 1] - spans[:, 0]).sum())
     if not markers and size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:

@@ -54,8 +54,8 @@ class Bounds:
     def reason_to_leave_out(self, path: Location, *also: Path) -> str | None:
         """Return the reason why a link must not be followed, or None if `path` may be read.
 
-        A link must not be followed if it is broken, or if it leads to a place outside the paths
-        that the user gave and the directories `also`.
+        A link may be followed only if it leads to an existing place below the paths that the user
+        gave or below the directories `also`.
         """
         if isinstance(path, UrlPath):  # a URL cannot be a link
             return None
@@ -100,7 +100,7 @@ class Bounds:
         return [LeftOut(path, reason) for path in paths if (reason := self.reason_to_leave_out(path))]
 
     def foreign_root_files(self, root: Location) -> list[LeftOut]:
-        """Return the log directory's own files that are links to places outside the given paths."""
+        """Return the files of the log directory itself that are links to places outside the given paths."""
         if isinstance(root, UrlPath):
             return []
         paths = [root / name for name in (META_PROPERTIES, BOOTSTRAP, *OFFSET_CHECKPOINTS)]

@@ -103,7 +103,7 @@ class ContentCounts:
         found.batches += len(table)
         found.sizes.add(table["size"].astype(np.int64))
         size = int(table["size"].sum(dtype=np.int64))
-        if self.deep:  # add_decoded adds the number and the decompressed size of the records
+        if self.deep:  # add_decoded later adds the number and the decompressed size of the records
             compressed = int(table["payload_size"].sum(dtype=np.int64)) if codec else 0
             found.uncompressed = total(found.uncompressed, size - compressed)
             return

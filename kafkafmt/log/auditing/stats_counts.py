@@ -12,7 +12,7 @@ from ...types import IntArray
 from .stats_report import Rate, RateBucket, Sizes
 
 MOST_BUCKETS = 1000
-"""Largest number of time buckets. If more buckets are needed, a larger width is used."""
+"""Largest number of time buckets. If there would be more, the width of the buckets is increased."""
 _MINUTE, _DAY = 60_000, 86_400_000
 WIDTHS = (
     *(1_000, 5_000, 10_000, 30_000),
@@ -24,7 +24,7 @@ MOST_POINTS = 512
 """Largest number of timestamps over which the records of one batch are spread."""
 FEW_BUCKETS = 1 << 16
 _DROPPED_BITS = 44
-"""Number of low bits of a float64 that are ignored. The size class keeps eight bits of the fraction."""
+"""Number of low bits of a float64 that do not affect the size class. Eight bits of the fraction remain."""
 _LOWEST = (1023 << 52) >> _DROPPED_BITS
 _CLASSES = 40 * 256
 
@@ -32,8 +32,8 @@ _CLASSES = 40 * 256
 class SizeCounts:
     """Counts sizes in a histogram, to estimate quantiles.
 
-    Each size below 511 has its own class. A class of larger sizes has a relative width of at most
-    0.4 %.
+    Each size below 511 has its own class. For larger sizes, the width of a class is at most 0.4 % of
+    the size.
     """
 
     def __init__(self) -> None:

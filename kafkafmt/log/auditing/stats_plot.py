@@ -42,7 +42,7 @@ class ChartTopic(NamedTuple):
     bucket_ms: int
     """Length of each period in `records`, in milliseconds."""
     records: dict[int, int]
-    """The number of records in each period, by its start in milliseconds since 1970-01-01 UTC."""
+    """Maps the start of each period, in milliseconds since 1970-01-01 UTC, to the number of records."""
 
 
 def check_plot_path(path: str | os.PathLike[str]) -> Path:
@@ -148,7 +148,7 @@ def _plot_picture(topics: Sequence[ChartTopic], target: Path) -> None:
 
 
 def _literal(text: str) -> str:
-    """Escape `$` and a leading `_`, which matplotlib treats as the start of a formula and as a hidden legend entry."""
+    """Escape `$`, which starts a formula in matplotlib, and a leading `_`, which hides a legend entry."""
     return ("\u200b" if text.startswith("_") else "") + text.replace("$", r"\$")
 
 

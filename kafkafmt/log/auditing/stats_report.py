@@ -188,9 +188,8 @@ class Rate:
     def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
         """Return the buckets for a chart that is `width` buckets wide, without outliers.
 
-        A few records with timestamps that are far from all others would make the chart mostly
-        empty. Such records are omitted. At each end of the chart, at most 0.1 % of the records are
-        omitted.
+        Outliers are a few records whose timestamps are far from all others. They would make the
+        chart mostly empty. At each end of the chart, at most 0.1 % of the records are omitted.
         """
         buckets, total = self.buckets, sum(b.records for b in self.buckets)
         low, high = 0, len(buckets)
@@ -226,8 +225,8 @@ class Content:
         Total size of the batches after decompression. None if it is unknown without decompression.
     first_timestamp, last_timestamp : int or None
         Smallest and largest timestamp, in milliseconds since 1970-01-01 UTC. None if no record has a
-        timestamp. If only headers were read, `first_timestamp` is the smallest timestamp of the
-        first records of all batches.
+        timestamp. If only headers were read, `first_timestamp` is the smallest timestamp among the
+        first records of the batches.
     codecs : mapping of str to CodecStats
         The batches of each codec.
     producers : Producers

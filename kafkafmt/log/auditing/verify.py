@@ -195,7 +195,7 @@ def verify_partition(
 
 
 def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:
-    """Return a copy of a report with additional damaged spans, whose records count as lost."""
+    """Return a copy of a report with additional damaged spans. The records in these spans count as lost."""
     spans = list(damaged)
     if not spans:
         return report
@@ -241,9 +241,9 @@ def _count_records(
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage) -> int:
     """Count the data records of a segment, starting at offset `low`.
 
-    The number is computed from the batch headers, and only the batch that contains `low` is
-    decoded. A segment with wrapper messages is decoded completely, because their headers do not
-    contain the number of records.
+    The number is computed from the batch headers. Only the batch that contains `low` is decoded. A
+    segment with wrapper messages is decoded completely, because the header of a wrapper message
+    does not contain the number of records.
     """
     runs = RunColumns.of(plan.extents)
     if (runs.records == UNKNOWN_COUNT).any():
@@ -284,11 +284,11 @@ def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
 
 
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
-    """Return a finding for each gap between two segments that neither compaction nor damage explains.
+    """Return a finding for each gap in the offsets between two segments.
 
-    Only segments that are adjacent in the directory are compared. If only some of the `.log` files
-    were given as paths, there may be other files between these files. If no batch of a segment can be
-    delivered, the segment counts as empty.
+    Gaps that compaction or damage explains are omitted. Only segments that are adjacent in the
+    directory are compared. If the caller passed only some of the `.log` files, other files may be
+    between them. If no batch of a segment can be delivered, the segment counts as empty.
     """
     if log.compacted:
         return []

@@ -1,9 +1,9 @@
 """Collect the data that verify needs while a segment is planned, so that the segment is read only once.
 
-`VerifyPass.see` gets each valid batch while the segment is being planned. At that time, it is
-unknown whether all valid batches will be delivered in file order. Usually, all of them are, and the
-collected data is kept. Otherwise, the data is discarded, and the extents of the finished plan are
-read again.
+`plan_segment` reads a segment to decide which batches are delivered. It passes each valid batch to
+`VerifyPass.see`. At that time, it is unknown whether all valid batches will be delivered in file
+order. If this is the case, as usual, the collected data is kept. Otherwise, the data is discarded,
+and the delivered batches are read again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class VerifyPass:
         self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: tuple[SegmentFile, int] | None = None
-        # "headers" is the last field of a record, so all fields before it are checked too.
+        # Reading "headers", the last field of a record, also checks all fields before the headers.
         names = ("headers",)
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._waiting = np.empty(TABLE_ROWS, BATCH_DTYPE)
@@ -72,7 +72,7 @@ class VerifyPass:
         if self.audit is not None and self._readable:
             data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if bits & CONTROL_BIT else rows
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note)) if len(data) else 0
-        if bits & CONTROL_BIT:  # the markers of control batches are read from the buffer
+        if bits & CONTROL_BIT:  # markers must be read now, from the buffer with the control batches
             self._flush()
             self._add(position, buffer, rows)
         elif (
@@ -108,8 +108,8 @@ class VerifyPass:
     def is_complete(self, plan: SegmentPlan) -> bool:
         """Return whether `see` was called with exactly the delivered batches, in order of delivery.
 
-        If the result is False, discard the data that was collected for the segment. Damage between
-        the batches does not affect the result, but the transactions that were collected are
+        If the result is False, the data that was collected for the segment is discarded. Damage
+        between the batches does not affect the result, but the collected transactions are then
         discarded.
         """
         runs = RunColumns.of(plan.extents)

@@ -1,14 +1,14 @@
 """Parse and serialize the small text files of a log directory.
 
-- Checkpoints (Kafka: ``CheckpointFile``) have a line with the version, which is 0, a line with the
-  number of entries, and a line for each entry. An empty file has no entries.
+- Checkpoints (Kafka: ``CheckpointFile``) are lists of entries. Line 1 is the version, 0. Line 2 is
+  the number of entries. Each further line is an entry. An empty file has no entries.
 - ``partition.metadata`` (Kafka: ``PartitionMetadataFile``) has `key: value` lines.
 - ``meta.properties`` (Kafka: ``MetaProperties``) is a Java properties file.
 - ``.kafka_cleanshutdown`` (Kafka: ``CleanShutdownFileHandler``) is a JSON file. Brokers up to Kafka
   3.6 write an empty file instead.
 
-Content that a broker would not accept raises StructureError. The error names the file and, if one
-line is wrong, the line.
+StructureError is raised if a broker would not accept the content of a file. The error names the
+file. If a single line is wrong, the error also contains the number of this line.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    # Each line is split into at most parts + 1 fields, because one extra field is enough to reject the line.
+    # Split each line into at most `parts` + 1 fields. One field too many is enough to reject a line.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
         raise StructureError(f"{name}: line 2 states {count} entries, but the file contains {len(entries)}")
@@ -92,8 +92,8 @@ def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, 
 def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
     """Return the text of an offset checkpoint as a broker writes it.
 
-    Raise ValueError for a topic name, partition or offset that would make the whole file
-    unreadable.
+    Raise ValueError if a topic name, partition or offset is invalid, because a single invalid entry
+    makes the whole file unreadable.
     """
     return _checkpoint_text(_offset_line(*key, offset) for key, offset in offsets.items())
 
@@ -163,7 +163,8 @@ def uuid_bytes(text: str) -> bytes:
 def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
     """Return the keys and values of ``meta.properties``.
 
-    If the file does not contain the key `version`, the result contains it with the value "0".
+    If the file does not contain the key `version`, the result contains `version` with the value
+    "0".
 
     Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id,
     and can contain directory.id.
@@ -225,8 +226,8 @@ def _escaped(text: str, special: str) -> str:
 def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
     """Return the broker epoch at the clean shutdown, or -1 if the file is empty.
 
-    Brokers up to Kafka 3.6 write an empty ``.kafka_cleanshutdown``. Its existence indicates a clean
-    shutdown.
+    The existence of ``.kafka_cleanshutdown`` indicates a clean shutdown. Brokers up to Kafka 3.6
+    write an empty file.
     """
     if not text.strip():
         return -1

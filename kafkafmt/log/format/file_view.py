@@ -40,7 +40,7 @@ MAX_TEXT_LINES = 1 << 20
 A broker's checkpoint has one line per partition. A parsed line takes about 250 bytes of memory.
 """
 DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
-"""Errors of a damaged disk or file system. Other errors, such as missing permissions, have other causes."""
+"""Values of errno that indicate a damaged disk or file system."""
 MAX_INDEX_BYTES = 1 << 28
 """Largest number of bytes that `read_bytes` returns. Valid index files are smaller than this."""
 _LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
@@ -62,9 +62,9 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
 
 
 def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
-    """Return the size of a file and its content, but at most its first `limit` bytes.
+    """Return the size of a file, and the first `limit` bytes of its content.
 
-    Raise StructureError if a local disk cannot read the file.
+    Raise StructureError if a disk error prevents reading a local file.
     """
     if isinstance(path, UrlPath):
         with FileView(path) as view:
@@ -122,7 +122,7 @@ class FileView:
         self.bytes_read: int = 0
         self.reads: int = 0
         self.seconds: float = 0.0
-        """Time in seconds that was spent in `read_into`."""
+        """Total time that the calls of `read_into` took, in seconds."""
         self.data: npt.NDArray[np.uint8] | None = None
         self._fd = -1
         self._remote: RemoteFile | None = None
@@ -158,8 +158,8 @@ class FileView:
     def read_into(self, view: Any, position: int) -> int:
         """Fill the buffer `view` with bytes of the file, starting at `position`.
 
-        Return the number of bytes read. It is less than the size of the buffer only if the file
-        ends first.
+        Return the number of bytes read. This number is less than the size of the buffer only if the
+        file ends before the buffer is full.
         """
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         if self._remote is not None:
@@ -181,7 +181,7 @@ class FileView:
         return got
 
     def _count_requests(self, remote: RemoteFile) -> None:
-        """Set the counts to the number of fetched bytes, which can be more than were read, and of requests."""
+        """Copy the counts of fetched bytes and of requests from `remote`. More bytes can be fetched than read."""
         self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
 
     def read(self, position: int, size: int) -> bytes:
@@ -253,9 +253,9 @@ class FileView:
 
 
 def open_ahead(path: Location, index: Location, whole: bool) -> None:
-    """Prepare to read a segment soon. If the paths are URLs, begin to open the segment and its offset index.
+    """Begin to open a segment and its offset index if their paths are URLs. Local files are not opened.
 
-    If `whole` is True, the segment will be read from its start.
+    Pass `whole=True` if the segment will be read from its start. More bytes are then fetched.
     """
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)
@@ -263,16 +263,16 @@ def open_ahead(path: Location, index: Location, whole: bool) -> None:
 
 
 def forget_ahead(path: Location, index: Location) -> None:
-    """Discard the files that `open_ahead` has begun to open, if they were not used."""
+    """Discard the segment and the offset index that `open_ahead` has begun to open, unless they were used."""
     for place in (path, index):
         if isinstance(place, UrlPath):
             remote.forget_ahead(place)
 
 
 def content_size(path: Location | str) -> int | None:
-    """Return the number of bytes that a `FileView` of a file reads, or None if the file does not exist.
+    """Return the size of a file in bytes, or None if the file does not exist.
 
-    A compressed segment is decompressed.
+    For a compressed segment, return the size of the decompressed content.
     """
     if segment_name_of(os.path.basename(path) if isinstance(path, str) else path.name) is None:
         return file_size(path)
@@ -289,7 +289,7 @@ def read_text(path: Location) -> str | None:
     Bytes that are not valid UTF-8 are replaced with U+FFFD.
 
     Raise StructureError if the path is a directory, if the file exceeds MAX_TEXT_BYTES or
-    MAX_TEXT_LINES, or if a local disk cannot read the file.
+    MAX_TEXT_LINES, or if a disk error prevents reading a local file.
     """
     try:
         size, data = _read_whole(path, MAX_TEXT_BYTES)
@@ -308,8 +308,8 @@ def read_text(path: Location) -> str | None:
 def read_bytes(path: Location | str) -> bytes | None:
     """Return the content of a file, but at most its first MAX_INDEX_BYTES bytes.
 
-    Return None if the path does not exist or is a directory. Raise StructureError if a local disk
-    cannot read the file.
+    Return None if the path does not exist or is a directory. Raise StructureError if a disk error
+    prevents reading a local file.
     """
     try:
         return _read_whole(path, MAX_INDEX_BYTES)[1]

@@ -30,8 +30,8 @@ def joined(folder: Location, name: str) -> str | UrlPath:
 def mode_of(path: Location | str) -> int | None:
     """Return the permission bits of a file or directory, or None if it does not exist.
 
-    The set-user-id, set-group-id and sticky bits are not included. The file or directory of a URL
-    counts as readable by its owner only, because its permissions are not known.
+    The set-user-id, set-group-id and sticky bits are not included. The permissions of a URL are not
+    known, so the result for a URL is 0o700: all permissions for the owner, and none for others.
     """
     if isinstance(path, UrlPath):
         return 0o700
@@ -42,9 +42,9 @@ def mode_of(path: Location | str) -> int | None:
 
 
 def narrowed(mode: int, *sources: Location | str) -> int:
-    """Return `mode` without the permissions that any of the sources lacks.
+    """Return the permissions in `mode` that all files and directories in `sources` also have.
 
-    Sources that do not exist are ignored.
+    Files and directories that do not exist are ignored.
     """
     for source in sources:
         known = mode_of(source)
@@ -56,10 +56,10 @@ Stamp = tuple[int | str, int, int]
 
 
 def stamp(path: Location | str) -> Stamp | None:
-    """Return values that change if a file is changed, or None if it does not exist.
+    """Return a tuple that identifies the version of a file, or None if the file does not exist.
 
-    The values are the inode, the size and the modification time (in ns). For a URL, the values are
-    the version, the size and 0.
+    The tuple contains the inode, the size and the modification time (in ns). For a URL, the tuple
+    contains the version, the size and 0.
     """
     try:
         if isinstance(path, UrlPath):
@@ -72,7 +72,7 @@ def stamp(path: Location | str) -> Stamp | None:
 
 
 def times_of(path: Location | str) -> tuple[int, int] | None:
-    """Return the times of the last access and modification of a file in ns, or None if they are not known."""
+    """Return the last access time and the last modification time of a file in ns, or None if unknown."""
     if isinstance(path, UrlPath):
         modified = store_of(path).status(path).modified
         return None if modified is None else (modified, modified)
@@ -99,29 +99,29 @@ def list_directory(path: Location) -> tuple[list[str], list[str]]:
 
 
 def list_links(path: Path) -> list[str]:
-    """Return the sorted names of the symbolic links to files in a local directory, and of its broken links."""
+    """Return the sorted names of the symbolic links in a local directory that point to files or are broken."""
     with os.scandir(path) as entries:
         links = {entry.name for entry in entries if entry.is_symlink()}
     return [name for name in list_directory(path)[1] if name in links] if links else []
 
 
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
-    """Return the result of `list_directory`, and the sizes in bytes of the files whose size the listing contains.
+    """Return the result of `list_directory`, and a dict of file sizes in bytes, by name.
 
-    The sizes of local files are not included, because each size would take a system call.
+    For a local directory, the dict is empty, because each size would take a system call.
     """
     if isinstance(path, UrlPath):
         directories, sizes = store_of(path).list_directory(path)
         return directories, sorted(sizes), sizes
     directories, names = [], []
     with os.scandir(path) as entries:
-        for entry in entries:  # the kernel lists the type of an entry, so only links need more system calls
+        for entry in entries:  # the kernel lists the type of each entry, so only links need more system calls
             if entry.is_file(follow_symlinks=False):
                 names.append(entry.name)
             elif entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
             elif entry.is_symlink():
-                if not os.path.exists(entry.path):  # also true for a circular link, for which is_dir() raises an error
+                if not os.path.exists(entry.path):  # also true for a circular link; is_dir() would raise an error
                     names.append(entry.name)
                 elif entry.is_dir():
                     directories.append(entry.name)

@@ -8,14 +8,14 @@ base offset.
     Brokers up to Kafka 4.0 write one entry for all batches that are appended together: the last
     offset of the last batch, and the position of the first batch.
 .timeindex (12 bytes)
-    int64 timestamp, int32 offset: the largest timestamp up to this batch, in ms, and the last
+    int64 timestamp, int32 offset: the largest timestamp in the segment so far, in ms, and the last
     offset of the batch that contains this timestamp.
 .txnindex (34 bytes)
     int16 version (0), int64 producer id, int64 first offset, int64 last offset (the offset of the
     abort marker), int64 last stable offset after the transaction ended.
 
-The entries of `.index` and `.timeindex` files are in increasing order. If a file was never trimmed,
-zeros follow its last entry.
+The entries of `.index` and `.timeindex` files are in increasing order. Zeros follow the last entry
+if the broker has not yet trimmed the file to the size of its entries.
 """
 
 from __future__ import annotations
@@ -83,11 +83,9 @@ def partial_entry_message(size: int, entry_size: int) -> str:
 def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
     """Return the number of used entries of an index file.
 
-    The used entries are the longest prefix in which `first` increases and `second` does not
-    decrease.
-
-    All entries after the used ones are zeros or invalid. If the only entry has the lowest possible
-    values, this entry is also unused.
+    `first` and `second` contain the two fields of all entries. The used entries are the longest
+    prefix of the file in which `first` increases and `second` does not decrease. All later entries
+    are zeros or invalid. A single entry with the values `first_low` and `second_low` is unused.
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0

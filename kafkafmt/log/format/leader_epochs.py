@@ -40,7 +40,7 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
     known = (table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)
     if not known.any():
         return []
-    if known.all() and (table["leader_epoch"] == table["leader_epoch"][0]).all():  # the usual case
+    if known.all() and (table["leader_epoch"] == table["leader_epoch"][0]).all():  # one epoch
         return [(int(table["leader_epoch"][0]), int(table["base_offset"][0]), last_offset(table[-1]))]
     rows = table if known.all() else table[known]
     starts = np.concatenate(([0], np.flatnonzero(rows["leader_epoch"][1:] != rows["leader_epoch"][:-1]) + 1))
@@ -54,10 +54,10 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
     """Return whether the leader epochs of batches contradict the entries of a checkpoint.
 
-    A checkpoint whose entries are not in increasing order is always contradicted.
+    If the entries of the checkpoint are not in increasing order, the result is always True.
 
-    Batches before the offset of the first entry do not contradict the checkpoint. Batches from the
-    offset of the last entry onwards may have a higher epoch than this entry.
+    Batches before the offset of the first entry do not contradict the checkpoint. Batches at or
+    after the offset of the last entry may have a higher epoch than the last entry.
 
     Parameters
     ----------
@@ -81,16 +81,17 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     """Return a pair (epoch, first offset) for each plausible leader epoch.
 
-    An epoch is plausible if it is in the longest sequence of changes in which epochs never
-    decrease.
+    An epoch is plausible if it belongs to the longest subsequence of `changes` in which epochs
+    never decrease.
 
     Parameters
     ----------
     changes : sequence of (int, int)
         Pairs (epoch, base offset), as returned by `epochs_of`.
     """
-    # For each length, `tops` contains the lowest epoch with which a sequence of that length can end.
-    # For each length, `ends` contains the last change of the sequence that ends with this epoch.
+    # Consider all subsequences of n + 1 changes in which epochs never decrease.
+    # `tops[n]` is the lowest epoch at which such a subsequence ends.
+    # `ends[n]` is the index of the change at which the subsequence with this lowest epoch ends.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -143,7 +144,7 @@ def believable_runs(
     """Return the sequence of runs with non-decreasing epochs that covers the most offsets.
 
     The CRC of a batch does not cover its leader epoch, so a few batches can have a wrong epoch. A
-    run that agrees with the checkpoint counts more than all other runs together.
+    run that agrees with the checkpoint outweighs any number of runs that do not agree.
 
     Parameters
     ----------
@@ -153,9 +154,9 @@ def believable_runs(
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # `epochs`, `weights` and `ends` have an item for each sequence that can still become part of the result.
-    # Their items are the last epoch, the weight and the last run of each sequence.
-    # Both epochs and weights increase from sequence to sequence.
+    # Each candidate sequence has an item in `epochs`, `weights` and `ends`: the epoch of the last run,
+    # the weight of the sequence, and the index of the last run.
+    # Both epochs and weights increase from candidate to candidate.
     epochs: list[int] = []
     weights: list[int] = []
     ends: list[int] = []
@@ -180,7 +181,7 @@ def believable_runs(
 
 
 def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
-    """Return a pair (epoch, first offset) for each epoch in `runs`, whose epochs must not decrease."""
+    """Return a pair (epoch, first offset) for each epoch in `runs`. The epochs of `runs` must not decrease."""
     found: Epochs = []
     for epoch, first, _ in runs:
         if not found or epoch > found[-1][0]:
@@ -191,10 +192,11 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
     """Return an epoch and its end offset, as a broker returns them for OffsetsForLeaderEpoch requests.
 
-    - The returned epoch is the largest epoch of the log up to `epoch`. If the log has no such
-      epoch, `epoch` itself is returned.
-    - The result is None if the end offset is unknown. The end offset is unknown if the log has no
-      epochs, or if `epoch` is negative or above the latest epoch.
+    The returned epoch is the largest epoch of the log that is not above `epoch`. If all epochs of
+    the log are above `epoch`, `epoch` itself is returned.
+
+    Return None if the log has no epochs, or if `epoch` is negative or above the latest epoch. The
+    end offset is then unknown.
     """
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None
@@ -260,7 +262,7 @@ def common_end(
         end = min(end, own[1])
         if own[0] == theirs:
             return end
-        epoch = own[0]  # the leader may not have had this epoch, so the next pass looks it up
+        epoch = own[0]  # the next pass checks whether the leader also has this epoch
 
 
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:

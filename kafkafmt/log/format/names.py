@@ -31,7 +31,7 @@ class PartitionName(NamedTuple):
 
 
 def parse_partition_name(name: str) -> PartitionName:
-    """Parse the name of a partition directory, `topic-partition`, which is split at the last dash.
+    """Parse the name of a partition directory, `topic-partition`. The name is split at the last dash.
 
     A broker can rename the directory to `topic-partition.<id>-delete`, `-stray` or `-future`. The
     id is ignored, and the suffix is returned as the state.
@@ -66,13 +66,13 @@ def index_base_of(file_name: str) -> int | None:
 def file_name(offset: int, suffix: str = ".log") -> str:
     """Return a file name that consists of an offset and a suffix.
 
-    The offset has 20 digits. The files of a segment and producer snapshots have such names.
+    The offset is written with 20 digits. Segment files and producer snapshots have such names.
     """
     return f"{offset:020}{suffix}"
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:
-    if not file_name.endswith(suffix):  # much faster than the pattern, and most names are rejected here
+    if not file_name.endswith(suffix):  # this check is much faster than the pattern, and rejects most names
         return None
     match = _OFFSET.match(file_name)
     return int(match[1]) if match and match[2] == suffix and int(match[1]) <= MAX_OFFSET else None

@@ -167,7 +167,7 @@ class ObjectUpload(Upload):
             self.closed = True
             error = InterruptedError("the upload was discarded")
             with errors_of(self._path):
-                self._file.__exit__(type(error), error, None)  # discards the upload
+                self._file.__exit__(type(error), error, None)  # an error makes __exit__ discard the upload
 
 
 def _version(found: Any) -> dict[str, str]:

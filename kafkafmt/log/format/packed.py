@@ -27,12 +27,14 @@ KEPT = 2
 STEP = 1 << 20
 
 _kept: dict[tuple[int, str], tuple[object, int]] = {}
-"""The version of the source and the descriptor of each decompressed file, by process and path."""
+"""Maps (process id, path of a compressed file) to the version of that file and the descriptor of the
+decompressed file.
+"""
 _lock = threading.Lock()
 
 
 def segment_name_of(name: str) -> str | None:
-    """Return the name of a segment without the extension of a compressed copy, or None for any other name."""
+    """Return the name of a compressed segment without `.gz` or `.zst`, or None for any other name."""
     found = _NAME.match(name) if name.endswith((".gz", ".zst")) else None
     return found[1] if found else None
 
@@ -81,7 +83,7 @@ def open_unpacked(path: Location, version: object, open_source: Callable[[], Seq
 
 
 def _unpacked(path: Location, open_source: Callable[[], SequentialReader]) -> int:
-    from ...unpacking import (  # imported here because it needs the compression packages
+    from ...unpacking import (  # imported only here, because it imports the compression packages
         UNPACKING_ERRORS,
         unpacking_reader,
     )
@@ -115,7 +117,7 @@ class SequentialReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` with the next bytes, and return their number."""
+        """Fill `buffer` with the next bytes, and return the number of bytes."""
         got: int = self._view.read_into(buffer, self._position)
         self._position += got
         return got

@@ -56,7 +56,7 @@ def marker_reader(max_batch_bytes: int) -> RecordReader:
 
 
 def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict[int, Marker]:
-    """Return the markers in the control batches `rows`, by their offsets.
+    """Return a dict that maps the offset of each marker in the control batches `rows` to the marker.
 
     Markers that cannot be read are omitted.
 
@@ -104,7 +104,7 @@ class Producers:
         return Producers(self.entries.values())
 
     def mark(self) -> None:
-        """Save the present state, so that `take_back` can restore it."""
+        """Save the current state, so that `take_back` can restore it."""
         self._before = {}
 
     def take_back(self) -> None:
@@ -132,10 +132,10 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Count the open transactions of producers other than those in `known`.
+        """Count the open transactions of producers whose id is not in `known`.
 
-        The result is the number of open transactions, and the entry of one of their producers. The
-        entry is None if the number is 0.
+        Return this number, and the entry of one of these producers. If the number is 0, the entry
+        is None.
         """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
@@ -168,7 +168,7 @@ class Producers:
         """
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
         only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
-        if len(rows) > 1 and only_plain:  # if there is no transaction, only the last batch of a producer matters
+        if len(rows) > 1 and only_plain:  # without transactions, only the last batch of a producer matters
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []

@@ -21,13 +21,13 @@ FIRST_BYTES = 64 << 10
 LEAST_BYTES = 256 << 10
 """Smallest number of bytes that a read fetches."""
 WHOLE_BYTES = 4 << 20
-"""A file up to this size is fetched completely when more than its first bytes are read."""
+"""If a file is not larger than this, the first read fetches the whole file."""
 REQUEST_BYTES = 4 << 20
 """Largest range of one request, in bytes. With 8 MB, a scan has 10 % less throughput and takes more CPU time."""
 AHEAD_BYTES = 64 << 20
 """Number of bytes that are fetched ahead of a sequential reader. If a request takes 50 ms, this allows 1 GB/s."""
 KEPT_BYTES = 4 << 20
-"""Number of bytes before the position of a sequential reader that are kept."""
+"""Number of fetched bytes that are kept before the position of a sequential reader."""
 KEPT_BLOCKS = 64
 """Largest number of blocks that are kept if a file is not read in order."""
 THREADS = 32
@@ -51,7 +51,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def open_ahead(path: UrlPath, size: int) -> None:
-    """Begin to open a file and to fetch its first `size` bytes. `open_file` then returns it without delay."""
+    """Begin to open a file and to fetch its first `size` bytes. A later call of `open_file` returns this file."""
     key = os.getpid(), path
     pool = _pool()
     with _lock:
@@ -60,7 +60,7 @@ def open_ahead(path: UrlPath, size: int) -> None:
 
 
 def forget_ahead(path: UrlPath) -> None:
-    """Close a file that was opened ahead, but was not read."""
+    """Close a file that `open_ahead` has opened, unless `open_file` has already returned this file."""
     with _lock:
         found = _opened.pop((os.getpid(), path), None)
     if found is not None and not found.cancel():
@@ -68,7 +68,7 @@ def forget_ahead(path: UrlPath) -> None:
 
 
 def open_file(path: UrlPath) -> RemoteFile:
-    """Open a file, or return the file that was opened ahead. A missing file raises FileNotFoundError."""
+    """Open a file, or return the file that `open_ahead` has opened. A missing file raises FileNotFoundError."""
     with _lock:
         found = _opened.pop((os.getpid(), path), None)
     return RemoteFile(path) if found is None else found.result()
@@ -129,13 +129,13 @@ class RemoteFile:
         self._ahead = 0
 
     def expect(self, start: int, end: int) -> None:
-        """Begin to fetch the bytes [start, end), which will be read in order."""
+        """Declare that the bytes [start, end) will be read in order, so that reads fetch bytes in advance."""
         self._expected = start, min(end, self.size)
 
     def read_into(self, target: memoryview, position: int) -> int:
-        """Fill `target` with bytes of the file, starting at `position`. Return their number.
+        """Fill `target` with bytes of the file, starting at `position`. Return the number of bytes.
 
-        Fewer bytes than `target` can hold are returned only at the end of the file.
+        This number is less than the size of `target` only at the end of the file.
         """
         end = min(position + len(target), self.size)
         if position >= end:
@@ -180,9 +180,10 @@ class RemoteFile:
             self.fetch(start, max(end, min(start + LEAST_BYTES, self.size)))
 
     def _extend(self, start: int, end: int, least: int) -> None:
-        """Request the bytes [start, end). To save requests, do nothing until at least `least` of them are missing.
+        """Request the missing bytes at the end of [start, end) if at least `least` bytes are missing.
 
-        The last bytes that will be read are requested even if fewer bytes are missing.
+        The limit `least` avoids many small requests. It does not apply at the end of the file or of
+        the expected range.
         """
         reached = start
         while (block := self._block_at(reached)) is not None:

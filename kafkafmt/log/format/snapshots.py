@@ -60,9 +60,9 @@ class ProducerEntry(NamedTuple):
 
 
 def sequence_after(sequence: int, n: int) -> int:
-    """Return the sequence number that is `n` steps after `sequence`, or before it if `n` is negative.
+    """Add `n`, which can be negative, to a producer's sequence number.
 
-    Sequence numbers range from 0 to 2**31 - 1, which is followed by 0.
+    Sequence numbers wrap around: 0 follows 2**31 - 1.
     """
     return (sequence + n) % (MAX_SEQUENCE + 1)
 

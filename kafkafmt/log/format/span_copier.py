@@ -16,7 +16,7 @@ from .local_files import write_all
 WINDOW = 1 << 20
 """Number of bytes that are read at once if small spans are copied."""
 SMALL = 1 << 14
-"""Spans of at most this many bytes are copied together."""
+"""Largest size of a small span, in bytes. Small spans are copied together."""
 MOST_SPANS = 8192
 """Largest number of spans that are copied together."""
 FEWEST_SPANS = 4
@@ -71,7 +71,7 @@ class SpanCopier:
                 k += n
 
     def _close_to(self, spans: IntArray) -> int:
-        """Return the number of small spans at the start of `spans` that fit in one window together."""
+        """Return how many spans at the start of `spans` are small and fit together in one window."""
         near = spans[:, 1] - spans[:, 0] <= SMALL
         low = np.minimum.accumulate(spans[:, 0])
         near &= np.maximum.accumulate(spans[:, 1]) - low <= WINDOW
@@ -90,7 +90,7 @@ class SpanCopier:
 
 
 def joined(spans: IntArray) -> IntArray:
-    """Merge each span with the previous span if it begins where the previous span ends."""
+    """Merge consecutive spans that are adjacent in the file."""
     if len(spans) < 2:
         return spans
     if (spans[1:, 0] != spans[:-1, 1]).all():

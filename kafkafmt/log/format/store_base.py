@@ -16,7 +16,7 @@ from ...types import Buffer
 
 
 class SchemeError(UrlError):
-    """Raised if no installed package can read URLs with a scheme. The message is one line."""
+    """Raised if no installed package can read URLs with the given scheme. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Upload(ABC):
         """Discard the file. If `close` was called before, do nothing."""
 
     def flush(self) -> None:
-        """Do nothing: `write` already sends each part when it is complete."""
+        """Do nothing, because `write` sends each part as soon as the part is complete."""
         return
 
 
@@ -108,7 +108,7 @@ class Store(ABC):
         """
 
     def check_writable(self, path: UrlPath) -> None:
-        """Raise SchemeError unless the store supports writing, and conditional requests that create files."""
+        """Raise SchemeError unless the store supports writing and conditional requests."""
         raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
 
     def load(self, path: UrlPath) -> StoredFile:
@@ -159,13 +159,13 @@ class Store(ABC):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or the name of its class."""
+    """Return the first line of an error's message, or the name of the error's class if the message is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager
 def errors_of(path: UrlPath) -> Iterator[None]:
-    """Convert the errors of a library to OSError."""
+    """Convert errors that a library raises in the `with` block to OSError."""
     try:
         yield
     except FileNotFoundError:
@@ -180,7 +180,7 @@ def errors_of(path: UrlPath) -> Iterator[None]:
 
 
 def nanoseconds(time: Any) -> int | None:
-    """Return a time of a library, which is a datetime or a number of seconds, in ns since 1970."""
+    """Convert a datetime or a number of seconds since 1970 to ns since 1970. Return None for any other value."""
     if isinstance(time, datetime):
         time = time.timestamp()
     return int(time * 1_000_000_000) if isinstance(time, int | float) else None

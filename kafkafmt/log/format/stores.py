@@ -90,7 +90,8 @@ class FileSystem(Store):
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
-        # A file system that is not asynchronous keeps state, such as a connection or an open archive.
+        # Only one thread at a time may use a file system that is not asynchronous.
+        # Such a file system keeps state, such as a connection or an open archive.
         self._lock = threading.Lock() if not getattr(fs, "async_impl", False) else None
 
     def _name(self, path: UrlPath) -> str:

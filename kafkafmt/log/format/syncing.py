@@ -1,7 +1,7 @@
 """Sync a directory tree in one pass, after all files in it were written.
 
-Linux can sync a whole file system with one call (``syncfs``). One call for thousands of small files
-takes a fraction of the time of one ``fsync`` for each of them.
+Linux can sync a whole file system with one call (``syncfs``). For thousands of small files, one
+``syncfs`` takes a fraction of the time of one ``fsync`` per file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import local_files
 WHOLE_SYNC_TYPES = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "tmpfs", "xfs"})
 """File systems that are synced with ``syncfs``.
 
-On other file systems, such as NFS and FUSE, the call may return before the data is on disk.
+On other file systems, such as NFS and FUSE, ``syncfs`` may return before the data is on disk.
 """
 REPORTS_ERRORS = (5, 8)
 """First version of Linux whose ``syncfs`` reports errors of earlier writes."""
@@ -59,7 +59,7 @@ def sync_file_system(opened: int) -> None:
 
 @lru_cache(1)
 def _libc() -> tuple[Any, Any]:
-    import ctypes  # loaded only here, because it takes some milliseconds
+    import ctypes  # imported only here, because importing ctypes takes a few milliseconds
 
     return ctypes.CDLL(None, use_errno=True), ctypes
 
@@ -80,7 +80,7 @@ def _linux_version() -> tuple[int, ...]:
 
 
 def file_system_type(path: Path) -> str | None:
-    """Return the type of the file system that contains `path`, such as "ext4", or None if it is not listed."""
+    """Return the type of the file system that contains `path`, such as "ext4", or None if it is unknown."""
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in MOUNTS.read_text(errors="replace").splitlines():

@@ -149,7 +149,8 @@ class BrokerDirectory:
     def _identity(self, folder: Path, topic: str, partition: int) -> tuple[str | None, int]:
         """Return the topic id and the leader epoch of a partition.
 
-        A broker with ZooKeeper has no metadata log, but it stores both in the partition directory.
+        A broker with ZooKeeper has no metadata log. Such a broker stores the topic id and the
+        leader epoch in the partition directory.
         """
         if self.metadata is not None:
             topic_id = self.metadata.topics[topic]
@@ -163,7 +164,7 @@ class BrokerDirectory:
         return known, epochs[-1][0] if epochs else 0
 
     def staging(self, topic: str, partition: int) -> Path:
-        """Return the path of a new directory, whose name causes a broker to delete the directory."""
+        """Return a path for a new directory. A broker deletes directories with such a name when it starts."""
         suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
         return self.path / f"{topic[: MAX_NAME - len(suffix)]}{suffix}"
 

@@ -145,10 +145,10 @@ class BatchFilter:
         return _with_header(builder.finish(last_offset(row) if last is None else last), byte_view(buffer)[start:])
 
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
-        """Recompress batches that lose no record with the new codec, and yield their rows and bytes.
+        """Recompress batches with the new codec, and yield the rows and bytes of the batches.
 
-        Batches that already have the new codec are yielded unchanged, unless a level is given. The
-        batches in `table` must be adjacent in the buffer.
+        All records are kept. Batches that already have the new codec are yielded unchanged, unless
+        a level is given. The batches in `table` must be adjacent in the buffer.
         """
         view = byte_view(buffer)
         starts, ends = table["position"], table["position"] + table["size"]

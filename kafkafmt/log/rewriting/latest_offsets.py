@@ -1,4 +1,4 @@
-"""Store the latest offset of each key of a log, in bounded memory per key.
+"""Store the latest offset of each key of a log, with a fixed amount of memory per key.
 
 Kafka's counterpart is ``SkimpyOffsetMap``, which stores the MD5 hash of each key. `LatestOffsets`
 stores a BLAKE2b hash of 128 bits. If two keys had the same hash, the older record would be lost. For
@@ -64,7 +64,7 @@ class LatestOffsets:
         self._offsets = np.insert(self._offsets, at[~known], offsets[~known])
 
     def take(self) -> IntArray:
-        """Return the latest offset of every key in ascending order, and release the keys."""
+        """Return the latest offsets of all keys, in ascending order, and free the memory of the keys."""
         self._merge()
         self._keys = self._keys[:0].copy()
         offsets, self._offsets = self._offsets, self._offsets[:0].copy()

@@ -38,7 +38,7 @@ class RecordRules:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that `dropped` needs."""
+        """Names of the columns that `dropped` reads."""
         return ("key", "timestamp")
 
     def dropped(self, source: Any, columns: RecordColumns) -> np.ndarray:

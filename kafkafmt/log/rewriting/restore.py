@@ -316,7 +316,7 @@ def _report(target: Target, restored: Restored) -> RestoredPartition:
 
 
 def _committed_offsets(found: Discovery, run: Run) -> list[CommittedOffset]:
-    """Return the offsets that consumer groups have committed, from the `__consumer_offsets` partitions found."""
+    """Read the committed offsets of consumer groups from the `__consumer_offsets` partitions in `found`."""
 
     def warn(log: PartitionLog, damage: Damage) -> None:
         run.tell(f"{log.directory.path}: {damage.message}; newer committed offsets may be missing")

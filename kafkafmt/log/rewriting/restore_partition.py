@@ -131,7 +131,7 @@ def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
     for segment, spans in kept:
         with FileView(segment.path) as view:
             for buffer, table in tables_of(view, segment, spans, log.max_batch_bytes):
-                # A wrapper message (count -1) has its own timestamp, not the largest of its inner messages.
+                # The timestamp of a wrapper message (count -1) need not be the largest of its inner messages.
                 early = (table["max_timestamp"] < until) & (table["count"] >= 0)
                 if early.any():
                     end = max(end, int(last_offsets(table[early])[-1]) + 1)
@@ -194,7 +194,7 @@ class _RestoredCopy(PartitionCopy):
             if columns.offset is not None
         ]
         rebuilt = self._filter.without(buffer, row, np.concatenate(dropped), last=self.end - 1)
-        if rebuilt:  # empty if the copy ends before the first message of a wrapper
+        if rebuilt:  # nothing is left if the copy ends before the first message of a wrapper
             one = row.copy()
             one["position"], one["size"] = 0, len(rebuilt)
             yield self._with_epochs(rebuilt, one)

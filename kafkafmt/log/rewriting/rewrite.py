@@ -212,8 +212,8 @@ def rewrite(
       Therefore, the sequence numbers of producers and the log end offset do not change. The first
       batch of an open transaction is also kept, so that the last stable offset does not change.
     - Compaction ends at the last stable offset. Records of aborted transactions are removed. A
-      transaction marker is removed only if the log contains no batch of its transaction, and if the
-      delete horizon of the marker has passed.
+      transaction marker is removed only after its delete horizon, and only if the log contains no
+      batch of the transaction.
     - A broker also removes tombstones whose delete horizon has passed. `rewrite` removes tombstones
       only if `drop_tombstones` is True.
     - Compaction takes about 24 bytes of memory per key, and about 60 bytes while keys are merged.
@@ -290,7 +290,7 @@ def _changes(
         if level is not None:
             raise ValueError(f"level is {level}, but codec is None; pass a codec that compresses, or omit level")
         return changes
-    BatchBuilder(codec=codec, level=level)  # reports a wrong argument before anything is written
+    BatchBuilder(codec=codec, level=level)  # raises an error for a wrong argument before anything is written
     return replace(changes, codec=codec_id(codec), level=level)
 
 

@@ -149,10 +149,10 @@ def rewrite_partition(
 def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
     """Remove batches with contradictory offsets from `kept`, and return them as damage.
 
-    The offsets of a batch are contradictory if they do not fit between the offsets of the batches
-    around it. The plan of a segment accepts some of these batches, but an offset index cannot
-    contain them. Only wrapper messages can have contradictory offsets, so logs of format 2 are not
-    read.
+    The offsets of a batch are contradictory if they do not fit between the offsets of the previous
+    and the next batch. Readers deliver some of these batches, but an offset index cannot contain
+    them. Only wrapper messages can have contradictory offsets, so segments that contain only
+    batches of format 2 are not read.
     """
     damaged: list[Damage] = []
     for i, (segment, spans) in enumerate(kept):
@@ -257,7 +257,7 @@ class _RewrittenCopy(PartitionCopy):
         self.made.modes[segment.path.name] = segment.mode
         self.bases.append(segment.base)
         self._index(segment.base)
-        if times is not None:  # Kafka's retention uses this time if batches have no timestamps
+        if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
             os.utime(segment.path, ns=times)
 
     def _changed_batches(self, buffer: Any, table: BatchTable) -> Iterator[tuple[int, int, Any]]:
@@ -300,7 +300,7 @@ class _RewrittenCopy(PartitionCopy):
 
     def _unchanged(self, buffer: Any, rows: BatchTable) -> Iterator[tuple[int, int, Any]]:
         if last_offset(rows[-1]) - self._base > MAX_RELATIVE_OFFSET and len(rows) > 1:
-            for i in range(len(rows)):  # each of these batches may be too far from the base offset
+            for i in range(len(rows)):  # check each batch, because it may be too far from the base offset
                 yield from self._unchanged(buffer, rows[i : i + 1])
             return
         for part, data in self._filter.recompressed(buffer, rows):
@@ -332,8 +332,8 @@ class _RewrittenCopy(PartitionCopy):
     def _dropped(self, buffer: Any, table: BatchTable, lasts: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Decide which records to drop.
 
-        Return the offsets of the dropped records, and for each batch, the number of records that it
-        keeps and the number that it loses.
+        Return the offsets of the dropped records. Also return two arrays with an item for each
+        batch: the number of kept records and the number of dropped records.
         """
         n = len(table)
         data = (table["attributes"] & CONTROL_BIT) == 0

@@ -103,7 +103,8 @@ class ActiveSegment:
         try:
             local_files.append_to(self.path.with_suffix(".txnindex"), transaction_index_bytes(aborted), self.mode)
         except OSError:
-            # The batches are already written, and the index is rebuilt when the partition is opened again.
+            # The batches are already written, but their index entries are missing.
+            # The index is rebuilt when the partition is opened again.
             self.broken = True
             raise
 

@@ -1,4 +1,4 @@
-"""Record in a file which atomic appends are in progress, and undo them after a crash.
+"""Keep a journal of the atomic appends that are in progress, and undo these appends after a crash.
 
 The journal is the file `kafkafmt-append.json` in the log directory. Brokers ignore a file with this
 name. For each partition with an append in progress, the journal contains the next offset and the
@@ -70,8 +70,8 @@ def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:
     """Undo the appends that the journal of the log directory `path` lists as in progress.
 
     Each partition is truncated to the end that it had before the append. A partition is left
-    unchanged if a later leader, such as a broker, has appended to it since. `open_writer` is called
-    to open a partition for writing.
+    unchanged if a later leader, such as a broker, has appended to it since. The function
+    `open_writer` opens a partition for writing.
     """
     journal = read_journal(path)
     if journal.in_progress:

@@ -36,7 +36,7 @@ def check_transactions(table: BatchTable, opened: set[int]) -> None:
     """Raise InvalidError if a producer with an open transaction appends a non-transactional batch.
 
     A broker does not start if a log contains such a batch. `opened` contains the ids of the
-    producers with an open transaction, and is updated.
+    producers with an open transaction. This function updates `opened`.
     """
     names = ("producer_id", "attributes", "position", "base_offset")
     for producer_id, attributes, position, base in zip(*(table[name].tolist() for name in names), strict=True):

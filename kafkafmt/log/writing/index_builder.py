@@ -6,8 +6,8 @@ Before the first entry, the distance is measured from the start of the file, so 
 segment never has an entry.
 
 When an entry is added to the offset index, the largest timestamp so far is compared with the last
-entry of the time index. If the timestamp is larger than that entry, the time index also gets an
-entry. When the segment is closed, the time index gets a final entry.
+entry of the time index. If this timestamp is larger than the timestamp of the last entry, the time
+index also gets an entry. When the segment is closed, the time index gets a final entry.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INDEX_INTERVAL = 4096
 FEW_BATCHES = 64
 """Tables with fewer rows than this are added row by row."""
 FEW_ENTRIES = 16
-"""Number of index entries below which the entries are serialized one by one."""
+"""If there are fewer index entries than this, they are serialized one by one."""
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Largest size of a segment's `.log` file.
 
@@ -73,8 +73,8 @@ class SegmentIndexes:
     def add(self, table: BatchTable, position: int = 0) -> None:
         """Add the next batches of the segment.
 
-        The positions in `table` are relative to a buffer, and `position` is the file position of
-        this buffer.
+        The table contains the position of each batch in a buffer. `position` is the position of the
+        buffer in the file.
         """
         if len(table) < FEW_BATCHES:
             self._add_few(table, position)
@@ -93,12 +93,15 @@ class SegmentIndexes:
         self._reach(int(largest[-1]), lasts, int(begins[-1]))
 
     def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
-        """Record the largest timestamp so far. It is in the row `row`, or in an earlier table if `row` is -1."""
+        """Record the largest timestamp so far.
+
+        `row` is the row that contains this timestamp, or -1 if an earlier table contains it.
+        """
         if row >= 0:
             self.largest_timestamp, self._largest_at = largest, int(lasts[row])
 
     def _add_few(self, table: BatchTable, position: int) -> None:
-        """Add batches one by one, which takes less time if there are only a few of them."""
+        """Add batches one by one. For a few batches, this takes less time than NumPy operations."""
         names = ("position", "base_offset", "last_offset_delta", "max_timestamp")
         for start, first, delta, timestamp in zip(*(table[name].tolist() for name in names), strict=True):
             last = first + delta if delta > 0 else first
@@ -111,14 +114,14 @@ class SegmentIndexes:
                 self.close()
 
     def close(self) -> None:
-        """Add a final time index entry for the largest timestamp, unless the index already has it."""
+        """Add a time index entry for the largest timestamp, unless the index already contains this timestamp."""
         if self.largest_timestamp > self._indexed_timestamp:
             self._times.append((self.largest_timestamp, self._largest_at))
             self.time_entries += 1
             self._indexed_timestamp = self.largest_timestamp
 
     def take(self) -> tuple[bytes, bytes]:
-        """Return the offset index entries and the time index entries since the last call, each as bytes."""
+        """Return, as bytes, the offset index entries and time index entries that were added since the last call."""
         offsets, times, base = self._offsets, self._times, self.base_offset
         self._offsets, self._times = [], []
         if len(offsets) < FEW_ENTRIES and len(times) < FEW_ENTRIES:
@@ -132,7 +135,7 @@ def _columns(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
 
 @dataclass
 class State:
-    """The producers and leader epochs of a log, which a broker tracks while it reads the log."""
+    """The state that a broker tracks while it reads a log: the producers and the leader epochs."""
 
     reader: RecordReader
     producers: Producers = field(default_factory=Producers)
@@ -144,7 +147,7 @@ class State:
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
     def add(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update the state with the next batches, and return the transactions that they abort."""
+        """Update the state with the next batches, and return the transactions that these batches abort."""
         for epoch, first, last in epoch_runs(table):
             if not self.epoch_runs or epoch != self.epoch_runs[-1][0]:
                 self.epoch_runs.append((epoch, first, last))
@@ -153,7 +156,10 @@ class State:
         return self.add_producers(buffer, table)
 
     def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
-        """Update only the producers with the next batches, and return the transactions that they abort."""
+        """Update the producers, but not the leader epochs, with the next batches.
+
+        Return the transactions that these batches abort.
+        """
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []
         control = table[(table["attributes"] & CONTROL_BIT) != 0]
@@ -166,7 +172,7 @@ class SegmentScan:
 
     indexes: SegmentIndexes
     aborted: list[Aborted]
-    """Transactions for which the segment contains an abort marker."""
+    """Transactions that an abort marker in the segment ends."""
     next_offset: int
     """Offset after the last valid batch."""
     end: int = 0

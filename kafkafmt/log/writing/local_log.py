@@ -122,7 +122,7 @@ class LocalLog:
             self.path, loaded.last.indexes, loaded.last.end, loaded.last.first_timestamp, now_millis()
         )
         self._write_epochs(loaded.epochs)
-        # `load` has synced all segments that it recovered.
+        # All records are on disk now, because `load` has synced every segment that it recovered.
         self.recovery_point = self.next_offset
 
     @property
@@ -145,7 +145,7 @@ class LocalLog:
         view, begin = byte_view(data), 0
         starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
         for i, last in enumerate(lasts):
-            # Assume one index entry per batch: the exact number is known only after writing.
+            # Assume one index entry per batch, because the exact number is known only after writing.
             if i > begin and i - begin >= self._free_index_entries():
                 self._write(view, table[begin:i])
                 begin = i
@@ -234,7 +234,7 @@ class LocalLog:
                 self.path, SegmentIndexes(offset, self.settings.index_interval_bytes), 0, None, now_millis()
             )
         except OSError:
-            # Refuse writes until all files of the new segment have been deleted.
+            # Refuse writes until all files of the incomplete new segment have been deleted.
             self.active.broken = True
             delete_segment(self.path, offset)
             self.active.broken = False
@@ -260,7 +260,7 @@ class LocalLog:
     def truncate_to(self, offset: int) -> None:
         """Remove all batches that contain `offset` or a higher offset.
 
-        `offset` is below `next_offset`.
+        `offset` must be below `next_offset`.
         """
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -299,13 +299,13 @@ class LocalLog:
         return found.position
 
     def delete_before(self, offset: int) -> None:
-        """Raise the log start offset to `offset`, and delete the segments below it."""
+        """Raise the log start offset to `offset`, and delete the segments that end below this offset."""
         self.log_start_offset = offset
         self._changed()
         self._delete_oldest(self._below_start())
 
     def enforce_retention(self, now: int) -> list[int]:
-        """Delete the segments that exceed the retention, and return their base offsets.
+        """Delete the segments that exceed the retention limits, and return their base offsets.
 
         The state of producers that have written nothing for a day is dropped. `now` is the current
         time in ms.
@@ -328,7 +328,7 @@ class LocalLog:
         return max(bisect_right(self.bases, self.log_start_offset) - 1, 0)
 
     def _delete_oldest(self, n: int) -> None:
-        """Delete the `n` oldest segments. To delete all segments, start a new, empty one first."""
+        """Delete the `n` oldest segments. If these are all segments, start a new, empty segment first."""
         if not n:
             return
         if n == len(self.bases):

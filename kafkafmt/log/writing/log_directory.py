@@ -65,7 +65,7 @@ def _forget_locks() -> None:
     the files, closing the inherited descriptor would release the new lock.
     """
     global _taking
-    # Another thread of the parent process may have held the old lock during the fork.
+    # Create a new lock, because another thread of the parent process may have held the old one during the fork.
     _taking = Lock()
     for handle in _locked.values():
         os.close(handle)
@@ -378,8 +378,8 @@ class LogDirectory:
 def take_lock(path: Path) -> int:
     """Lock a file as Java's ``FileChannel.tryLock`` does, and return its file descriptor.
 
-    If this process has already locked the file, it is not opened again, because closing the second
-    descriptor would release the lock.
+    If this process has already locked the file, BlockingIOError is raised, and the file is not
+    opened again. Closing a second descriptor of the file would release the lock.
     """
     with _taking:
         try:

@@ -42,7 +42,7 @@ TOPIC, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 5, 9
 NO_LEADER_CHANGE = -2
 """Value of the field Leader in a PartitionChangeRecord that does not change the leader."""
 MAX_NAMED = 5
-"""Largest number of partitions that one message lists."""
+"""Largest number of partitions that one message to the user lists."""
 _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
 
 
@@ -145,7 +145,10 @@ def base64_uuid(topic_id: UUID) -> str:
 
 
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
-    """Return the metadata logs in the log directories of the chosen partitions. Omit chosen metadata logs."""
+    """Return the metadata logs in the log directories of the chosen partitions.
+
+    A metadata log that is itself a chosen partition is omitted.
+    """
     mine = list(chosen)
     roots = {d.path.parent for d in mine}
     live = (d for d in found.partitions if d.topic == CLUSTER_METADATA and d.state == "live" and d.path.parent in roots)
@@ -153,7 +156,7 @@ def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[Part
 
 
 def strays(root: Path, partitions: Iterable[tuple[str, int]]) -> list[str]:
-    """Return messages that list the partitions that a KRaft broker would not serve."""
+    """Return messages to the user about the partitions that a KRaft broker would not serve."""
     wanted = [key for key in partitions if key[0] != CLUSTER_METADATA]
     if not wanted:
         return []

@@ -150,10 +150,11 @@ def _read_snapshot(path: Path) -> Producers | None:
 
 
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
-    """Find the newest readable snapshot that is not after the segment with index `first`.
+    """Find the newest readable producer snapshot at the start of segment `first` or an earlier segment.
 
-    Return the producers in the snapshot, and the index of the segment whose base offset is the
-    snapshot's offset. If no snapshot is readable, return no producers and the index 0.
+    `first` is an index into `bases`. Return the producers in the snapshot, and the index of the
+    segment that starts at the snapshot's offset. If no snapshot is readable, return no producers
+    and the index 0.
     """
     for i in range(first, 0, -1):
         if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:
@@ -206,7 +207,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
 
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
-    """Return the given leader epochs and the later leader epochs of the batches."""
+    """Return the leader epochs in `epochs`, and the higher leader epochs of the batches."""
     for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)
