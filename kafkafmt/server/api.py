@@ -73,12 +73,12 @@ def serve(
         Serve each partition as it was before the first record with this timestamp or a later one.
         An int is a number of milliseconds since 1970-01-01 UTC.
     on_error : {"skip", "fail"}, default "skip"
-        "skip" leaves damaged spans out, so that offsets are missing as in a compacted topic. "fail"
-        answers CORRUPT_MESSAGE at the first damaged span.
+        "skip" omits damaged spans, so that offsets are missing as in a compacted topic. "fail"
+        returns the error CORRUPT_MESSAGE to a client that reads a damaged span.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     advertise : tuple of (str, int), optional
-        Host and port that clients use. By default, the address of the listener.
+        Host and port that the server reports to clients. By default, the address of the listener.
     tls_cert, tls_key : str or os.PathLike, optional
         Files with the certificate chain and the private key, in PEM format. With them, clients must
         use TLS.
@@ -88,7 +88,8 @@ def serve(
         File with the users who can authenticate with SASL. By default, clients need not
         authenticate.
     groups_file : str or os.PathLike, optional
-        File in which committed offsets are kept when the server ends. By default, they are lost.
+        File in which the server stores committed offsets. By default, committed offsets are lost
+        when the server ends.
     limits : ServerLimits, optional
         Limits that protect the server against its clients.
     on_message : callable, optional

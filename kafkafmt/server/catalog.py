@@ -35,7 +35,7 @@ from .settings import ServerSettings
 P = ParamSpec("P")
 R = TypeVar("R")
 THREADS = 8
-"""Number of threads that read files. Reading a damaged segment can take several seconds."""
+"""Number of threads that read files. There are several, because reading a damaged segment can take seconds."""
 MOST_MISSING = 10_000
 """Largest number of missing partitions of a topic that are served as empty partitions."""
 MOST_NAMED = 5
@@ -43,7 +43,7 @@ LARGEST_NODE_ID = 2**31 - 1
 RESCAN = 3.0
 """Minimum time in seconds between two searches for new and deleted partitions."""
 FULL_RESCAN = 60.0
-"""Time in seconds after which the server searches for partitions even if no modification time has changed."""
+"""Seconds after which the server searches for partitions even if no directory has a new modification time."""
 
 
 @dataclass
@@ -53,7 +53,8 @@ class Cluster:
     Attributes
     ----------
     cluster_id : str
-        The cluster id in ``meta.properties``. If it is missing, an id derived from the served paths.
+        The cluster id in ``meta.properties``, or an id derived from the served paths if the file
+        contains no cluster id.
     node_id : int
         The broker id in ``meta.properties``, or 0 if it is missing.
     host, port : str and int
@@ -101,7 +102,10 @@ class Topic:
         return UUID(bytes=hashlib.sha256(f"kafkafmt topic {self.name}".encode()).digest()[:16], version=4)
 
     def keep_id(self, before: Topic) -> None:
-        """Copy the topic id of `before` if it was already read and this topic has all partitions of `before`."""
+        """Copy the topic id of the topic object `before` if this topic has all partitions of `before`.
+
+        Nothing is copied if the topic id of `before` has not been read yet.
+        """
         known = before.__dict__.get("topic_id")
         if known is not None and all(self.partitions.get(n) is served for n, served in before.partitions.items()):
             self.__dict__["topic_id"] = known
@@ -122,7 +126,7 @@ class Catalog:
     cluster : Cluster
         The cluster that clients see.
     messages : list of str
-        Messages about files that are ignored.
+        Log messages about files that the server ignores.
 
     Raises
     ------
@@ -168,7 +172,7 @@ class Catalog:
         return self._topics.get(name or "")
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        """Return the topic with this id, or None. An unknown id makes the method read the ids of all topics."""
+        """Return the topic with this id, or None. If the id is unknown, the ids of all topics are read."""
         name = self._by_id.get(topic_id)
         if name is None or name not in self._topics:
             self._by_id = {topic.topic_id: topic.name for topic in self._topics.values()}
@@ -220,7 +224,7 @@ class Catalog:
         self.resources.close()
 
     def _root_stamps(self) -> tuple[int, ...] | None:
-        """Return the modification times of the served paths, or None if they are patterns, URLs or missing.
+        """Return the modification time of each served path, or None if a path is a pattern, a URL, or missing.
 
         A log directory gets a new modification time if a partition directory in it is created, deleted
         or renamed.

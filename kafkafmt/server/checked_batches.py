@@ -1,7 +1,8 @@
-"""Remember where the valid batches of a segment are, so that they are checked only once.
+"""Remember the positions of valid batches, so that each batch is checked only once.
 
 A batch is sent only after its CRC was checked. `CheckedBatches` contains the positions and offsets
-of batches that were checked together. The arrays of all partitions share one limited cache.
+of batches that were checked together. One cache of limited size contains these objects for all
+partitions.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ class Span(NamedTuple):
     path : Path or UrlPath
         The segment.
     inode : int
-        Inode of the segment when its batches were checked; 0 if it is not local.
+        Inode of the segment when its batches were checked; 0 if the segment is not local.
     position, size : int
-        The bytes, which are complete batches.
+        Position of the first byte in the segment, and number of bytes. The bytes are complete
+        batches.
     legacy : bool
         Whether the batches may have record format 0 or 1.
     """
@@ -55,10 +57,11 @@ class CheckedBatches:
     Attributes
     ----------
     start, end : int
-        The object contains every batch with offsets in [start, end) that can be delivered. If an
-        offset in this range is in no batch, it cannot be delivered.
+        The range of offsets. The object contains all batches in [start, end) that can be delivered.
+        An offset in this range that is in no batch cannot be delivered.
     path, inode : Path or UrlPath, and int
-        The segment, and its inode when the batches were checked; 0 if it is not local.
+        The segment, and its inode when the batches were checked. The inode is 0 if the segment is
+        not local.
     legacy : bool
         Whether a batch may have record format 0 or 1.
     transactional : bool
@@ -95,7 +98,7 @@ class CheckedBatches:
         self._firsts: IntArray = table["base_offset"].copy()
         self.lasts: IntArray = last_offsets(table)
         self._adjacent = bool((self._positions[1:] == self._positions[:-1] + self._sizes[:-1]).all())
-        """Whether no other bytes are between the batches."""
+        """Whether the batches are adjacent in the segment."""
         bits = table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)
         self.transactional: bool = bool(bits.any())
         self._producers: IntArray | None = None
@@ -129,8 +132,8 @@ class CheckedBatches:
         Returns
         -------
         tuple of (list of Span, int, int, bool)
-            The selected bytes, their number, the offset at which to continue, and whether a limit
-            was reached.
+            The spans of the selected batches, their total size, the offset at which to continue,
+            and whether `room` or `end` ended the selection.
         """
         lasts, ends = self.lasts.data, self._ends.data  # with memoryviews, bisect is faster than np.searchsorted
         first = bisect_left(lasts, offset)
@@ -160,7 +163,7 @@ class CheckedBatches:
         return int(self._ends[-1]) - (int(self._ends[first - 1]) if first else 0)
 
     def _kept(self, first: int, stop: int, omitted: Omitted) -> slice | IntArray:
-        """Return which of the batches `first` to `stop` (exclusive) do not belong to `omitted` transactions."""
+        """Return the rows from `first` to `stop` (exclusive) of the batches that are not in `omitted` transactions."""
         if not omitted or self._producers is None:
             return slice(first, stop)
         bases, producers = self._firsts[first:stop], self._producers[first:stop]
@@ -170,7 +173,7 @@ class CheckedBatches:
         return first + np.flatnonzero(keep)
 
     def _spans(self, rows: slice | IntArray) -> list[Span]:
-        """Return the bytes of the given batches, with adjacent batches merged."""
+        """Return spans that contain the given batches. Adjacent batches are in one span."""
         starts, sizes = self._positions[rows], self._sizes[rows]
         if not len(starts):
             return []
@@ -190,34 +193,35 @@ class CheckedBatches:
 
 
 class BatchLists:
-    """The `CheckedBatches` of one partition, by their offsets. They do not overlap."""
+    """The `CheckedBatches` objects of one partition, ordered by offset. Their offset ranges do not overlap."""
 
     def __init__(self) -> None:
-        self._sorted: tuple[list[int], list[CheckedBatches]] = [], []  # replaced as a whole, for other threads
+        # Other threads read this tuple without a lock. Therefore, a change replaces the whole tuple.
+        self._sorted: tuple[list[int], list[CheckedBatches]] = [], []
 
     def __iter__(self) -> Iterator[CheckedBatches]:
         return iter(self._sorted[1])
 
     def find(self, offset: int) -> CheckedBatches | None:
-        """Return the batches that cover an offset, or None."""
+        """Return the `CheckedBatches` whose range contains an offset, or None."""
         starts, items = self._sorted
         at = bisect_right(starts, offset) - 1
         return items[at] if at >= 0 and items[at].end > offset else None
 
     def limit(self, offset: int) -> int | None:
-        """Return the start of the next known batches after an offset, or None."""
+        """Return the start of the first `CheckedBatches` after an offset, or None."""
         starts, _ = self._sorted
         at = bisect_right(starts, offset)
         return starts[at] if at < len(starts) else None
 
     def add(self, added: CheckedBatches) -> None:
-        """Add batches. Known batches that overlap them are removed."""
+        """Add a `CheckedBatches` object. Objects whose offset ranges overlap with it are removed."""
         kept = [item for item in self if item.end <= added.start or item.start >= added.end]
         kept.append(added)
         self._set(kept)
 
     def remove(self, removed: CheckedBatches) -> None:
-        """Remove batches, if they are known."""
+        """Remove a `CheckedBatches` object, if the list contains it."""
         self._set([item for item in self if item is not removed])
 
     def clear(self) -> None:
@@ -239,7 +243,7 @@ class BatchCache:
         self._lock = Lock()
 
     def add(self, added: CheckedBatches, lists: BatchLists) -> None:
-        """Add batches to the lists of their partition, and remove the least recently used ones if there are too many."""
+        """Add batches to the lists of their partition. If the cache is full, remove the least recently used batches."""
         with self._lock:
             lists.add(added)
             self._entries[id(added)] = added, lists

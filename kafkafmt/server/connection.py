@@ -22,13 +22,13 @@ from .response_writer import ClosedError, ResponseWriter
 from .settings import ServerLimits
 
 PARTIAL_TIMEOUT = 30.0
-"""Seconds in which a request must arrive completely."""
+"""Seconds after which a connection is closed if a request has arrived only in part."""
 
 Buffers = list[bytes | memoryview]
 
 
 class ReadDeadline:
-    """Ends a read from a client that takes too long: the read raises TimeoutError.
+    """Limits the time of reads from a client: after the deadline, an incomplete read raises TimeoutError.
 
     One timer serves many reads. Almost all reads end before their deadline, and ``asyncio.timeout``
     would create and cancel two timers for each request.
@@ -46,7 +46,7 @@ class ReadDeadline:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, seconds: float) -> None:
-        """Set the deadline of the reads from now on."""
+        """Set the deadline for the current read and all later reads."""
         self._deadline = deadline = self._loop.time() + seconds
         if self._timer is None or self._timer.when() > deadline:
             self.close()
@@ -134,7 +134,7 @@ class ClientConnection:
             why = str(error)
         except (ConnectionError, ssl.SSLError):
             pass
-        except OSError as error:  # for example, a segment cannot be opened, or the client's host cannot be reached
+        except OSError as error:  # for example, if a segment cannot be opened, or if the client's host is unreachable
             why = str(error)
         finally:
             if why:
@@ -164,7 +164,8 @@ class ClientConnection:
     async def _response_to(self, size_field: bytes, size: int) -> tuple[Buffers, FileRecords] | None:
         """Read the rest of a request, and return the response, or None if the request demands no response.
 
-        A large request waits until there is memory for its objects. Until then, only its bytes are kept.
+        A large request waits until enough memory is available for its objects. Until then, the server
+        keeps only the bytes of the request.
         """
         if size <= FREE_FRAME:
             return await self._handle(self._decode(size_field + await self._rest(size)))
@@ -218,7 +219,7 @@ class ClientConnection:
                 if isinstance(response, FileResponse):
                     response, records = response.body, response.records
                 if key == API_VERSIONS and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-                    version = 0  # after this error, a client reads the response in version 0 (KIP-511)
+                    version = 0  # clients expect version 0 of the response with this error (KIP-511)
                 made = protocol.make_response(response, version, request.header.correlation_id)
                 return protocol.write_response(made), records
         except (ConnectionError, ClosedError):

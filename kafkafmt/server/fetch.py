@@ -23,9 +23,12 @@ from .sessions import FetchedPartition, FetchSession, FetchSessions
 POLL = 0.1
 """Least number of seconds between two checks for new batches while a client waits."""
 SLOW_POLL_FACTOR = 10
-"""The pause between two checks is at least this many times as long as a check takes."""
+"""Least ratio of the pause between two checks to the duration of a check."""
 MOST_IN_LOOP = 1000
-"""Requests for more partitions are answered in a thread. Each partition takes about 10 µs."""
+"""Largest number of partitions of a request that the event loop answers. Each partition takes about 10 µs.
+
+A thread answers requests for more partitions.
+"""
 READ_COMMITTED_LEVEL = 1
 NEWEST_VERSION = 18
 SESSION_VERSION = 7
@@ -36,7 +39,7 @@ MAGIC_V1_VERSION = 2
 """Lowest version of Fetch whose clients read record format 1."""
 UNKNOWN_OFFSET = -1
 CONVERTED_BYTES = 4 << 20
-"""Largest number of bytes of one partition that are converted for one response. They are kept in memory."""
+"""Largest number of bytes of one partition that are converted for one response. The result is in memory."""
 
 
 @dataclass
@@ -46,7 +49,7 @@ class FileResponse:
     Attributes
     ----------
     body : Message
-        The response.
+        The Fetch response with placeholders instead of record data.
     records : FileRecords
         The bytes to send in place of the placeholders.
     """
@@ -62,7 +65,7 @@ class Answer:
     Attributes
     ----------
     wanted : FetchedPartition
-        The partition, as the client requested it.
+        The client's request for the partition.
     served : ServedPartition or None
         The partition, or None if it does not exist.
     error : ErrorCode
@@ -78,7 +81,7 @@ class Answer:
     size : int
         Number of bytes of the batches.
     next_offset : int
-        The offset from which the client will continue, or -1.
+        The offset that the client will request next, or -1 if it is unknown.
     changes : int
         `ServedPartition.changes` before the partition was read.
     """
@@ -148,7 +151,7 @@ class FetchApi:
                 return self._response(found, answers, version)
 
     def _read_ahead(self, answers: list[Answer]) -> None:
-        """Begin to check the batches that clients will probably ask for next."""
+        """Start to check the batches that clients will probably request next."""
         for answer in answers:
             served = answer.served
             if not answer.spans or served is None:
@@ -160,9 +163,10 @@ class FetchApi:
                 task.add_done_callback(self._reading.discard)
 
     async def _changed(self, answers: list[Answer], deadline: float, context: RequestContext) -> bool:
-        """Wait until a partition changes, and return True.
+        """Wait until one of the partitions changes, and return True.
 
-        Return False at the deadline, or if the client closes the connection.
+        If no partition changes before the deadline, or if the client closes the connection, return
+        False.
         """
         loop = asyncio.get_running_loop()
         changes = [(answer.served, answer.changes) for answer in answers if answer.served is not None]
@@ -171,7 +175,7 @@ class FetchApi:
             await asyncio.sleep(min(pause, left))
             if any(served.changes != before for served, before in changes):
                 return True
-            # Many clients can wait for the same partitions, which are checked for all of them together.
+            # Many clients can wait for the same partition. One check of the partition is enough for all of them.
             due = [(served, before) for served, before in changes if served.seconds_since_check() >= POLL / 2]
             started = loop.time()
             if len(due) > 0 and await self._catalog.run(_any_changed, due):
@@ -239,7 +243,7 @@ class FetchApi:
                 answer.error = ErrorCode.CORRUPT_MESSAGE
                 return answer
             if committed and fetched.spans and not fetched.transactional:
-                answer.aborted = []  # clients look only for the transactions of the batches that they receive
+                answer.aborted = []  # clients need only the aborted transactions of the batches that they receive
             elif committed and fetched.spans:
                 aborted = served.aborted(offset, fetched.next_offset, known_only)
                 if aborted is None:
@@ -284,13 +288,16 @@ class FetchApi:
         return answer
 
     def _open_files(self, spans: list[Span]) -> None:
-        """Open the files of a response. After the response has begun, an error could only close the connection."""
+        """Open the segments of a response before it is written.
+
+        If a segment cannot be opened later, the server can only close the connection.
+        """
         files = self._catalog.resources.files
         for path, inode in dict.fromkeys(span[:2] for span in spans):
             files.release(files.acquire(path, inode))
 
     def _response(self, session: FetchSession, answers: list[Answer], version: int) -> FileResponse:
-        """Return the response with the given answers. In a session, unchanged partitions are omitted."""
+        """Return a Fetch response with the given answers. In a fetch session, unchanged partitions are omitted."""
         records = FileRecords()
         topics: dict[Any, list[Answer]] = {}
         for answer in answers:
@@ -341,14 +348,14 @@ def _partition_data(answer: Answer, records: FileRecords) -> Any:
 
 
 def wrong_epoch(served: ServedPartition, current_leader_epoch: int) -> ErrorCode:
-    """Compare the leader epoch in a request with the one that Metadata has reported, and return the error or NONE."""
+    """Return the error code for the leader epoch in a request, or NONE if the epoch is current or unknown."""
     if current_leader_epoch < 0 or (known := served.leader_epoch()) < 0 or current_leader_epoch == known:
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def _any_changed(changes: list[tuple[ServedPartition, int]]) -> bool:
-    """Return whether a partition has changed, or cannot be read, so that the client gets an error."""
+    """Return whether a partition has changed or cannot be read. In both cases, the client needs a response."""
     try:
         return any(served.check() != before for served, before in changes)
     except (KafkaFormatError, OSError):

@@ -1,8 +1,9 @@
-"""Represent bytes of a segment in a response that is written, without reading them.
+"""Define placeholders for bytes of a segment, so that a response is written without reading these bytes.
 
 `protocol.write_response` does not copy record data, but returns a list of buffers. In this list, a
 placeholder represents bytes of a segment. A placeholder is a view of memory that is never accessed.
-Its length is the number of bytes. The connection sends the segment in place of the placeholder.
+The length of the view is the number of bytes. The connection sends bytes of the segment in place of
+the placeholder.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from .checked_batches import Span
 from .served_partition import ServedPartition
 
 LARGEST = 1 << 31
-"""Length of the reserved memory, in bytes. It uses no pages, because it is never accessed."""
+"""Length of the memory that is reserved for placeholders, in bytes.
+
+The memory is never accessed, so the operating system allocates no pages.
+"""
 _reserved = mmap.mmap(-1, LARGEST, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
 _view = memoryview(_reserved)
 
@@ -30,7 +34,7 @@ class FileRecords:
         return len(self._spans)
 
     def add(self, partition: ServedPartition, spans: Sequence[Span]) -> list[Any]:
-        """Add bytes to the end of the response, and return placeholders for the field `records`."""
+        """Add spans of segments to the response, and return placeholders for the field `records`."""
         self._spans += [(partition, span) for span in spans]
         return [_view[: span.size] for span in spans]
 

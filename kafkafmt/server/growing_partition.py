@@ -21,7 +21,7 @@ from .tail import DamagedTailError, Tail
 from .transaction_state import TransactionState
 
 RECENT = 60 * 10**9
-"""A directory that changed less than this number of ns before the server listed it is listed again."""
+"""If a directory changed less than this number of nanoseconds before it was listed, it is listed again."""
 CHECK_INTERVAL = 0.05
 """Least number of seconds between two checks of the files of a partition."""
 
@@ -38,7 +38,7 @@ class GrowingPartition:
     resources : Resources
         Open files and remembered batches of the whole server.
     missing : bool, default False
-        Whether the directories do not contain the partition, so that it is served as empty.
+        Whether the log directories do not contain the partition. If so, an empty partition is served.
 
     Attributes
     ----------
@@ -61,22 +61,22 @@ class GrowingPartition:
         self._log: PartitionLog | None = None
         self._tail: Tail | None = None
         self._listed_end = 0
-        """The offset at which `_log` ended when it was listed."""
+        """The end offset of `_log` when the partition directory was listed."""
         self._lists: BatchLists = BatchLists()
         self._transactions: TransactionState | None = None
         self._epoch: int | None = None
         """The latest leader epoch, or None if it is not known."""
         self._cap: int | None = None
-        """The end of the log that the option `at` selects, or None if it is not known."""
+        """The end offset that the option `at` selects, or None if it is not known."""
         self._checked = 0.0
-        """Time of the latest check, on the monotonic clock."""
+        """Time of the latest check for changes, on the monotonic clock."""
         self._stamp = 0
-        """Modification time of the directory when it was last listed, in ns."""
+        """Modification time of the partition directory when it was last listed, in ns."""
         self._size = -1
-        """Size of the last segment at the latest check, in bytes."""
+        """Size of the last segment at the latest check for changes, in bytes."""
         self._reported: set[tuple[str, int]] = set()
         self._unchanged_since = time.time_ns() - RECENT
-        """The listing is complete if the directory was last modified before this time, in ns."""
+        """The list of segments is complete if the directory has not been modified since this time, in ns."""
 
     def __repr__(self) -> str:
         return f"<ServedPartition {self.topic}-{self.number}>"
@@ -123,13 +123,13 @@ class GrowingPartition:
         return time.monotonic() - self._checked
 
     def check(self) -> int:
-        """Check whether the log has changed, and return `changes`."""
+        """Check whether the log has changed, and return the counter `changes`."""
         with self._lock:
             self._check()
             return self.changes
 
     def raise_log_start(self, offset: int) -> None:
-        """Set the log start offset to the one in the checkpoint, if it is higher than the known one."""
+        """Set the log start offset to `offset`, which is from the checkpoint, if `offset` is higher."""
         with self._lock:
             if offset > self.directory.log_start_offset:
                 self.directory.log_start = offset
@@ -148,7 +148,7 @@ class GrowingPartition:
         return self._tail
 
     def _open_tail(self, plan: bool = False) -> None:
-        """Find the end of the log."""
+        """Find the end of the log, and start to track it."""
         if self._stamp:
             self._stamp = self._folder_stamp()
         else:
@@ -167,7 +167,7 @@ class GrowingPartition:
         self.log.restrict(segment, Stretch(last.start, Border(tail.position, last.end.upto, indexed=False)))
 
     def _list_if_changed(self) -> None:
-        """List the directory if it has probably changed since it was listed, before the log is first read."""
+        """Before the log is first read, list the directory again if it has probably changed since it was listed."""
         if self.missing or isinstance(self.directory.path, UrlPath):
             return
         stamp = self._folder_stamp()
@@ -178,7 +178,7 @@ class GrowingPartition:
         self._stamp = stamp
 
     def _check_log_start(self) -> None:
-        """Use the log start offset in the checkpoint if a live broker has raised it."""
+        """Read the log start offset from the checkpoint, because a live broker may have raised it."""
         directory = self.directory
         if directory.state == "live" and not self.missing:
             self.raise_log_start(self._resources.log_starts.find(directory.path.parent, directory.key))
@@ -230,7 +230,7 @@ class GrowingPartition:
             self._resources.batches.add(made, self._lists)
 
     def _list_changed(self, stamp: int) -> None:
-        """List the directory again. If the log was truncated or replaced, forget everything about it."""
+        """List the directory again. If the log was truncated or replaced, discard all cached data about the log."""
         found = self._listed()
         if found is None:
             found = PartitionDir(self.topic, self.number, self.directory.path, self.directory.state, [])
@@ -277,7 +277,7 @@ class GrowingPartition:
                 self._restrict()
 
     def _new_log(self) -> None:
-        """Create the log from the segments in `directory`. The plans of complete segments are kept."""
+        """Create a new `PartitionLog` from the segments in `directory`, and keep the plans of complete segments."""
         old = self._log
         self._resources.readers.drop(self)
         self._log = None
@@ -287,7 +287,7 @@ class GrowingPartition:
         self._restrict()
 
     def _reset(self) -> None:
-        """Forget the end of the log, its transactions, and the positions of its batches."""
+        """Discard the cached end of the log, its transactions, and the positions of its batches."""
         self._resources.readers.drop(self)
         self._resources.batches.drop(self._lists)
         self._log = self._tail = self._transactions = None

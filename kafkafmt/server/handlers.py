@@ -10,8 +10,9 @@ from ..protocol import message_class
 from ..protocol.apis import API_VERSIONS
 
 CLOSE_AFTER_RESPONSE = "close_after_response"
-"""Key in `Connection.attributes` that closes the connection after the response. A handler sets it to
-the reason, which is logged.
+"""Key in `Connection.attributes` that closes the connection after the response.
+
+A handler stores the reason under this key, and the server logs the reason.
 """
 
 
@@ -19,10 +20,10 @@ T = TypeVar("T")
 
 
 def distinct(parts: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
-    """Return the parts of a request without repetitions. If a key is repeated, its last part is kept.
+    """Return the parts of a request without duplicates. If several parts have the same key, the last one is kept.
 
-    If duplicates were answered, a small request that repeats one topic many times would cause a
-    huge response.
+    Without this function, a small request that repeats one topic many times would cause a huge
+    response.
     """
     return list({key(part): part for part in parts}.values())
 

@@ -1,7 +1,7 @@
 """Read Kafka's internal topics in the served directories.
 
-Clients get consumer groups and transactions through the APIs of Kafka's coordinators, even if the
-internal topics are not served.
+The server answers requests about consumer groups and transactions from these topics, even if it does
+not serve the topics themselves.
 """
 
 from __future__ import annotations

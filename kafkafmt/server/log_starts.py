@@ -1,4 +1,4 @@
-"""Detect that a live broker has raised the start of a log (DeleteRecords)."""
+"""Detect that a live broker has raised the log start offset of a partition (DeleteRecords)."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ class LogStarts:
                         known.offsets = read_offset_checkpoint(file_view.read_text(root / LOG_STARTS) or "", LOG_STARTS)
                         known.stamp = stamp
                 except (OSError, StructureError):
-                    pass  # the checkpoint is missing or damaged, so the known offsets remain
+                    pass  # the checkpoint is missing or damaged, so the offsets of the previous check remain
             return known.offsets.get(key, 0)

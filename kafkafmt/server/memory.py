@@ -11,7 +11,7 @@ from ..messages import SchemaMessage
 from ..messages.schema import Struct
 
 FREE_FRAME = 1 << 10
-"""Requests up to this size in bytes are not counted. Even 4096 of them need less than 200 MiB."""
+"""Requests up to this size in bytes are not counted. Even 4096 such requests need less than 200 MiB."""
 FRAME_MEMORY = 64 << 20
 """Largest total size in bytes of the large requests that are being received or processed."""
 OBJECT_MEMORY = 128 << 20
@@ -28,16 +28,19 @@ LARGE_RESPONSES = frozenset({3, 9, 15, 16, 32, 35, 61, 65, 66, 69, 74, 75})
 """Keys of the APIs whose responses can be much larger than the requests, such as Metadata."""
 
 _NESTED: dict[int, tuple[str, ...]] = {}
-"""Names of the array and structure fields of each schema, by its id. Schemas exist as long as the process."""
+"""Names of the array and structure fields of each schema, by the schema's `id()`.
+
+Schemas are never deleted, so an id is never reused.
+"""
 
 
 class Budget:
-    """Limits the total of sizes that are reserved at the same time. All calls come from one event loop.
+    """Limits the total number of bytes that are reserved at the same time. All calls come from one event loop.
 
     Parameters
     ----------
     capacity : int
-        Largest total, in bytes. A larger size is reserved as `capacity`.
+        Largest total, in bytes. A request for more bytes reserves `capacity` bytes.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -74,8 +77,8 @@ class Budget:
 class UnreadResponses:
     """Limits the memory of responses that clients have not read yet.
 
-    If the limit is exceeded, the server stops waiting for the client that has read nothing for the
-    longest time.
+    If the limit is exceeded, the server closes the connection of the client that has read nothing
+    for the longest time.
 
     Parameters
     ----------
@@ -90,13 +93,13 @@ class UnreadResponses:
 
     @contextmanager
     def held(self, limit: asyncio.Timeout, size: int) -> Iterator[None]:
-        """Count a response of `size` bytes while a client is waited for. `limit` ends the wait."""
+        """Count a response of `size` bytes while the server waits for a client. `limit` can end the wait."""
         self._sizes[limit] = size
         self._total += size
         while self._total > self._capacity and len(self._sizes) > 1:
             oldest = next(iter(self._sizes))
             self._total -= self._sizes.pop(oldest)
-            with suppress(RuntimeError):  # the wait has just ended
+            with suppress(RuntimeError):  # raised if the wait has just ended
                 oldest.reschedule(asyncio.get_running_loop().time())
         try:
             yield
@@ -109,12 +112,14 @@ class ServerMemory:
 
     Attributes
     ----------
-    frames, objects : Budget
-        The bytes of large requests, and the memory of their objects and of their responses.
+    frames : Budget
+        The bytes of large requests.
+    objects : Budget
+        The memory of the objects of large requests and of their responses.
     unread : UnreadResponses
         The responses that clients have not read yet.
     turns : asyncio.Semaphore
-        Held while a large response is built.
+        Limits how many large responses are built at the same time.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Report messages to the user of a server, without repetitions."""
+"""Report log messages to the user of a server, without repetitions."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from collections.abc import Callable
 from threading import Lock
 
 MOST_MESSAGES = 1000
-"""Largest number of messages that are kept."""
+"""Largest number of log messages that are kept."""
 REPEAT_SECONDS = 60.0
-"""A message is reported again only after this time. Clients repeat a failed request many times per second."""
+"""Seconds after which the same log message is reported again.
+
+Clients repeat a failed request many times per second.
+"""
 
 
 class Messages:
-    """Passes messages on, unless the same message was reported shortly before. Threads may share the object.
+    """Reports log messages, unless the same message was reported shortly before. Threads may share the object.
 
     Parameters
     ----------
     kept : deque of str
-        Object to which each message is also added.
+        The latest log messages. Each message that is reported is added.
     report : callable
-        Function that is called with each message.
+        Function that is called with each log message.
     """
 
     def __init__(self, kept: deque[str], report: Callable[[str], None]) -> None:
@@ -31,7 +34,7 @@ class Messages:
         self._lock = Lock()
 
     def add(self, message: str) -> None:
-        """Report a message."""
+        """Report a log message, unless the same message was reported shortly before."""
         now = time.monotonic()
         with self._lock:
             if now - self._times.get(message, float("-inf")) < REPEAT_SECONDS:

@@ -68,8 +68,8 @@ class OpenFiles:
     Parameters
     ----------
     capacity : int
-        Largest number of unused files that are kept open. At most a quarter of the
-        file descriptors that the process can have is used.
+        Largest number of unused files that are kept open. The number is reduced to a quarter of the
+        file descriptors that the process can have.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -81,9 +81,9 @@ class OpenFiles:
         return len(self._files)
 
     def acquire(self, path: Location, inode: int) -> OpenSegment:
-        """Return an open file for a path. The caller must pass the result to `release`.
+        """Return the open segment at `path`, and open it if necessary. The caller must pass it to `release`.
 
-        If the file that is open has another inode than `inode`, the path is opened again.
+        If the open segment has another inode than `inode`, the path is opened again.
         """
         with self._lock:
             found = self._files.get(path)
@@ -132,7 +132,7 @@ class OpenFiles:
             return OpenSegment(path)
 
     def close(self) -> None:
-        """Close all unused files. The others are closed when they are released."""
+        """Close all unused files. A file that is in use is closed when it is released."""
         with self._lock:
             files, self._files = list(self._files.values()), OrderedDict()
             for file in files:

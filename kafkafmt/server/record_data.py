@@ -36,13 +36,13 @@ def in_format(
     max_batch_bytes : int
         Largest size of one batch, in bytes after decompression.
     on_damage : callable or None
-        Called with the span, the position and the error of each batch that cannot be decoded. These
-        batches are left out. If None, such a batch raises its error.
+        Function that is called with the span, the position and the error of each batch that cannot
+        be decoded. Such a batch is omitted. If `on_damage` is None, the error is raised.
 
     Raises
     ------
     OSError
-        A file cannot be read, or has changed.
+        A file cannot be read, or has changed since its batches were checked.
     KafkaFormatError
         A batch cannot be converted. If the format does not support the codec, the error is an
         `InvalidError`.
@@ -62,7 +62,7 @@ def in_format(
 
 
 def _each_in_format(data: bytes, span: Span, magic: int, max_batch_bytes: int, on_damage: OnDamage) -> Iterator[bytes]:
-    """Yield each batch of a span in another format, without the batches that cannot be decoded."""
+    """Yield the batches of a span, converted to the record format `magic`. Omit batches that cannot be decoded."""
     for batch in iter_batches(data):
         try:
             part = data[batch.position : batch.position + batch.size]
@@ -77,7 +77,7 @@ def read_span(resources: Resources, span: Span) -> bytes:
     Raises
     ------
     OSError
-        The file cannot be read, or has changed.
+        The file cannot be read, or has changed since its batches were checked.
     """
     file = resources.files.acquire(span.path, span.inode)
     try:
@@ -90,10 +90,10 @@ def read_span(resources: Resources, span: Span) -> bytes:
 
 
 def empty_batch(start: int, end: int, leader_epoch: int) -> bytes:
-    """Return a batch of format 2 without records that covers the offsets [start, end).
+    """Return a batch of record format 2 that contains no records and covers the offsets [start, end).
 
-    A client that reads it continues at `end`. The log cleaner writes such batches if it removes all
-    records of a batch.
+    A client that reads this batch continues at `end`. Kafka's log cleaner writes such a batch if it
+    removes all records of a batch.
     """
     delta = min(end - start, 2**31) - 1
     rest = _REST.pack(0, delta, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER_ID, -1, -1, 0)

@@ -1,8 +1,8 @@
 """Refuse requests that would write to a cluster, because the server is read-only.
 
-If the response has a field for an error message, the error code is POLICY_VIOLATION, because clients
-show the message. Responses to transaction requests have no such field. They contain an
-authorization error, which clients do not retry.
+If a response has a field for an error message, the server returns POLICY_VIOLATION with a message
+that clients show. Responses to transaction requests have no such field, so the server returns an
+authorization error, after which clients do not retry.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class Refusals:
     Parameters
     ----------
     settings : ServerSettings
-        The options of the server. `settings.on_message` gets one line for each connection and refused
+        The options of the server. For each connection, `settings.on_message` gets one line per refused
         API.
     """
 

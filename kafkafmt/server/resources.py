@@ -16,7 +16,10 @@ MOST_READERS = 12
 """Largest number of partition readers that are kept open. Each reader has a buffer of about 4 MiB."""
 
 IDLE_READER = 30.0
-"""Seconds after which an unused partition reader is closed. Its segment may have been deleted since."""
+"""Seconds after which an unused partition reader is closed.
+
+An open reader prevents the file system from freeing the space of a deleted segment.
+"""
 
 
 class Reader:
@@ -25,9 +28,9 @@ class Reader:
     Attributes
     ----------
     at : int
-        The offset after the last batch that was read.
+        The offset after the last batch that was returned.
     parts : generator of Part
-        Generator of the next batches. It can have an open file.
+        Generator of the next batches. The generator can keep a segment open.
     used : float
         Time of the latest use, on the monotonic clock.
     """
@@ -102,7 +105,7 @@ class Resources:
         self.log_starts: LogStarts = LogStarts()
 
     def close_unused(self) -> None:
-        """Close unused readers, and files that were deleted or renamed, so that their disk space is freed."""
+        """Close unused readers and deleted files, so that the file system can free the space of deleted files."""
         self.readers.close_unused()
         self.files.close_deleted()
 

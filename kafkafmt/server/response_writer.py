@@ -16,15 +16,18 @@ from .open_files import OpenSegment
 from .served_partition import ServedPartition
 
 CHUNK = 1 << 20
-"""Largest number of bytes of a segment that are sent at once. A client must read them before a timeout."""
+"""Largest number of bytes of a segment that are sent at once. The client must read these bytes in time."""
 SMALL_SPAN = 16 << 10
-"""Up to this size, reading and writing takes less time than sendfile."""
+"""Up to this number of bytes, a read and a write take less time than sendfile."""
 MOST_IN_TURN = 8 << 20
-"""After this number of bytes, other connections get their turn, even if the client reads fast enough."""
+"""Number of bytes after which a connection lets the event loop serve other connections.
+
+A client that reads fast could otherwise keep the event loop busy.
+"""
 
 
 class ClosedError(Exception):
-    """Raised to close a connection. The message is the reason, and is empty if the client has closed it."""
+    """Raised to close a connection. The error message is the reason; it is empty if the client has disconnected."""
 
 
 class UnreadableError(ClosedError):
@@ -34,16 +37,17 @@ class UnreadableError(ClosedError):
 class ResponseWriter:
     """Writes the responses of one connection.
 
-    Without TLS, the responses are written to the socket directly. Nothing else may write to the
-    transport then. asyncio's own ``loop.sendfile`` waits after each call until the client has read
-    most of the data, even if the kernel has accepted all of it, which doubles the time of a fetch.
+    Without TLS, the responses are written directly to the socket, and nothing else may write to the
+    transport. asyncio's own ``loop.sendfile`` is not used. It waits after each call until the client
+    has read most of the data, even if the kernel has accepted all data. This wait doubles the time
+    of a fetch.
 
     Parameters
     ----------
     writer : asyncio.StreamWriter
         The connection.
     catalog : Catalog
-        The partitions, which own the open segments.
+        The served partitions and the open segments.
     unread : UnreadResponses
         Limits the memory of responses that clients have not read yet.
     """
@@ -72,7 +76,7 @@ class ResponseWriter:
         self._in_turn = 0
         if not len(records):
             data = b"".join(buffers)
-            buffers.clear()  # while the client reads, the response is in memory only once
+            buffers.clear()  # so that the response is in memory only once while the client reads
             await self._send_bytes(data)
             return
         spans = iter(records)
@@ -96,13 +100,14 @@ class ResponseWriter:
                 raise ClosedError(f"{span.path} was changed while it was sent")
             await self._send_file(file, span.position, span.size)
         except UnreadableError:
-            await self._catalog.run(partition.forget, span)  # the next fetch reads the batches, and gets an error
+            # The next fetch reads the batches again, and the client gets an error.
+            await self._catalog.run(partition.forget, span)
             raise
         finally:
             files.release(file)
 
     async def _send_file(self, file: OpenSegment, position: int, size: int) -> None:
-        """Send bytes of a file. The kernel sends them without copying them to this process, if it can."""
+        """Send bytes of a file. If possible, the kernel sends the bytes directly from the file (``sendfile``)."""
         local = file.fileno() >= 0
         direct = local and self._socket is not None and size > SMALL_SPAN
         while size > 0:
@@ -123,7 +128,7 @@ class ResponseWriter:
                 await asyncio.sleep(0)
 
     async def _sendfile(self, source: int, position: int, count: int) -> int:
-        """Send bytes of an open file, and return how many the kernel has accepted. 0 means that the file has ended."""
+        """Call ``os.sendfile``, and return how many bytes the kernel has accepted. 0 means the end of the file."""
         while True:
             try:
                 return os.sendfile(self._open_socket(), source, position, count)
@@ -156,10 +161,10 @@ class ResponseWriter:
         return descriptor
 
     async def _writable(self, held: int = 0) -> None:
-        """Wait until the client has read some bytes. `held` is the size of the response in memory.
+        """Wait until the socket is writable. `held` is the number of bytes of the response in memory.
 
-        The event loop accepts callbacks for a transport's descriptor only from the transport.
-        Therefore, a duplicate of the descriptor is watched.
+        The event loop rejects callbacks for a descriptor that a transport uses. Therefore, the method
+        watches a duplicate of the descriptor.
         """
         loop = asyncio.get_running_loop()
         try:

@@ -29,8 +29,9 @@ EXCHANGE = "sasl"
 """Key of the unfinished SASL exchange in `Connection.attributes`."""
 MAX_PLAIN_BYTES = 4096
 FAILURE_DELAY = 0.1
-"""Delay in seconds before the response to a failed authentication. It is the default value of Kafka's
-``connection.failed.authentication.delay.ms``.
+"""Delay in seconds before the response to a failed authentication.
+
+The value is the default of Kafka's ``connection.failed.authentication.delay.ms``.
 """
 SHOWN_NAME = 100
 """Largest number of characters of a user or mechanism name in a log line."""
@@ -113,7 +114,7 @@ class SaslApis:
         return SaslAuthenticateResponse(auth_bytes=token)
 
     async def _next_step(self, exchange: Exchange, token: bytes) -> tuple[str | None, bytes]:
-        """Return the authenticated user, or None if the exchange is unfinished, and the token for the client."""
+        """Return the user and the token for the client. The user is None if the exchange is not finished."""
         if exchange.mechanism == PLAIN:
             await self._check_plain(exchange, token)
             return exchange.user, b""

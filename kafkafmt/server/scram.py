@@ -44,8 +44,8 @@ class ScramServer:
     mechanism : {"SCRAM-SHA-256", "SCRAM-SHA-512"}
     users : Users
     nonce : str, optional
-        The server's part of the nonce. By default, it is random. Tests pass the nonce of an RFC's
-        example.
+        The server's part of the nonce. By default, it is random. Tests pass the nonce of an example
+        in the RFC.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Serve one partition: its offsets, its leader epochs, and its batches."""
+"""Provide the offsets, the leader epochs and the batches of one served partition."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _NOTHING = np.empty(0, BATCH_DTYPE)
 MOST_REPORTED = 1000
 """Largest number of damaged spans per partition that are reported."""
 READ_AHEAD = 2 << 20
-"""The next batches are checked if at most this number of bytes is checked after the end of a response.
+"""Largest number of checked bytes after a response for which the server checks more batches ahead.
 
-A client usually asks for at most 1 MiB of a partition.
+Clients usually request at most 1 MiB of a partition.
 """
 MOST_CLIENTS = 8
-"""Largest number of clients that read one partition at the same time and for which batches are checked ahead."""
+"""Largest number of clients of one partition for which batches are checked ahead."""
 
 
 class Fetched(NamedTuple):
@@ -48,7 +48,7 @@ class Fetched(NamedTuple):
     next_offset : int
         The offset from which to continue.
     damaged : bool
-        Whether damage prevents reading, and the server answers damage with an error.
+        Whether the next batch is damaged, so that the server must return an error.
     transactional : bool
         Whether one of the batches may belong to a transaction or may be a control batch.
     """
@@ -63,8 +63,8 @@ class Fetched(NamedTuple):
 class ServedPartition(GrowingPartition):
     """One partition that is served. The methods are blocking, and may be called in several threads.
 
-    With `known_only`, a method neither blocks nor accesses files, so the event loop can call it.
-    For the parameters, see `GrowingPartition`.
+    If `known_only` is True, a method neither blocks nor accesses files, so the event loop can call
+    the method. `GrowingPartition` describes the parameters of the constructor.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ServedPartition(GrowingPartition):
     ) -> None:
         super().__init__(directory, settings, resources, missing)
         self._continuations: deque[int] = deque(maxlen=MOST_CLIENTS)
-        """The offsets at which clients will probably continue to read."""
+        """The offsets that clients will probably request next."""
         self._reading_ahead = False
 
     def high_watermark(self) -> int:
@@ -96,7 +96,7 @@ class ServedPartition(GrowingPartition):
         The result is None if the high watermark is not known, or if the files must be checked for
         changes.
         """
-        tail, transactions = self._tail, self._transactions  # another thread may replace them
+        tail, transactions = self._tail, self._transactions  # read once, because another thread may replace both
         if tail is None or time.monotonic() - self._checked >= CHECK_INTERVAL:
             return None
         if self._settings.at is not None or self._settings.isolation == READ_COMMITTED:
@@ -169,7 +169,7 @@ class ServedPartition(GrowingPartition):
         max_bytes : int
             Largest number of bytes.
         at_least_one : bool
-            Whether to select the first batch even if it is larger.
+            Whether to select the first batch even if it is larger than `max_bytes`.
         known_only : bool, default False
             Return None if a file would have to be read.
         omitted : sequence of (int, int, int)
@@ -181,7 +181,7 @@ class ServedPartition(GrowingPartition):
             If no valid batch is left before `end`, the list of spans is empty and `next_offset` is
             `end`.
         """
-        if known_only:  # the lock is not needed, because `_lists` is never changed while it is read
+        if known_only:  # no lock is needed, because other threads replace the content of `_lists` atomically
             return self._fetch(offset, end, max_bytes, at_least_one, True, omitted)
         with self._lock:
             return self._fetch(offset, end, max_bytes, at_least_one, False, omitted)
@@ -218,13 +218,13 @@ class ServedPartition(GrowingPartition):
         return Fetched(spans, size, at, False, transactional)
 
     def to_read_ahead(self, offset: int, next_offset: int) -> int | None:
-        """Return the offset from which batches should be checked before the next request, or None.
+        """Return the offset of the next batches to check ahead of a request, or None if there is nothing to check.
 
         Parameters
         ----------
         offset, next_offset : int
-            The range of offsets in a response. Batches are checked ahead only if a client has read
-            the range before it, and will probably read the range after it.
+            The range of offsets in a response. Batches are checked ahead only if a client reads the
+            partition in order, that is, if an earlier response ended at `offset`.
         """
         continued = offset in self._continuations
         if continued:
@@ -243,9 +243,9 @@ class ServedPartition(GrowingPartition):
         return next_offset
 
     def read_ahead(self, offset: int) -> None:
-        """Check the batches at `offset`, which `to_read_ahead` has returned.
+        """Check the batches from `offset` on. `to_read_ahead` has returned this offset.
 
-        Errors are ignored here. They occur again if a client asks for these batches.
+        Errors are ignored here, because they occur again if a client requests these batches.
         """
         try:
             with self._lock:
@@ -258,12 +258,12 @@ class ServedPartition(GrowingPartition):
             self._reading_ahead = False
 
     def forget(self, span: Span) -> None:
-        """Forget the positions of batches, because their file has changed."""
+        """Discard all cached data about the log, because the file of `span` has changed."""
         with self._lock:
             self._reset()
 
     def _log_end(self) -> int:
-        """Return the offset at which the served log ends. The option `at` can select an earlier offset than its end."""
+        """Return the end offset of the log for clients. The option `at` can select an earlier end."""
         end = self._known_tail().end
         if self._settings.at is None:
             return end
@@ -283,7 +283,7 @@ class ServedPartition(GrowingPartition):
         return offset
 
     def _state(self) -> TransactionState:
-        """Return the state of transactions, which includes all batches up to the end of the log."""
+        """Return the state of the transactions of all batches up to the end of the log."""
         if self._transactions is None:
             end = self._log_end()
             self._list_again()
@@ -295,7 +295,7 @@ class ServedPartition(GrowingPartition):
         return min(self._state().last_stable_offset(end), end)
 
     def _read(self, offset: int, end: int) -> CheckedBatches:
-        """Read and check the batches from `offset` on, and remember where they are."""
+        """Read and check the batches from `offset` on, and cache their positions."""
         if offset >= self._listed_end:
             self._list_again()
         reader = self._resources.readers.take(self)
@@ -338,7 +338,7 @@ class ServedPartition(GrowingPartition):
             self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")
 
     def report_batch(self, span: Span, position: int, error: KafkaFormatError) -> None:
-        """Report a batch whose records cannot be decoded, once."""
+        """Report once that the records of a batch cannot be decoded."""
         key = span.path.name, position
         if key not in self._reported and len(self._reported) < MOST_REPORTED:
             self._reported.add(key)

@@ -37,13 +37,15 @@ WRITE_BUFFER = 256 << 10
 BACKLOG = 1024
 """Largest number of connections that the kernel keeps until they are accepted."""
 ACCEPTED_AT_ONCE = 4
-"""Number of connections that are accepted before the limit of connections is checked. asyncio uses its
-parameter `backlog` for this number too. With 1024, a burst of connections would use all descriptors.
+"""Number of connections that are accepted before the limit of connections is checked.
+
+asyncio uses its parameter `backlog` also for this number. With 1024, a burst of connections would
+use all file descriptors.
 """
 CLEANING_INTERVAL = 10.0
 """Seconds between two searches for open files that were deleted."""
 OTHER_FILES = 64
-"""Number of file descriptors that are left for directories, readers and libraries."""
+"""Number of file descriptors that are reserved for directories, readers and libraries."""
 FEWEST_CONNECTIONS = 16
 SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
@@ -256,12 +258,12 @@ class Server:
     async def _shake_hands(self, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> bool:
         """Encrypt a connection, and return whether the client has completed the TLS handshake.
 
-        The listener itself does not use TLS, because asyncio reports an encrypted connection only after
-        the handshake. Clients that never complete the handshake would then not count as connections.
+        The listener itself does not use TLS. asyncio reports a TLS connection only after the handshake,
+        so clients that never complete the handshake would not count as connections.
         """
         peer, limits = writer.get_extra_info("peername"), self.settings.limits
         try:
-            # No bytes are lost: a new connection is read only after its task has called start_tls.
+            # No bytes of the handshake are lost, because nothing reads from the connection before start_tls.
             await writer.start_tls(context, ssl_handshake_timeout=limits.handshake_timeout)
             return True
         except ConnectionAbortedError:

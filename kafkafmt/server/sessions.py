@@ -16,7 +16,7 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 """Epoch of a request that asks for a new session."""
 MOST_PARTITIONS = 100_000
-"""Largest number of partitions in all sessions together. Each takes about 500 bytes of memory."""
+"""Largest total number of partitions in all sessions. Each partition takes about 500 bytes of memory."""
 
 Key = tuple[str | UUID, int]
 """Name or id of a topic, and number of a partition."""
@@ -29,7 +29,7 @@ class FetchedPartition:
     Attributes
     ----------
     topic : str or uuid.UUID
-        Name or id of the topic, as the client named it.
+        Name or id of the topic, whichever the client sent.
     request : FetchRequest.FetchTopic.FetchPartition
         The latest request for the partition.
     sent : tuple of int or None
@@ -48,12 +48,12 @@ class FetchedPartition:
 
 @dataclass
 class FetchSession:
-    """The partitions that a client reads in one session. The partition to read next is the first one.
+    """The partitions that a client reads in one fetch session. The first partition is read next.
 
     Attributes
     ----------
     session_id : int
-        The id of the session; 0 if the client uses none.
+        The id of the session; 0 if the client does not use a session.
     epoch : int
         The epoch of the next request.
     incremental : bool
@@ -74,7 +74,7 @@ class FetchSession:
         return iter(list(self.partitions.values()))
 
     def served(self, partition: FetchedPartition) -> None:
-        """Move a partition to the end of the order, because its records were just delivered."""
+        """Move a partition to the end of the order, so that the other partitions are read first."""
         if partition.key in self.partitions:
             self.partitions.move_to_end(partition.key)
 
@@ -115,7 +115,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, request: Any, by_id: bool) -> FetchSession | ErrorCode:
-        """Return the session to which a request belongs, with the partitions to read, or the error to answer.
+        """Return the fetch session of a request, which contains the partitions to read, or an error code.
 
         `by_id` is True if the request names topics by their ids.
         """
@@ -144,7 +144,7 @@ class FetchSessions:
         return found
 
     def _created(self, session: FetchSession) -> FetchSession:
-        """Give a session an id, and keep it."""
+        """Assign an id to a new session, and store the session."""
         while not session.session_id or session.session_id in self._sessions:
             session.session_id = random.randint(1, 2**31 - 1)
         session.epoch = 1

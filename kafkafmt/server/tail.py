@@ -20,7 +20,7 @@ from ..paths import UrlPath
 from ..types import BatchTable, Buffer, last_offset, last_offsets
 
 Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
-"""A function that takes valid batches: their segment, the file position of the buffer, the buffer, and the table."""
+"""Function that receives valid batches: segment, position of the buffer in the segment, buffer, and table."""
 
 STEP = 1 << 20
 """Number of bytes that are read at once to find bytes other than zeros."""
@@ -38,18 +38,18 @@ class Tail:
     log : PartitionLog
         The log as it was listed. Its last segment is read to find the end.
     plan : bool, default False
-        Plan the last segment completely, because its end is damaged.
+        Whether to check the whole last segment for damage. Pass True if its end is damaged.
 
     Attributes
     ----------
     segment : SegmentFile or None
         The last segment.
     position : int
-        The position after the last batch that was found, in bytes. A broker may be writing the
-        bytes after it.
+        The position after the last valid batch in the segment, in bytes. A broker may be writing the
+        bytes after this position.
     end : int
-        The offset after the last batch that was found, or the base offset of the last segment if
-        that is higher.
+        The offset after the last valid batch, or the base offset of the last segment if that offset
+        is higher.
     """
 
     def __init__(self, log: PartitionLog, plan: bool = False) -> None:
@@ -57,7 +57,7 @@ class Tail:
         self.position: int = 0
         self.end: int = 0
         self._unread: tuple[int, int] | None = None
-        """`position` and the size of the file when an incomplete batch was last found."""
+        """The position of an incomplete batch and the size of the file when the batch was found, or None."""
         if self.segment is None:
             return
         self.end = self.segment.base_offset or 0
@@ -68,9 +68,9 @@ class Tail:
             self.position = max(ends, default=0)
 
     def _walk_to_end(self, segment: SegmentFile, max_batch_bytes: int) -> bool:
-        """Find the last batch by the offset index and the batches after its last entry.
+        """Find the last batch: start at the last entry of the offset index, and read the batches after it.
 
-        Return False if the index or a batch is damaged, so that the segment must be planned.
+        Return False if the index or a batch is damaged. The whole segment must then be checked.
         """
         border = last_border(segment)
         with FileView(segment.path) as view:
@@ -89,7 +89,7 @@ class Tail:
             return error is None or _only_zeros(view, self.position)
 
     def _found(self, start: int, table: BatchTable) -> None:
-        """Set the end after the last batch of a table. `start` is the file position of its buffer."""
+        """Store the end of the last batch in `table`. `start` is the position of the buffer in the segment."""
         self.end = int(last_offsets(table[-1:])[0]) + 1
         self.position = start + int(table["position"][-1]) + int(table["size"][-1])
 
@@ -107,8 +107,8 @@ class Tail:
     def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
         """Pass the batches that were appended to `segment` to the function `take`.
 
-        `segment` is the last segment, or one that was created after it. An incomplete batch at the
-        end is read when it is complete.
+        `segment` is the known last segment, or a newer segment. An incomplete batch at the end of the
+        segment is passed by a later call, after the broker has completed the batch.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Tail:
         return int(np.argmax(wrong)) if wrong.any() else len(table)
 
     def _is_damage(self, view: FileView, segment: SegmentFile) -> bool:
-        """Return whether the bytes after the last batch are damaged, and not a batch that is being written."""
+        """Return whether the bytes after the last batch are damaged. A batch that is being written is no damage."""
         here = self.position, view.size
         if not view.read(self.position, BATCH_HEADER_SIZE).strip(b"\0"):
             return not segment.last and view.size > self.position
@@ -153,14 +153,14 @@ class Tail:
 
 
 def _only_zeros(view: FileView, position: int) -> bool:
-    """Return whether a file contains only zeros from `position` on. Holes are not read."""
+    """Return whether a file contains only zeros from `position` on. Holes of a sparse file are not read."""
     buffer = aligned_buffer(STEP)
     while position < view.size:
         if view.fileno() >= 0:
             try:
                 position = os.lseek(view.fileno(), position, os.SEEK_DATA)
             except OSError as error:
-                return error.errno == errno.ENXIO  # there is no data after `position`
+                return error.errno == errno.ENXIO  # this error means that only a hole follows `position`
         got = view.read_into(buffer[: min(STEP, view.size - position)], position)
         if not got or buffer[:got].any():
             return not got

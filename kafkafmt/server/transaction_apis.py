@@ -160,8 +160,8 @@ class TransactionApis:
 def read_producers(log: PartitionLog, max_batch_bytes: int) -> list[ProducerEntry]:
     """Return the state of each producer at the end of a log, ordered by producer id.
 
-    The states are those in the latest readable producer snapshot, updated with the batches after it.
-    Damaged batches are skipped.
+    The states come from the latest readable producer snapshot, and are updated with the batches after
+    the snapshot. Damaged batches are skipped.
     """
     start, producers = _latest_snapshot(log)
     reader = marker_reader(max_batch_bytes)
@@ -173,7 +173,10 @@ def read_producers(log: PartitionLog, max_batch_bytes: int) -> list[ProducerEntr
 
 
 def _latest_snapshot(log: PartitionLog) -> tuple[int, Producers]:
-    """Return the offset and producers of the latest readable snapshot, or 0 and no producers."""
+    """Return the offset and the producers of the latest readable producer snapshot.
+
+    If no snapshot can be read, the offset is 0, and there are no producers.
+    """
     folder = log.directory.path
     offsets = {o for name in files.list_directory(folder)[1] if (o := snapshot_offset_of(name)) is not None}
     bases = {segment.base_offset for segment in log.segments}

@@ -30,10 +30,10 @@ class Aborted(NamedTuple):
 
 
 class TransactionState:
-    """Outcomes of the transactions of one partition.
+    """Find out which transactions of one partition are aborted, and which are open.
 
-    Outcomes before the first open transaction are read on demand, one segment at a time. Batches from
-    the first open transaction to the end of the log are processed in offset order.
+    Aborted transactions before the first open transaction are read on demand, one segment at a time.
+    Batches from the first open transaction to the end of the log are processed in offset order.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class TransactionState:
     def __init__(self, log: PartitionLog, end: int, whole: bool = False) -> None:
         self._log = log
         self._decided = 0 if whole else min(log.open_transactions.last_stable_offset, end)
-        """Offset before which every transaction is committed or aborted. `_log` contains the outcomes."""
+        """Offset before which every transaction is committed or aborted, according to `_log`."""
         self._walk = TransactionWalk(log)
         self._known: dict[int, Transactions] = {}
         for part in log.parts(self._decided, end, self._walk.damage) if self._decided < end else ():

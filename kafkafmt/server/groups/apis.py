@@ -49,7 +49,7 @@ GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 NO_OPERATIONS = -(2**31)
 """Value of `authorized_operations` in a response if the request did not ask for this field."""
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
-"""Bit field of READ, DELETE and DESCRIBE. The number of each bit is the code of Kafka's ``AclOperation``."""
+"""Bit field of READ, DELETE and DESCRIBE. The code of an operation in Kafka's ``AclOperation`` is its bit number."""
 CLASSIC, CONSUMER = "classic", "consumer"
 LOAD_WAIT = 2.0
 

@@ -25,7 +25,7 @@ from .state import GROUP_BYTES
 HEARTBEAT_INTERVAL_MS = 1000
 """Heartbeat interval of consumers. It is shorter than Kafka's 5000 ms, so that rebalances are faster."""
 READ_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""Bit field of READ, DELETE and DESCRIBE. The number of each bit is the code of Kafka's ``AclOperation``."""
+"""Bit field of READ, DELETE and DESCRIBE. The code of an operation in Kafka's ``AclOperation`` is its bit number."""
 NO_OPERATIONS = -(2**31)
 CONSUMER_MEMBER = 1
 """Value of `MemberType` in a ConsumerGroupDescribe response for members that use the consumer protocol."""
@@ -81,7 +81,8 @@ class ConsumerApis:
             )
         )
         if result.assignment is not None or topics is not None or request.member_epoch <= JOINS:
-            # `_on_change` visits all members of the group, so a heartbeat that changes nothing does not call it.
+            # `_on_change` visits all members of the group. Therefore, it is called only if the heartbeat may have
+            # changed the group.
             self._on_change(group)
         response = ConsumerGroupHeartbeatResponse(
             error_code=result.error,

@@ -30,11 +30,11 @@ GROUP_BYTES = 1024
 PARTITION_BYTES = 400
 """Approximate memory that one assigned partition takes in a `ConsumerGroup`, in bytes."""
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
-"""Member epochs that mean that a member joins, leaves, or (as a static member) leaves temporarily."""
+"""Special member epochs in a heartbeat: the member joins, leaves, or leaves temporarily (static members only)."""
 SESSION_TIMEOUT = 45.0
 """Session timeout of consumers in seconds, the default of Kafka's ``group.consumer.session.timeout.ms``."""
 TOPICS_INTERVAL = 5.0
-"""Seconds between two checks whether the subscribed topics have new partitions."""
+"""Seconds after which the server checks again whether the subscribed topics have new partitions."""
 
 PartitionsOf = Callable[[str], tuple[int, ...]]
 """Function that returns the partition numbers of a topic, or () if the topic does not exist."""
@@ -117,7 +117,7 @@ class ConsumerGroup:
     partitions_of : callable
         Function that returns the partition numbers of a topic.
     epoch : int, default 0
-        Initial group epoch. It is positive if the group had members earlier.
+        Initial group epoch. The epoch is positive if the group had members before.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class ConsumerGroup:
         self._limits = limits
         self._partitions_of = partitions_of
         self._owners: dict[PartitionKey, str] = {}
-        """Id of the member that owns each partition, or that has not revoked it yet."""
+        """Id of the member that owns a partition or has not revoked it yet, by partition."""
         self._topics: dict[str, tuple[int, ...]] = {}
         self._topics_checked = now()
         self._dead = False
@@ -257,7 +257,7 @@ class ConsumerGroup:
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def _returned(self, beat: Heartbeat) -> ConsumerMember | None:
-        """Return the static member that rejoins, after changing its member id. Return None if it is unknown."""
+        """Change the member id of a static member that rejoins, and return the member, or None if it is unknown."""
         member = self._static_member(beat.instance_id)
         if member is None:
             return None

@@ -42,11 +42,11 @@ class Coordinator:
         """Approximate memory in bytes of each group that a client has created or changed, by group id."""
         self._size = 0
         self._deadlines: dict[str, float] = {}
-        """The next time at which `expire` examines each group, by group id."""
+        """The time at which `expire` must check a group next, by group id."""
         self._queue: list[tuple[float, str]] = []
 
     def add_known_groups(self) -> None:
-        """Add an empty group for each group id that has committed offsets or that had members earlier."""
+        """Add an empty group for each group id that has committed offsets or has had members."""
         for group_id in sorted(self.offsets.group_ids() - self.groups.keys()):
             self._add(group_id)
 
@@ -65,7 +65,7 @@ class Coordinator:
         return found if isinstance(found, ConsumerGroup) else None
 
     def make_classic(self, group: AnyGroup) -> ClassicGroup | None:
-        """Convert a group to a classic group if necessary, or return None if a consumer group has members."""
+        """Return the group as a classic group, or None if it is a consumer group with members."""
         if isinstance(group, ClassicGroup):
             return group
         if group.members:
@@ -75,7 +75,7 @@ class Coordinator:
         return made
 
     def make_consumer(self, group: AnyGroup, partitions_of: PartitionsOf) -> ConsumerGroup | None:
-        """Convert a group to a consumer group if necessary, or return None if a classic group has members."""
+        """Return the group as a consumer group, or None if it is a classic group with members."""
         if isinstance(group, ConsumerGroup):
             return group
         if group.state != State.EMPTY or group.pending:

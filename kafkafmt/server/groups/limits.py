@@ -17,8 +17,9 @@ class GroupLimits:
     members : int
         Largest number of members of one group, like Kafka's ``group.max.size``.
     bytes : int
-        Largest total memory of all groups and commits. It is estimated with `MEMBER_BYTES` and
-        `COMMIT_BYTES`. Groups and commits from the log directories do not count.
+        Largest estimated memory of all groups and commits, in bytes. `MEMBER_BYTES` and
+        `COMMIT_BYTES` are part of the estimate. Groups and commits from the log directories do not
+        count.
     metadata_bytes : int
         Largest size of the metadata of one commit, like Kafka's ``offset.metadata.max.bytes``.
     min_session_timeout, max_session_timeout : float

@@ -38,7 +38,7 @@ class MemberTable:
         return None if instance_id is None else self._static.get(instance_id)
 
     def add(self, member: Member) -> None:
-        """Add a member as the last one."""
+        """Add a member at the end of the order."""
         self._members[member.member_id] = member
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id

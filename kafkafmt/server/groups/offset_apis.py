@@ -198,7 +198,7 @@ class OffsetApis:
             if version >= BY_TOPIC_ID:
                 topic = self._catalog.topic(name)
                 if topic is None:
-                    continue  # a response with topic ids cannot contain a topic that does not exist
+                    continue  # the topic does not exist, so it has no id for the response
                 topic_id = await self._catalog.run(getattr, topic, "topic_id")
             fetched.append(FetchedTopic(name, topic_id, ErrorCode.NONE, found))
         return fetched

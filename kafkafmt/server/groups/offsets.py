@@ -146,7 +146,7 @@ class CommittedOffsets:
         for entry in entries:
             self._apply(entry)
         if self._file is not None and self._file.needs_rewrite(len(self._groups), self.size // COMMIT_BYTES):
-            with suppress(OSError):  # the rewrite only shortens the file, which already contains the changes
+            with suppress(OSError):  # a failed rewrite loses nothing, because the file already contains the changes
                 self._file.rewrite(self._changes())
 
     def _apply(self, entry: Entry) -> None:

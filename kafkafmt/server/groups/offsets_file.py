@@ -147,7 +147,7 @@ class GroupsFile:
         except OSError:
             handle.close()
             temporary.unlink(missing_ok=True)
-            self._lines = 0  # rewrite again only after at least SPARE_LINES further lines
+            self._lines = 0  # so that the next attempt follows only after SPARE_LINES more lines
             raise
         self._handle.close()
         self._handle, self._lines = handle, count

@@ -74,7 +74,7 @@ def _delete(request: Any, version: int, error: ErrorCode) -> Any:
 
 
 def _simple(name: str) -> Callable[[Any, int, ErrorCode], Any]:
-    """Return a function that builds an error response of an API whose response has one error code."""
+    """Return a function that builds a response with an error code at the top level for the API `name`."""
 
     def refuse(request: Any, version: int, error: ErrorCode) -> Any:
         response: Any = protocol.message_class(name, "response")
@@ -97,7 +97,7 @@ REFUSALS: dict[int, Callable[[Any, int, ErrorCode], Any]] = {
     68: _simple("ConsumerGroupHeartbeat"),
     69: _describe_consumers,
 }
-"""Function that builds the error response to a request, by API key.
+"""Functions that build error responses, by API key.
 
-Its arguments are the request, the version of the request and the error code.
+The arguments of each function are the request, the version of the request, and the error code.
 """

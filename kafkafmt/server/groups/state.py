@@ -75,8 +75,8 @@ class ClassicGroup:
     members : MemberTable
         The members, in the order in which they joined.
     pending : dict of str to float
-        Expiry time of each member id that the server has sent with MEMBER_ID_REQUIRED, and
-        with which no client has joined yet.
+        Expiry times of member ids that the server has sent with the error MEMBER_ID_REQUIRED, and
+        that no client has used to join yet.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ClassicGroup:
         self._limits = limits
         self._join_deadline: float | None = None
         self._initial_delay_left: float | None = None
-        """Seconds by which the initial rebalance delay may still be extended, or None if there is no delay."""
+        """Seconds by which the initial rebalance delay can still be extended, or None if there is no delay."""
         self._joined_during_delay = False
         self._unsynced: set[str] = set()
         self._sync_deadline: float | None = None
@@ -154,7 +154,8 @@ class ClassicGroup:
         if not self._unsynced:
             self._sync_deadline = None
         if self.state == State.COMPLETING_REBALANCE:
-            member.finish_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))  # the client has repeated its request
+            # If the client has repeated its request, respond to the earlier request first.
+            member.finish_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
             member.respond_to_sync = respond
             if member_id == self.leader:
                 self._accept_assignments(assignments)
@@ -370,8 +371,8 @@ class ClassicGroup:
         if request.can_skip_assignment:
             member.finish_join(result._replace(skip_assignment=is_leader))
         else:
-            # A client of version 8 or earlier that is the leader would compute an assignment again.
-            # Therefore, the response contains the old member id of the leader.
+            # With version 8 or earlier, a leader that finds its own id in the response computes a new assignment.
+            # Therefore, the response contains the old member id as the leader.
             member.finish_join(result._replace(leader=old_leader, members=()))
 
     # Rebalancing
@@ -475,7 +476,7 @@ class ClassicGroup:
         member.deadline = self._now() + member.session_timeout
 
     def _forget(self, member: Member) -> None:
-        """Remove a member without a change of the group's state."""
+        """Remove a member, but keep the state of the group."""
         member.finish_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         member.finish_sync(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         self.members.remove(member)
