@@ -43,7 +43,7 @@ def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, or
     started: list[Thread] = []
     try:
         for number in range(workers):
-            thread = Thread(target=lanes.work, name=f"kafkafmt-scan-{number}", daemon=True)
+            thread = Thread(target=lanes.work, name=f"kafkafmt-reader-{number}", daemon=True)
             thread.start()
             started.append(thread)
         yield from lanes.items()

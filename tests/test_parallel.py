@@ -35,7 +35,7 @@ def close(items: Iterator[object]) -> None:
 
 
 def scan_threads() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name.startswith("kafkafmt-scan")]
+    return [t for t in threading.enumerate() if t.name.startswith("kafkafmt-reader")]
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ some records of a batch are used, the batch is rebuilt (`cut_batch`).
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,25 +19,13 @@ from typing import Any
 import numpy as np
 
 from ..._backend import core
-from ...constants import (
-    ATTRIBUTES_AT,
-    BASE_SEQUENCE_AT,
-    COUNT_AT,
-    CRC_AT,
-    CRC_START,
-    LEADER_EPOCH_AT,
-    LOG_APPEND_TIME_BIT,
-    MAGIC_AT,
-    MAGIC_V0,
-    MAGIC_V2,
-    PRODUCER_ID_AT,
-)
+from ...constants import LOG_APPEND_TIME_BIT, MAGIC_V0, MAGIC_V2
 from ...records import RecordReader, build_batch, iter_batches
+from ...records.rebuilt_header import with_header_of
 from ...types import BATCH_DTYPE, IntArray
 from ..format.file_view import FileView
 from .merge_replica import Headers, Replica
 
-_INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
 MAX_INT32 = 0x7FFFFFFF
 """The largest sequence number of a producer. The next sequence number is 0."""
 
@@ -77,17 +64,10 @@ def cut_batch(batch: bytes, first: int, last: int, max_batch_bytes: int) -> byte
     built = build_batch(records, **given)
     if source.magic != MAGIC_V2:
         return built
-    # Header fields are copied from the source batch, because build_batch rejects some fields that readers accept.
-    # For example, build_batch rejects a producer without a sequence number.
-    data = bytearray(built)
-    data[LEADER_EPOCH_AT:MAGIC_AT] = batch[LEADER_EPOCH_AT:MAGIC_AT]
-    data[PRODUCER_ID_AT:COUNT_AT] = batch[PRODUCER_ID_AT:COUNT_AT]
+    sequence = None
     if source.base_sequence >= 0:
         sequence = (source.base_sequence + first - source.base_offset) & MAX_INT32
-        _INT32.pack_into(data, BASE_SEQUENCE_AT, sequence)
-    _INT16.pack_into(data, ATTRIBUTES_AT, source.attributes)
-    _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
-    return bytes(data)
+    return with_header_of(batch, built, sequence)
 
 
 def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:

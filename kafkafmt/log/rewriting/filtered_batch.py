@@ -28,18 +28,15 @@ from ...constants import (
     CRC_START,
     DELETE_HORIZON_BIT,
     ENTRY_OVERHEAD,
-    LEADER_EPOCH_AT,
     LENGTH_AT,
     LOG_APPEND_TIME_BIT,
-    MAGIC_AT,
     MAGIC_V0,
     MAGIC_V2,
-    PRODUCER_ID_AT,
-    TRANSACTIONAL_BIT,
 )
 from ...errors import InvalidError
 from ...records import BatchBuilder, RecordReader, recompress
 from ...records.columns import decoded, taken_rows
+from ...records.rebuilt_header import with_header_of
 from ...types import BatchTable, IntArray, byte_view, last_offset
 
 _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
@@ -56,23 +53,6 @@ def empty_batch(batch: memoryview) -> bytes:
     _INT16.pack_into(data, ATTRIBUTES_AT, attributes)
     data[BASE_TIMESTAMP_AT : BASE_TIMESTAMP_AT + 8] = data[BASE_TIMESTAMP_AT + 8 : BASE_TIMESTAMP_AT + 16]
     _INT32.pack_into(data, COUNT_AT, 0)
-    _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
-    return bytes(data)
-
-
-def _with_header(built: bytes, original: memoryview) -> bytes:
-    """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original.
-
-    The fields are copied and not passed to the builder, because readers accept some fields that the
-    builder rejects, such as a producer without a sequence number.
-    """
-    data = bytearray(built)
-    data[LEADER_EPOCH_AT:MAGIC_AT] = original[LEADER_EPOCH_AT:MAGIC_AT]
-    data[PRODUCER_ID_AT:COUNT_AT] = original[PRODUCER_ID_AT:COUNT_AT]
-    attributes = _INT16.unpack_from(original, ATTRIBUTES_AT)[0] & (
-        TRANSACTIONAL_BIT | CONTROL_BIT | LOG_APPEND_TIME_BIT
-    )
-    _INT16.pack_into(data, ATTRIBUTES_AT, _INT16.unpack_from(data, ATTRIBUTES_AT)[0] | attributes)
     _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
     return bytes(data)
 
@@ -142,7 +122,8 @@ class BatchFilter:
         if magic != MAGIC_V2:
             return builder.finish()
         start = int(row["position"])
-        return _with_header(builder.finish(last_offset(row) if last is None else last), byte_view(buffer)[start:])
+        built = builder.finish(last_offset(row) if last is None else last)
+        return with_header_of(byte_view(buffer)[start:], built)
 
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
         """Recompress batches with the new codec, and yield the rows and bytes of the batches.

@@ -1,0 +1,50 @@
+"""Copy header fields of a v2 batch into a batch that was rebuilt from some of its records."""
+
+from __future__ import annotations
+
+import struct
+
+from .._backend import core
+from ..constants import (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    CODEC_MASK,
+    COUNT_AT,
+    CRC_AT,
+    CRC_START,
+    DELETE_HORIZON_BIT,
+    LEADER_EPOCH_AT,
+    MAGIC_AT,
+    PRODUCER_ID_AT,
+)
+
+_INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">I")
+
+
+def with_header_of(original: memoryview | bytes, built: bytes, base_sequence: int | None = None) -> bytes:
+    """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original batch.
+
+    The codec and the delete horizon are those of the rebuilt batch. The fields are copied and not
+    passed to the builder, because readers accept some fields that the builder rejects, such as a
+    producer without a sequence number.
+
+    Parameters
+    ----------
+    original : memoryview or bytes
+        The original batch. Bytes after its header are ignored.
+    built : bytes
+        The rebuilt batch.
+    base_sequence : int, optional
+        The base sequence number of the rebuilt batch. By default, that of the original batch.
+    """
+    data = bytearray(built)
+    data[LEADER_EPOCH_AT:MAGIC_AT] = original[LEADER_EPOCH_AT:MAGIC_AT]
+    data[PRODUCER_ID_AT:COUNT_AT] = original[PRODUCER_ID_AT:COUNT_AT]
+    if base_sequence is not None:
+        _INT32.pack_into(data, BASE_SEQUENCE_AT, base_sequence)
+    own = CODEC_MASK | DELETE_HORIZON_BIT
+    attributes = _INT16.unpack_from(data, ATTRIBUTES_AT)[0] & own
+    attributes |= _INT16.unpack_from(original, ATTRIBUTES_AT)[0] & ~own
+    _INT16.pack_into(data, ATTRIBUTES_AT, attributes)
+    _UINT32.pack_into(data, CRC_AT, core.crc32c(data, 0, CRC_START))
+    return bytes(data)
