@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from types import ModuleType
 
 import pytest
 
 pytest_plugins = ["ci_skips"]
+
+# A shell starts a background process with SIGINT ignored, and its child processes inherit this. The
+# tests that send SIGINT to a command would then wait forever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CORES = {"native": "kafkafmt._core", "pure": "kafkafmt._pure"}
 

@@ -175,7 +175,10 @@ def test_interrupt_ends_an_exponential_search(tmp_path: Path) -> None:
             process.wait(2)
         started = time.monotonic()
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        try:
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
         assert time.monotonic() - started < 30
         assert process.stderr is not None
         assert process.stderr.read() == b""
