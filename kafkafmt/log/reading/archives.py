@@ -8,11 +8,11 @@ from ..format.names import parse_partition_name
 
 SCHEMES = {".tar": "tar", ".zip": "zip"}
 LEVELS = 4
-"""Maximum number of nested directories that are entered if each contains only the next directory."""
+"""Maximum depth of nested directories that are entered if each of them contains only the next one."""
 
 
 def archive_root(path: Location) -> UrlPath | None:
-    """Return the directory in a tar or zip file in which logs are searched, or None for any other file.
+    """Return the directory inside a tar or zip file that is searched for logs, or None for any other file.
 
     Archives are often created from a single directory. If an archive contains only one directory,
     that directory is returned, unless it is a partition directory.

@@ -170,7 +170,7 @@ class BatchFinder:
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
         """Move a window so that it contains at least `size` bytes starting at `position`.
 
-        If the file ends first, the window contains all bytes from `position` to the end of the
+        If the file ends earlier, the window contains all bytes from `position` to the end of the
         file. A window that is moved also contains the `kept` bytes before `position`.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
@@ -193,7 +193,7 @@ class BatchFinder:
         return self.view.read(position, size)
 
     def head(self, position: int) -> bytes:
-        """Return the 61 bytes that start at `position`, or fewer at the end of the file."""
+        """Return 61 bytes (the size of a batch header) from `position` on, or fewer at the end of the file."""
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
     def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:

@@ -101,9 +101,9 @@ def header_continues(head: bytes, expected: int) -> bool:
 def header_stands(head: bytes, expected: int) -> bool:
     """Return whether the bytes `head` can be the beginning of a batch or message.
 
-    `head` contains a whole header, or only the start of one at the end of a file. The fields that
-    are present are checked: the base offset must be at least `expected`, the length must be
-    possible, and the magic must be known.
+    `head` contains a whole header. At the end of a file, `head` can contain only the first bytes of
+    a header. The fields that are present are checked: the base offset must be at least `expected`,
+    the length must be possible, and the magic must be known.
     """
     if not head:
         return False

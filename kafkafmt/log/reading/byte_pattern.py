@@ -26,7 +26,7 @@ from ...types import Buffer, IntArray, LengthArray, byte_view
 FEW = 8
 """If fewer than 1 in FEW spans contain a required literal, each of these spans is searched separately."""
 MOST_LITERALS = 16
-"""Largest number of literals to search for. With more literals, the regular expression is faster."""
+"""Largest number of literals to search for. With more literals, a search for the regular expression is faster."""
 _QUANTIFIER = re.compile(r"[*+?]|\{(?=[\d,])\d*,?\d*\}")
 _LIMITED = re.compile(r"\?|\{\d*,?\d{1,2}\}")
 _CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)

@@ -28,7 +28,7 @@ STEP = 1 << 12
 computed directly.
 """
 FEW = 8
-"""If fewer batches than this end at the same position, scalar arithmetic is faster than a table."""
+"""If fewer batches than this end at the same position, computing each CRC separately is faster."""
 
 
 class SpanCrcs:
@@ -81,9 +81,9 @@ class SpanCrcs:
         window_at : int
             Position of the window in the file.
         beyond : array of int64, shape (n, 2)
-            A row for each batch that begins in the window and ends after it, from
-            `core.find_batches`: the position of its header in the window, and the CRC of its bytes
-            up to the end of the window.
+            A row from `core.find_batches` for each batch that begins in the window and ends after
+            the window. The row contains the position of the batch header in the window, and the CRC
+            of the batch's bytes up to the end of the window.
         """
         starts = beyond[:, 0]
         ends = starts + window_at + ENTRY_OVERHEAD + _int32(window, starts + LENGTH_AT)

@@ -15,9 +15,9 @@ class PartitionNotFoundError(LookupError):
     Attributes
     ----------
     missing : tuple of str
-        A sentence for each topic glob or number that matches nothing. The sentence names what
-        exists. The tuple is empty if partitions match, but all of them belong to Kafka's internal
-        topics or are not live.
+        A sentence for each topic glob or number that matches nothing. The sentence lists existing
+        topics or numbers. The tuple is empty if partitions match, but all of them belong to Kafka's
+        internal topics or are not live.
     """
 
     def __init__(self, missing: Collection[str] = ()) -> None:

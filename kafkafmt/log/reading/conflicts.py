@@ -1,10 +1,11 @@
 """Choose which valid batches to accept if their offsets contradict each other.
 
-The CRC does not cover base offsets, so a valid batch can have a wrong base offset. Among all chains
-of runs with increasing offsets, the chain with the most batches is accepted. If several chains have
-equally many batches, the one with the highest score is accepted. The score is the number of pairs
-of runs without a gap between them, minus the number of gaps that neither damage nor an omitted
-batch explains. As a result, a batch that fits neither of its neighbours is not accepted.
+The CRC does not cover base offsets, so a valid batch can have a wrong base offset. A run consists
+of adjacent batches. Among all sequences of runs with increasing offsets, the sequence with the most
+batches is accepted. If several sequences have equally many batches, the one with the highest score
+is accepted. The score counts the pairs of consecutive runs without a gap between them. Each gap
+that neither damage nor an omitted batch explains reduces the score by 1. As a result, a batch that
+fits neither the previous nor the next batch is not accepted.
 """
 
 from __future__ import annotations
@@ -43,18 +44,19 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     The base offset of a run is implausible if both conditions are true:
 
     - The run is a single batch that directly follows damage.
-    - The distance in offsets from the previous run exceeds the range of offsets of a segment.
+    - The distance in offsets from the previous run exceeds the largest range of offsets of a
+      segment.
 
-    If the segment's base offset is 0, the first run is never in the mask. In this case, the file
-    may be an excerpt of another segment.
+    If the segment's base offset is 0, the first run is never in the mask, because the file may be
+    an excerpt of another segment.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]
-    distance = runs.first.view(np.uint64) - before.view(np.uint64)  # int64 can overflow
+    distance = runs.first.view(np.uint64) - before.view(np.uint64)  # the difference can overflow int64
     far = (runs.first > before) & (distance > MAX_RELATIVE_OFFSET + 1)
     if not lower:
         far[:1] = False
-    if not far.any():  # the usual case
+    if not far.any():  # usually, no run is far from the previous run
         return far
     adrift: npt.NDArray[np.bool_] = far & (runs.batches == 1) & parts.after_bad()
     return adrift
@@ -81,7 +83,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     best_ends = np.flatnonzero(total == total.max())
     at = int(
         best_ends[np.argmin(last[best_ends])]
-    )  # one corrupted offset that is too high makes all valid offsets after it seem too low
+    )  # the lowest end, because one offset that is too high makes all later valid offsets seem too low
     parents, places = parent.tolist(), index.tolist()
     chain = set()
     while at >= 0:
@@ -93,6 +95,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
     """Return the score of each gap between two runs.
 
-    The score is 1 if the gap is empty, 0 if damage or omitted runs explain it, and otherwise -1.
+    The score is 1 if no offset is missing, 0 if damage or omitted runs explain the gap, and
+    otherwise -1.
     """
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

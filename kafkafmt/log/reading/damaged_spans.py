@@ -27,7 +27,8 @@ class DamageColumns:
     position, length : array of int64
         Position and length of each span, in bytes.
     first, last : array of int64
-        The first and the last offset that may be missing. If they are not known, 0 and MAX_OFFSET.
+        The first and the last offset that may be missing. If the offsets are not known, `first` is
+        0 and `last` is MAX_OFFSET.
     known : array of bool
         Whether both offsets are known.
     records : array of int64
@@ -70,7 +71,7 @@ class DamageColumns:
         return empty
 
     def at(self, rows: slice) -> DamageColumns:
-        """Return the given rows."""
+        """Return columns with only the given rows."""
         return DamageColumns(*(column[rows] for column in vars(self).values()))
 
 
@@ -96,13 +97,13 @@ class DamagedSpans(Rows[Damage]):
         self.columns = columns
         self._bads = bads
         self._start = start
-        """Row of the first span in `_bads`, which contains the error messages."""
+        """Index of the first span in `_bads`. `_bads` contains the error messages."""
 
     def __len__(self) -> int:
         return len(self.columns.position)
 
     def _build(self, start: int, stop: int) -> list[Damage]:
-        if stop - start == 1:  # takes half the time of the code for several spans
+        if stop - start == 1:  # for one span, this takes half the time of the code below
             return [self._at(start)]
         c, a, b = self.columns.at(slice(start, stop)), self._start + start, self._start + stop
         last: list[int | None] = c.last.tolist()
@@ -179,8 +180,8 @@ class OffsetBounds:
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
         """Return the first and the last offset that may be missing because of each damaged part.
 
-        `at` contains the indexes of the damaged parts. The third returned array shows which last
-        offsets are known. An unknown last offset is MAX_OFFSET.
+        `at` contains the indexes of the damaged parts. The third returned array is True where the
+        last offset is known. An unknown last offset is MAX_OFFSET.
         """
         i, n = np.searchsorted(self._at, at), len(self._at)
         first = np.concatenate(([self._lower], self._last + 1))[i]

@@ -42,12 +42,12 @@ from .replicas import choose_replicas, in_order
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
-"""Maximum number of directories that are searched below a path that contains no log. If logs are
-found there, the error message names them.
+"""Maximum number of directories that are searched below a path that contains no log. If these
+directories contain logs, the error message names the logs.
 """
 INCOMPLETE = ".kafkafmt-salvage"
-"""Name of the directory in which salvage builds its result. A log directory that contains it is
-incomplete.
+"""Name of the directory in which salvage builds the result. A log directory that contains a
+directory with this name is incomplete.
 """
 LOST_AND_FOUND = "lost+found"
 """Name of a directory that many file systems have in their root. Only the root user may list it."""
@@ -104,7 +104,7 @@ def discover(
     Raises
     ------
     OSError
-        A path cannot be read. If it contains no log, the error is a `NoLogError`.
+        A path cannot be read. If a path contains no log, the error is a `NoLogError`.
     ValueError
         A path is not valid (see `input_path`), or `replicas` is wrong. If two directories contain
         the same partition, the error is a `DuplicatePartitionError`.
@@ -121,7 +121,7 @@ def discover(
 
 
 def _is_file(path: Location) -> bool:
-    """Return whether a path refers to a file. No request is sent for a URL that does not end with a file name."""
+    """Return whether a path refers to a file. Return False, without a request, for a URL without a file suffix."""
     if isinstance(path, UrlPath) and not path.suffix:
         return False
     return files.is_file(path)
@@ -425,14 +425,14 @@ def _segments(
 ) -> list[SegmentFile]:
     """Return the segments of a directory, in ascending order.
 
-    `logs` contains the `.log` files to read, and `names` all files of the directory. For each `.log`
-    file that is not a segment, a problem is added to the partition.
+    `logs` contains the `.log` files to read. `names` contains all files of the directory. For each
+    `.log` file that is not a segment, a problem is added to the partition.
     """
     based = [(base, n) for n in names if is_log_name(n) and (base := base_of(n)) is not None]
     based.sort()
     based = [
         pair for i, pair in enumerate(based) if not i or pair[0] != based[i - 1][0]
-    ]  # the uncompressed copy is first
+    ]  # of several copies of a segment, the uncompressed one is first
     wanted = set(logs)
     ends = [*(base for base, _ in based[1:]), None]
     segments = [
@@ -441,7 +441,7 @@ def _segments(
         if n in wanted
     ]
     others = sorted(wanted.difference(n for _, n in based))
-    if based and len(logs) > 1:  # Kafka names segments by 20 digits
+    if based and len(logs) > 1:  # the names of Kafka's segments have 20 digits
         problems += [(n, "not_a_segment", f"{n}: not read, because its name is not a base offset") for n in others]
         return segments
     return segments + [SegmentFile(path, n, size=sizes.get(n)) for n in others]

@@ -24,8 +24,8 @@ class Events:
     ----------
     damage_before : list of int
         The number of damaged spans before each extent, followed by the total number of damaged
-        spans. If a damaged span and an extent have the same offset, the span is counted as before
-        the extent.
+        spans. If a damaged span and an extent begin at the same offset, the damaged span comes
+        before the extent.
     """
 
     extents: Extents
@@ -54,7 +54,7 @@ class Events:
 
 
 def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
-    """Return the given rows of a sequence of damaged spans."""
+    """Return the damaged spans with the indexes `rows`."""
     if rows and rows == list(range(rows[0], rows[0] + len(rows))):
         return damaged[rows[0] : rows[-1] + 1]
     spans = list(damaged)
@@ -62,11 +62,11 @@ def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
 
 
 def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray | None:
-    """Return the rows that overlap the offsets [start, end), in offset order.
+    """Return the indexes of the rows that overlap the offsets [start, end), in offset order.
 
     Return None if all rows overlap these offsets and are already in offset order.
     """
-    if len(first) <= FEW_ROWS:  # for a few rows, NumPy is slower than this loop
+    if len(first) <= FEW_ROWS:  # for a few rows, this loop is faster than NumPy
         offsets, ends = first.tolist(), last.tolist()
         if all(a < end and (a >= start or b >= start) for a, b in zip(offsets, ends, strict=True)) and all(
             a <= b for a, b in itertools.pairwise(offsets)

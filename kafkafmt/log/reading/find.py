@@ -1,8 +1,8 @@
 """Find the records that meet several conditions, by testing the decoded columns of a chunk.
 
 Each condition is tested on one column, before any record is formatted or converted to an object.
-`matching` yields chunks that contain only the matching records, so any code that processes chunks
-can process its results.
+`matching` yields chunks that contain only the matching records. These chunks can be processed like
+any other chunks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HeaderEquals:
     def find(self, source: Buffer, columns: RecordColumns) -> IntArray:
         """Return the row numbers of the records that have the header."""
         names, name_sizes, values, value_sizes = _header_spans(columns)
-        if _REPLACEMENT in self.key:  # U+FFFD replaces malformed bytes of a decoded header key
+        if _REPLACEMENT in self.key:  # in a decoded header key, U+FFFD replaces malformed bytes
             view, spans = byte_view(source), zip(names.tolist(), name_sizes.tolist(), strict=True)
             matching = [decode_header_key(bytes(view[p : p + n])) == self.key for p, n in spans]
             found = np.flatnonzero(np.array(matching, bool))
@@ -129,7 +129,7 @@ class _Rows:
         return positions[self.found], lengths[self.found]
 
     def keep(self, indexes: IntArray) -> None:
-        """Reduce the current rows to those at the given indexes."""
+        """Keep only the current rows with the given indexes."""
         self.found, self._all = self.found[indexes], False
 
 
@@ -145,7 +145,7 @@ def _header_spans(columns: RecordColumns) -> tuple[IntArray, LengthArray, IntArr
 
 
 def _rows_of_headers(columns: RecordColumns) -> IntArray:
-    """Return the row number of the record that contains each header."""
+    """Return, for each header, the row number of the record that contains the header."""
     assert columns.header_start is not None
     assert columns.header_count is not None
     counts = np.maximum(columns.header_count[: columns.rows], 0)

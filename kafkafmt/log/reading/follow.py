@@ -1,9 +1,9 @@
 """Follow a log that grows: find the batches that were appended to a partition since the last check.
 
-Each check reads only the batches that were appended since the previous check, and accepts the
-complete, valid ones. If the bytes at the end of the log are not a valid batch, a broker may still
-be writing them, so the follower waits. If these bytes stay invalid while the file grows, or if a
-new segment follows, the whole segment is planned. The plan determines which bytes are damaged.
+Each check reads only the batches that were appended since the previous check. A batch is accepted
+if it is complete and valid. If the bytes at the end of the log are not a valid batch, a broker may
+still be writing them, so the follower waits. If these bytes stay invalid while the file grows, or
+if a new segment follows, the whole segment is read again, to determine which bytes are damaged.
 
 The records of accepted batches are read in the same way as from any other log. At the isolation
 level read_committed, the follower tracks the state of transactions and reads up to the last stable
@@ -105,7 +105,7 @@ class Follower:
         self._judged: tuple[int, int] | None = None
 
     def _seen_of(self, segment: SegmentFile) -> int:
-        """Return the position in bytes at which the plan of a segment ends.
+        """Return the position, in bytes, after the last extent and the last damaged span of a segment.
 
         After this position, the file contains at most an incomplete last batch.
         """
@@ -162,10 +162,10 @@ class Follower:
                 self._read(segment)
 
     def _stamp_now(self) -> Stamp:
-        """Return values that change if the partition changes.
+        """Return a tuple that differs from the previous one if the partition has changed.
 
-        The values are the modification times of the directory and of the last segment, and the size
-        of the last segment.
+        The tuple contains the modification times of the directory and of the last segment, and the
+        size of the last segment.
         """
         folder = os.stat(str(self.log.directory.path))
         if self._segment is None:
@@ -214,9 +214,9 @@ class Follower:
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Return how many rows at the start of the table have increasing offsets.
+        """Return the number of batches at the start of the table whose offsets increase.
 
-        The offsets of a row must be higher than the offsets of the previous batch.
+        The offsets of each batch must be higher than the offsets of the previous batch.
         """
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last

@@ -89,8 +89,8 @@ class Followers:
         Parameters
         ----------
         on_damage : callable
-            Function that returns the callback for damage in the partition of a Follower. If it
-            returns None, damage raises DamagedLogError.
+            Function that is called with a Follower, and returns the callback for damage in its
+            partition. If the function returns None, damage raises DamagedLogError.
         poll : float, default 0.2
             Seconds between two checks.
         idle_timeout : float, optional

@@ -23,8 +23,8 @@ class GroupNotFoundError(LookupError):
     group : str
         Name of the group.
     topics : tuple of str
-        Names of the topics for which the group has committed offsets. None of them is selected. The
-        tuple is empty if the group has committed no offsets.
+        Names of the topics for which the group has committed offsets. None of these topics is
+        selected. The tuple is empty if the group has committed no offsets.
     known : tuple of str
         Names of all groups that have committed offsets.
     """
@@ -127,7 +127,7 @@ def choose_from_group(
 
 
 def _other_start(directory: PartitionDir, group: str, offset: int | None) -> str | None:
-    """Return the reason why reading does not start at a committed offset, or None if it starts there."""
+    """Return why a partition is not read from the group's committed offset, or None if it is."""
     if offset is None:
         return f"group {group} has not committed an offset; reading starts at the log start offset"
     start = directory.log_start_offset

@@ -22,8 +22,8 @@ from .transactions import Transactions
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
 COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""The first two bytes of the key of an offset commit, which contain its key version: 1 or 0. Keys
-of both versions have the same fields.
+"""First two bytes of the key of an offset commit, for the key versions 1 and 0. Keys of both
+versions have the same fields.
 """
 
 

@@ -39,8 +39,8 @@ class CommittedOffset(NamedTuple):
     offset : int
         The next offset that the group reads.
     leader_epoch : int or None
-        Leader epoch of the last record that the consumer read. None if the commit does not contain
-        it.
+        Leader epoch of the last record that the consumer read. None if the commit contains no
+        leader epoch.
     metadata : str
         Text that the consumer added to the commit.
     commit_timestamp : int
@@ -78,8 +78,8 @@ class Member(NamedTuple):
     client_id, client_host : str
         Id and address of the client.
     topics : list of str or None
-        Topics to which the member subscribed. None if they cannot be decoded because the protocol
-        type is not `consumer`.
+        Topics to which the member subscribed. None if the protocol type is not `consumer`, because
+        the subscription can then not be decoded.
     """
 
     member_id: str

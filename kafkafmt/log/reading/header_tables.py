@@ -72,7 +72,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
         if not len(rows):
             continue
         lasts = last_offsets(rows)
-        # The base_offset field of a wrapper message is its last offset, and must increase too.
+        # In a wrapper message, the base_offset field contains the last offset, which must also increase.
         increasing = bool((rows["base_offset"] > np.concatenate(([before], lasts[:-1]))).all())
         impossible = (rows["last_offset_delta"] < 0) | (rows["count"] > rows["last_offset_delta"].astype(np.int64) + 1)
         if not increasing or impossible.any() or (next_base is not None and lasts[-1] >= next_base):
@@ -94,7 +94,7 @@ class _HeaderScan:
         self._in_blocks = True
 
     def read(self) -> BatchTable | None:
-        """Return a table of the next batch headers. It can be empty. Return None at the end of the file."""
+        """Return a table of the next batch headers, which can be empty. Return None at the end of the file."""
         if self._position >= self._view.size:
             return None
         return self._read_block() if self._in_blocks else self._read_headers()
@@ -145,7 +145,7 @@ class _HeaderScan:
 
 
 def _move(table: BatchTable, by: int) -> None:
-    """Convert the positions in a table from buffer positions to file positions, by adding `by`."""
+    """Add `by` to the positions in a table, to convert buffer positions to file positions."""
     table["position"] += by
     table["payload_position"] += by
 

@@ -1,9 +1,9 @@
 """Walk through the batch headers of a segment to find transactional batches and markers.
 
-Large batches are skipped without being read. The CRC of a batch that is not longer than a
-transaction marker is checked, because it may be a damaged marker. The CRCs of the first and the
-last batch of the file are also checked, because the offsets of these batches show whether a segment
-is missing before or after the file.
+Large batches are skipped without being read. If a batch is not longer than a transaction marker,
+its CRC is checked, because the batch may be a damaged marker. The CRCs of the first and the last
+batch of the file are also checked, because the offsets of these batches show whether a segment is
+missing before or after the file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HEADER = struct.Struct(">qiibIhiqqq")
 
 
 class UnclearHeadersError(Exception):
-    """Raised if the headers do not form an unbroken sequence with increasing offsets, or a batch that may be a marker is damaged."""
+    """Raised if batch headers alone are not sufficient, because some batches may be damaged or out of order."""
 
 
 class TransactionalBatch(NamedTuple):
@@ -123,8 +123,9 @@ class HeaderWalk:
         Raises
         ------
         UnclearHeadersError
-            A header contains an impossible value, offsets do not increase, a batch that may be a
-            marker is damaged, or there is a wrapper message, whose offset no CRC covers.
+            A header contains an impossible value, offsets do not increase, or a batch that may be a
+            marker is damaged. The error is also raised for a wrapper message, because no CRC covers
+            the offset of a wrapper message.
         """
         if self.position >= self._end:
             return None

@@ -1,7 +1,7 @@
 """Look up offsets and timestamps in offset and time indexes, and detect wrong entries.
 
 Indexes are searched by bisection, as in a broker, so only a few entries are read. An entry is used
-only if the batch that it names is found in the log.
+only if the log contains the batch to which the entry refers.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .segment_walker import FIRST_READ, Walker
 BLOCK_ENTRIES = 512
 SCAN_BYTES = 4 << 20
 """Largest distance in bytes from the position in an index entry to the batch with the entry's
-offset. Up to Kafka 4.0, an entry has the first position and the last offset of all batches that
-were appended together.
+offset. Up to Kafka 4.0, one entry is written for all batches that are appended together. The entry
+contains the position of the first batch and the last offset of the last batch.
 """
 
 
@@ -62,11 +62,12 @@ class TimeBounds(NamedTuple):
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Return a file position before which no batch has `offset` or a later one, according to the offset index.
+    """Return the file position at which to start a search for `offset`, according to the offset index.
 
-    The position is the start of a batch. It is 0 if the index has no usable entry. If `exactly` is
-    True, an entry is used only if its batch contains the offset in the entry. In a compacted log,
-    only this check confirms the base offset of the batch.
+    A batch starts at the position. All earlier batches have lower offsets. If the index has no
+    usable entry, the position is 0. If `exactly` is True, an entry is used only if the batch at its
+    position contains the offset in the entry. In a compacted log, only this check confirms the base
+    offset of the batch.
     """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
@@ -84,7 +85,7 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 
 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
-    """Return the bounds of the first record at or after a timestamp in ms, from the time index.
+    """Look up a timestamp (in ms) in the time index, and return bounds for the offset of the first record.
 
     Return None if no entry of the time index agrees with the batches.
     """

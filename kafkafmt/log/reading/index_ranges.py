@@ -1,8 +1,8 @@
 """Divide a segment into ranges of a few MB at positions from its offset index.
 
 The index is not trusted. The code that reads a range (single_pass.py) checks that a batch begins at
-the start of the range, and that a batch ends at its end. It also compares the offsets with the
-entries of the index.
+the start of the range, and that a batch ends at the end of the range. The code also compares the
+offsets of the batches with the index entries.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .ranges import read_head
 RANGE_BYTES = 4 << 20
 """Approximate size of a range, in bytes. A range is held in memory until it has been checked."""
 FIRST_RANGE_BYTES = 64 << 10
-"""Approximate size in bytes of the first range if only some offsets are requested. Each further
-range is GROWTH times as large, up to RANGE_BYTES, because the caller may need only the first
-records.
+"""Approximate size in bytes of the first range if only some offsets are requested. The first range
+is small, because the caller may need only the first records. Each further range is GROWTH times as
+large, up to RANGE_BYTES.
 """
 GROWTH = 4
 MAX_RANGE_BYTES = 16 << 20
@@ -86,10 +86,11 @@ class Range(Stretch):
     Attributes
     ----------
     after_start, after_end : int
-        The offset in the last index entry before the start or before the end of the range. The
-        base offset of the batch at the start or at the end must be higher than this offset.
+        The offset in the last index entry before the start of the range, and the offset in the last
+        index entry before the end. The batch at the start, or at the end, must have a higher base
+        offset.
     before_start, before_end : int
-        The position in the last index entry before the start or before the end of the range.
+        The positions in the same two index entries.
     """
 
     after_start: int
@@ -127,8 +128,8 @@ def divide(
     start, end : int, optional
         Offsets; `end` is exclusive. By default, all ranges are returned.
     range_bytes : int, default 4194304 (4 MiB)
-        Size of a range, in bytes. It is larger if two consecutive entries of the index are farther
-        apart.
+        Size of a range, in bytes. A range is larger if two consecutive entries of the index are
+        farther apart.
 
     Returns
     -------
@@ -187,7 +188,7 @@ class ReadCounts(Protocol):
 
 
 def _count(view: FileView, counts: ReadCounts | None) -> None:
-    """Add the bytes and read calls of an open file to `counts`."""
+    """Add the numbers of bytes and read calls of an open file to `counts`."""
     if counts is not None:
         counts.bytes_read += view.bytes_read
         counts.reads += view.reads
@@ -224,9 +225,9 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
 
 
 def first_offset_at(log: FileView, border: Border) -> int | None:
-    """Return the first offset in the header at a border, or None if the index contradicts the header.
+    """Return the first offset of the batch at a border, or None if the index contradicts the batch header.
 
-    `border` is a border that the index names. Only the header is read.
+    The index must have an entry for `border`. Only the batch header is read.
     """
     try:
         first, last, _ = read_head(log, border.position)
@@ -249,7 +250,7 @@ def last_border(segment: SegmentFile) -> Border | None:
 
 
 def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border | None:
-    """Return a `Border` for the index entry whose index `find` returns, or None if there is no such entry."""
+    """Return a `Border` for the index entry whose number `find` returns, or None if there is no such entry."""
     if segment.base_offset is None:
         return None
     try:

@@ -73,16 +73,16 @@ class JsonEquals:
 
     @cached_property
     def _pattern(self) -> BytePattern | None:
-        """Pattern that matches in every matching record value without a backslash. None if there is no pattern."""
+        """Pattern that is found in every matching record value without a backslash. None if no pattern is known."""
         name = self.path[-1]
-        if not _PLAIN.fullmatch(name) or name.isdigit():  # an array index is not in the text
+        if not _PLAIN.fullmatch(name) or name.isdigit():  # an array index does not appear in the JSON text
             return None
         values = b"|".join(_written(value) for value in self.expected)
         return BytePattern(re.escape(f'"{name}"').encode() + rb"[ \t\r\n]*:[ \t\r\n]*(?:" + values + b")")
 
 
 def _written(value: Any) -> bytes:
-    """Return a regular expression for the first bytes of a value in JSON that has no backslash."""
+    """Return a regular expression for the first bytes of a JSON value that contains no backslash."""
     if value is None or isinstance(value, bool):
         return json.dumps(value).encode()
     if isinstance(value, str):
@@ -138,7 +138,7 @@ def _reject(word: str) -> Any:
 def _integer(text: str) -> int | float:
     try:
         return int(text)
-    except ValueError:  # Python limits the number of digits
+    except ValueError:  # Python limits the number of digits of an int
         return float(text)
 
 

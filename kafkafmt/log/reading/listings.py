@@ -17,7 +17,7 @@ from ...paths import Location, UrlPath
 from .partition_dir import PartitionDir, SegmentFile
 
 SETTLED_NS = 2_000_000_000
-"""Minimum age of the last change of a directory whose listing is cached, in ns.
+"""A listing is cached only if the last change of the directory is at least this old, in ns.
 
 Some file systems store times in steps of up to 2 s. Two changes within one step have the same time.
 """
@@ -58,7 +58,7 @@ class Listings:
         return replace(known.partition, segments=segments, problems=list(known.partition.problems))
 
     def state_of(self, path: Location) -> State | None:
-        """Return a tuple that changes if a file is created, removed or renamed in a directory.
+        """Return a tuple that differs from the previous one if a file was created, removed or renamed in a directory.
 
         Return None in these cases:
 

@@ -1,4 +1,4 @@
-"""Decide whether retention has deleted a missing segment, and raise an error if not.
+"""Decide whether retention has deleted a missing segment. If it has not, raise an error.
 
 Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), even while the log is
 being read. A reader may skip a segment that Kafka has deleted. But a missing file alone does not
@@ -8,7 +8,7 @@ these conditions are true:
 
 - The directory is still the one that was listed.
 - The file is missing on a second check.
-- The offsets of the file are below the present log start offset of the directory.
+- The offsets of the file are below the current log start offset of the directory.
 """
 
 from __future__ import annotations

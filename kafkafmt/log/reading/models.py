@@ -19,8 +19,8 @@ class Damage:
     position, length : int
         Position and length of the range, in bytes.
     first_offset, last_offset : int or None
-        The first and the last offset that may be missing. Each of them is None if it is not known.
-        If no offset can be missing, `first_offset` is `last_offset` + 1.
+        The first and the last offset that may be missing. An offset is None if it is not known. If
+        no offset can be missing, `first_offset` is `last_offset` + 1.
     code : str
         Stable identifier of the problem.
     message : str
@@ -49,7 +49,7 @@ class Damage:
 
     @property
     def empty(self) -> bool:
-        """True if no offset can be missing, so that the range of missing offsets is empty."""
+        """Whether the range of missing offsets is empty, so that no offset can be missing."""
         return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
 
 
@@ -84,7 +84,7 @@ class DamagedLogError(KafkaFormatError):
     path : str
         The partition directory.
     position, resume : int
-        Position of the damage in its file and the position after it, in bytes.
+        Start and end of the damaged span in the file, in bytes.
     """
 
     damage: Damage

@@ -15,7 +15,7 @@ log. The functions of this module return None if they cannot guarantee this, for
 reasons:
 
 - A header is damaged.
-- A small batch is damaged, which may have been a marker.
+- A batch is damaged that is small enough to be a marker.
 - A segment is missing.
 - A transaction index contradicts the log.
 """
@@ -207,7 +207,7 @@ def outcomes_near(
                     outcomes.add(found)
             if high >= end and not outcomes.open:
                 break
-            high = walk.last + 1  # trusted once the next header has a higher offset
+            high = walk.last + 1  # `high` is trusted once the next header has a higher offset
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
     if high < end or outcomes.open or not outcomes.agrees_with_indexes(base if low is None else low, high):
@@ -253,12 +253,15 @@ def open_at_end(
 
 
 def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
-    """Return the first offset of the oldest transaction that is open at a snapshot, or the snapshot's offset."""
+    """Return the first offset of the oldest open transaction in a snapshot.
+
+    If no transaction is open, return `offset`, the offset of the snapshot.
+    """
     return min([offset, *(e.txn_first_offset for e in entries if e.txn_first_offset >= 0)])
 
 
 def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[ProducerEntry]] | None:
-    """Return the offset and the entries of the latest snapshot above `base`, the offset of the last segment.
+    """Return the offset and the entries of the latest snapshot above `base`, the last segment's base offset.
 
     A broker writes this snapshot at the end of the log when the broker is stopped. Return None if
     there is no such snapshot, or if it cannot be read.

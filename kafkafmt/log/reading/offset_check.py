@@ -21,8 +21,8 @@ def split_at_wrong_offsets(
     """Split a table of batches at each batch whose offsets are wrong.
 
     For each part of the table, yield its rows, the first offset of each row, and a damaged span.
-    The damaged span contains the batch with wrong offsets that directly follows the part. It is
-    None for the last part of the table.
+    The damaged span contains the batch with wrong offsets that directly follows the part. For the
+    last part of the table, the damaged span is None.
 
     Offsets are wrong in these cases:
 
@@ -31,7 +31,7 @@ def split_at_wrong_offsets(
     - The last offset delta of a batch is negative.
     """
     firsts = table["base_offset"]
-    if not (summary.wrappers or summary.negative_delta):  # the usual case
+    if not (summary.wrappers or summary.negative_delta):  # usually, all offsets are correct
         yield table, firsts, None
         return
     wrappers = np.flatnonzero((table["count"] < 0) & (table["magic"] < MAGIC_V2))

@@ -32,5 +32,5 @@ class OffsetInterval:
         return self.isolation == READ_COMMITTED
 
     def ending_at(self, offset: int) -> OffsetInterval:
-        """Return a copy of the interval that ends at `offset` (exclusive) at the latest."""
+        """Return a copy of the interval. Its end (exclusive) is at most `offset`."""
         return replace(self, high=min(self.high, offset))

@@ -100,9 +100,9 @@ class OutOfPlace(Rows[Finding]):
 def _in_file_order(
     file: str, runs: RunColumns, fills: IntArray, others: list[tuple[int, Finding]]
 ) -> Sequence[Finding]:
-    """Merge the findings about the runs `fills` with other findings, and return all of them in file order.
+    """Return findings about the runs with the indexes `fills`, and the findings in `others`, in file order.
 
-    Each of the other findings is given with the index of its run.
+    `others` contains the index of a run with each finding.
     """
     parts: list[Sequence[Finding]] = []
     start = 0

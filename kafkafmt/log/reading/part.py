@@ -123,7 +123,7 @@ class GroupReader:
         self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
-        """Return the batches of extent `k` and of the extents after it that are close to it in the file.
+        """Return the batches of extent `k` and of later extents that are close to extent `k` in the file.
 
         Extents that have changed since they were planned are not included. If extent `k` is too
         large or has changed, return None.

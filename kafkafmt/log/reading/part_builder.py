@@ -16,7 +16,7 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batches in a table."""
 CRC_INTERVAL = 4096
-"""Number of consecutive damaged batches after which the error messages contain CRCs again."""
+"""Of this many consecutive damaged batches, only the first SINGLE_SPANS have error messages with CRCs."""
 SINGLE_SPANS = 16
 """Number of consecutive damaged spans that are stored separately. All further consecutive spans are
 merged.
@@ -70,7 +70,7 @@ class PartBuilder:
         """Add a damaged span, or merge it into the previous one if many damaged spans directly precede it.
 
         `row` is the number of collected batches before the span. By default, all collected batches
-        precede it.
+        precede the span.
         """
         bads = self._bads
         row = self._count if row is None else row
@@ -282,7 +282,7 @@ def columns_of(
 
 
 def _run_of_one(row: Any, first: int, start: int) -> Run:
-    """Return a run that consists of a single batch, much faster than `columns_of`."""
+    """Return a run that consists of a single batch. This is much faster than `columns_of`."""
     (position, base, _, _, _, _, _, size, _, _, delta, _, count, attributes, _, magic) = row.item()
     last = min(base + max(delta, 0), MAX_OFFSET)
     records = None if count < 0 and magic < MAGIC_V2 else 0 if attributes & CONTROL_BIT else max(count, 0)

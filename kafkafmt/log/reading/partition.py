@@ -38,9 +38,10 @@ OnDamage = Callable[[Damage], None]
 
 
 class BatchDamage:
-    """Collects the damage that a segment plan does not contain. Callers that have the plan pass it as `on_damage`.
+    """Collects the damage that a segment plan does not contain.
 
-    Such damage is inside a batch whose CRC matches, or occurred after the plan was made.
+    Such damage is inside a batch whose CRC matches, or occurred after the plan was made. A caller
+    that also reads the plan passes a `BatchDamage` as `on_damage`.
 
     Attributes
     ----------
@@ -157,9 +158,10 @@ class PartitionLog(PlannedLog):
     def parts(self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False) -> Iterator[Part]:
         """Yield the batches with offsets in [start, end), in offset order.
 
-        `on_damage` is called with each damaged span. If it is None, damage raises DamagedLogError.
-        If `grouped` is True, one part can contain the batches of several extents, including batches
-        below `start`. Damage between the extents of a part is reported after the part.
+        `on_damage` is called with each damaged span. If `on_damage` is None, damage raises
+        DamagedLogError. If `grouped` is True, one part can contain the batches of several extents,
+        including batches below `start`. Damage between the extents of a part is reported after the
+        part.
         """
         for segment in self._opened_ahead(start, end):
             rest: Remainder | None = None

@@ -78,7 +78,7 @@ class SegmentFile:
         return files.joined(self.folder, self.name)
 
     def sibling(self, suffix: str) -> Location:
-        """Return the path of another file of the segment, such as ".index"."""
+        """Return the path of the segment's file with another suffix, such as ".index"."""
         return self.folder / self.sibling_name(suffix)
 
     def sibling_name(self, suffix: str) -> str:
@@ -184,7 +184,7 @@ class PartitionDir:
 
     @property
     def readable(self) -> bool:
-        """Whether the partition is read: it is live, or the user named its path."""
+        """Whether to read the partition, because it is live or because the user named its path."""
         return self.state == "live" or self.named
 
     @property

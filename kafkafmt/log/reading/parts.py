@@ -111,7 +111,7 @@ class RunColumns:
         return len(self.position)
 
     def at(self, rows: IntArray | slice) -> RunColumns:
-        """Return the given rows."""
+        """Return columns with only the given rows."""
         return RunColumns(*(column[rows] for column in vars(self).values()))
 
     def objects(self) -> list[Run]:
@@ -139,7 +139,7 @@ class Extents(Rows[Run]):
         return len(self.columns)
 
     def _build(self, start: int, stop: int) -> list[Run]:
-        if stop - start == 1:  # takes half the time of `objects`
+        if stop - start == 1:  # for one run, this takes half the time of `objects`
             c, i = self.columns, start
             records = int(c.records[i])
             known = None if records == UNKNOWN_COUNT else records
@@ -157,8 +157,8 @@ class BadColumns:
     Attributes
     ----------
     position, end, records : array of int64
-        Position and end of each span in bytes, and its number of records, which is -1 if it is not
-        known.
+        Start and end of each span in bytes, and number of records in the span, or -1 if the number
+        is not known.
     magic, crc, stored : array of int64
         Magic, computed CRC and crc field of each batch whose CRC does not match. For other
         problems, the columns `problem`, `actual` and `stored` of `core.scan_damaged`.
@@ -253,7 +253,7 @@ class BadColumns:
     def messages(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error messages of the spans with the indexes [start, stop)."""
         magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
-        if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:  # takes half the time in the usual case
+        if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:  # this takes half the time
             messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
         else:
             messages = list(map(problem_message, magic.tolist(), crc.tolist(), stored.tolist()))

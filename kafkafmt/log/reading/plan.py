@@ -119,7 +119,7 @@ def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see:
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which to split a run, so that one batch of it becomes a separate run.
+    """Return the offsets at which to split a run, so that one of its batches becomes a separate run.
 
     The separate run contains the first batch whose last offset is `border` or higher. `position`
     and `end` are the file positions at which the original run begins and ends.
@@ -216,7 +216,7 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
-    """Return the reason why a damaged span counts as an incomplete last batch, or None if it does not."""
+    """Return why a damaged span counts as an incomplete last batch, or None if it does not count as one."""
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:

@@ -1,4 +1,4 @@
-"""Make the plan of each segment of a partition when it is first needed."""
+"""Make the plan of each segment of a partition when the plan is first needed."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class PlannedLog:
         """Whether gaps in the offsets are expected, because the log was compacted.
 
         The log counts as compacted if the log cleaner's checkpoint contains the partition, or if an
-        offset between two batches has no record. It can be necessary to read all segments.
+        offset between two batches has no record. All segments may have to be read to find this out.
         """
         return self.directory.cleaned or not all(RunColumns.of(self.plan(s).extents).dense.all() for s in self.segments)
 

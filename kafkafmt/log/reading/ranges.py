@@ -1,7 +1,7 @@
 """Read a range of offsets from a segment without reading the whole segment.
 
-The range of offsets is found by reading batch headers. It is used only if its batches are valid and
-their offsets are consistent.
+The batches of the range are found by reading batch headers. These batches are used only if they are
+valid and if their offsets are consistent.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     """Return the first offset, the last offset and the size in bytes of a batch, as given by its header.
 
-    The header of a wrapper message contains only its last offset, which is also returned as the
-    first offset.
+    The header of a wrapper message contains only the last offset of the message. This offset is
+    also returned as the first offset.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD

@@ -37,7 +37,7 @@ _NAMES = {
     "bz2": "bzip2", "tbz": "bzip2", "tbz2": "bzip2", "7z": "7-Zip", "zip": "zip", "tar": "tar",
 }  # fmt: skip
 _NOT_PACKED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-"""Extensions of nearly all files of a partition. Comparing them is faster than searching for `_SUFFIX`."""
+"""Extensions of nearly all files of a partition. Comparing extensions is faster than searching for `_SUFFIX`."""
 _SUFFIX = re.compile(rf"((?:\.tar)?\.({'|'.join(_NAMES)}))\Z", re.IGNORECASE)
 
 
@@ -101,7 +101,7 @@ def has_valid_batch(path: Location) -> bool:
     with view:
         search = Search(view)
         if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(0):
-            return False  # a tar archive contains batches unchanged, but it is not a log
+            return False  # a tar archive can contain the bytes of valid batches, but it is not a log
         return (
             any(search.valid(at) for at in _by_length(view))
             or next(search.find(0, min(view.size, SEARCHED)), None) is not None

@@ -2,7 +2,7 @@
 
 A filter is a tree of comparisons. `for_partition` simplifies a filter for one partition, and
 `offset_range` computes which offsets can match the filter. A caller that reads only these offsets
-must still apply the filter, because not every record in the range matches it.
+must still apply the filter, because some records in the range may not match.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class AnyOf:
 
 Filter = Comparison | AllOf | AnyOf
 ANYTHING = AllOf()
-"""A filter that every record matches. This filter also replaces each unsupported condition."""
+"""A filter that matches every record. This filter also replaces each unsupported condition."""
 NOTHING = AnyOf(())
-"""A filter that no record matches."""
+"""A filter that matches no record."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _range_of(comparison: Comparison) -> OffsetRange:
 def _matches(comparison: Comparison, own: str | int) -> bool:
     """Return whether a topic or a partition number matches a comparison.
 
-    Texts are compared like their UTF-8 bytes, as in Spark and Polars.
+    Strings are compared by their UTF-8 bytes, as in Spark and Polars.
     """
     if comparison.operator in ("in", "not in"):
         return (own in comparison.values) == (comparison.operator == "in")

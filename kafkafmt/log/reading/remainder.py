@@ -1,4 +1,4 @@
-"""Reduce the plan of a segment to the batches and damaged spans that one pass has not delivered."""
+"""Reduce the plan of a segment to the batches and damaged spans that were not delivered before planning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .plan import SegmentPlan
 
 @dataclass(frozen=True)
 class SegmentRemainder:
-    """The part of a segment that one pass has not delivered. Its batches are selected by their offsets.
+    """The part of a segment that has not been delivered yet. Its batches are selected by their offsets.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class SegmentRemainder:
 
 @dataclass(frozen=True)
 class StretchRemainder:
-    """The part of a stretch that one pass has not delivered. Its batches are selected by their positions.
+    """The part of a stretch that has not been delivered yet. Its batches are selected by their positions.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class Rows(Sequence[T_co]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             return self._sliced(start, max(start, stop)) if step == 1 else self._build(0, len(self))[index]
-        at = range(len(self))[index]  # raises IndexError
+        at = range(len(self))[index]  # raises IndexError if `index` is out of range
         return self._build(at, at + 1)[0]
 
     def __iter__(self) -> Iterator[T_co]:
@@ -94,7 +94,7 @@ class Joined(Rows[T_co]):
 
 
 def field_setters(cls: type[Any]) -> list[Callable[[Any, Any], None]]:
-    """Return a function for each slot of a frozen class that sets this slot."""
+    """Return functions that set the slots of a frozen class, one function for each slot."""
     return [getattr(cls, name).__set__ for name in cls.__slots__]
 
 

@@ -12,8 +12,8 @@ Reading resumes at the first of these positions that exists:
 4. The end of the file.
 
 A record value can contain batches, and reading must not resume at one of them. The search skips
-each batch that it recognizes as part of a record value or wrapper message. The other batches inside
-record values are rejected, because the bytes after them do not confirm them.
+each batch that it recognizes as part of a record value or wrapper message. Any other batch inside a
+record value is rejected, because the bytes after the batch do not confirm it.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Search(BatchFinder):
         return self._continued(end, next_offset, find.magic)
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
-        """Return whether the log continues or ends at `end`, or the eight bytes at `end` are the next offset."""
+        """Return whether the log continues or ends at `end`, or whether the next offset is stored at `end`."""
         if self._log_continues(end, next_offset):
             return True
         offset = self.head(end)[:LENGTH_AT]

@@ -51,8 +51,8 @@ SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 SPAN_ROWS = 8192
 SPAN_COLUMNS = 8
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
-"""File position of a buffer, the buffer, a table of the valid batches in it, and the error after
-the last batch.
+"""A tuple: the file position of a buffer, the buffer, a table of the valid batches in the buffer,
+and the error after the last batch.
 """
 
 
@@ -131,7 +131,7 @@ class Walker:
             yield from self._mapped_tables(self.view.data, position, end)
             return
         step = self.first_read
-        if step >= len(self._buffer):  # otherwise the reader may stop soon
+        if step >= len(self._buffer):  # a reader that begins with small reads may stop soon
             self.view.expect(position, end)
         while position < end:
             at = position - self._buffer_at
@@ -222,7 +222,7 @@ class Walker:
 
         Return an error if the file ends inside the batch, if its CRC does not match, or if it
         exceeds the size limit. If the batch is valid, return None. The CRC is checked only if the
-        batch is larger than the buffer, and without reading the whole batch into memory.
+        batch is larger than the buffer. The check does not read the whole batch into memory.
         """
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
@@ -416,8 +416,7 @@ def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: 
     """Return the lowest offset to expect after a table of batches, and the last offset in the table.
 
     If there is a gap between the offsets of the last two batches, the base offset of the last batch
-    may be corrupted. In this case, the lowest offset to expect is the offset after the lower one of
-    their last offsets.
+    may be corrupted. The lowest offset to expect is then the lower of the two last offsets, plus 1.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ def select_partitions(
 ) -> list[PartitionDir]:
     """Return the partitions that match the topic globs and partition numbers.
 
-    - A partition that is neither live nor named as a path is returned only if `every_state` is
+    - A partition that is not live is returned only if it is named as a path, or if `every_state` is
       True.
     - A partition of an internal topic (`__…`) is returned only if `internal` is True, if it is
       named as a path, or if a glob that begins with `__` matches its topic.

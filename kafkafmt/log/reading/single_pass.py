@@ -6,8 +6,9 @@ is confirmed if all of these conditions are true:
 - From its start to its end, the range consists of complete batches whose CRCs match.
 - The offsets of its batches increase, and are within the segment's range of offsets.
 - The first batch agrees with the offset index. Its base offset is above the offset in the previous
-  index entry, and its last offset is not above the offset in its own entry. If several tasks share
-  the segment, the last offset of the batch before a task's first range is also checked.
+  index entry, and its last offset is not above the offset in the index entry for this batch. If
+  several tasks share the segment, the last offset of the batch before a task's first range is also
+  checked.
 - The batch header after the range has a higher offset than the last batch of the range, and also
   agrees with the offset index.
 
@@ -158,7 +159,7 @@ class SinglePass:
         return part.extent.first_offset <= start
 
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
-        """Return the first offset after `border`, or None if the batches before and after `border` contradict it.
+        """Return the first offset after `border`, or None if the batches before and after contradict this border.
 
         `before` is the position in the index entry before `border`. The batches from `before`
         onwards must end exactly at `border`, with offsets below the returned offset. At the start
@@ -195,7 +196,7 @@ class SinglePass:
         first, last = rows["base_offset"], last_offsets(rows)
         if (
             int(first[0]) < expected
-            or ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()  # wrapper messages are checked only by a plan
+            or ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any()  # only a plan checks wrapper messages
             or int(last[-1]) > self._last_possible
             or (last < first).any()
             or (rows["last_offset_delta"] < 0).any()

@@ -30,7 +30,7 @@ class IndexEntries:
         The entries that `take` has not removed, by producer id, as indexes into `all`, ordered by
         marker offset.
     unreadable : set of str
-        Names of the transaction indexes that the disk cannot read.
+        Names of the transaction indexes that cannot be read because of a disk error.
     """
 
     def __init__(self, directory: PartitionDir) -> None:

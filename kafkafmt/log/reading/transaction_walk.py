@@ -5,10 +5,10 @@ producer to the next marker of the producer, as in Kafka's ``ProducerStateManage
 aborted transactions are omitted. The last stable offset is the first offset of the oldest open
 transaction.
 
-The marker of a transaction may be in a damaged span or in a missing segment. In this case, the
-transaction index is read, which lists every aborted transaction. If the index does not show how the
-transaction ended, the transaction is reported as a `Doubt`. The records of the transaction before
-the damage are then omitted.
+The marker of a transaction may be in a damaged span or in a missing segment. The transaction index,
+which lists every aborted transaction, is then read. If the index does not show how the transaction
+ended, the transaction is reported as a `Doubt`, and the records of the transaction before the damage
+are omitted.
 
 Even if nothing is damaged, a transaction index can have an entry for a marker that is not in the
 log. This module trusts such an entry, as a broker does. The transaction then ends at the marker
