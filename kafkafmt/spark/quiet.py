@@ -21,8 +21,8 @@ STDERR = 2
 def quiet_start() -> Iterator[None]:
     """Return a context manager. If Java starts inside the context, its warning is suppressed.
 
-    Inside the context, a progress bar must write to a duplicate of stderr's file descriptor, which
-    must have been created before the context was entered.
+    Inside the context, a progress bar should write to a duplicate of stderr's file descriptor that
+    was created before the context was entered.
     """
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()
