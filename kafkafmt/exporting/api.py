@@ -121,15 +121,15 @@ def export(
         Topic and partition are always kept, because the directory names contain them. With
         `join_small`, the files always contain the column partition.
     file_size : int, default 268435456 (256 MiB)
-        Target size of a Parquet file, in bytes; at least 1 MiB. A file ends after the row group
-        with which it reaches this size. In a small export, the files are smaller, so that every
+        Target size of a Parquet file, in bytes; at least 1 MiB. When a row group brings a file to
+        this size, the file is complete. The files of a small export are smaller, so that every
         core can write several files.
     partition_by : {"day", "hour"}, optional
         Write the records of each day or hour to a separate directory. "day" adds the directory
-        level ``date=YYYY-MM-DD``, and "hour" adds ``date=YYYY-MM-DD/hour=HH``. Both are taken from
-        the record's timestamp in UTC. Readers see the columns date and hour. Records without a
-        timestamp are in directories named ``__HIVE_DEFAULT_PARTITION__``, which readers return as
-        null.
+        level ``date=YYYY-MM-DD``, and "hour" adds ``date=YYYY-MM-DD/hour=HH``. The date and the hour
+        are those of the record's timestamp in UTC. Readers see them as the columns date and hour.
+        Records without a timestamp are in directories whose value is
+        ``__HIVE_DEFAULT_PARTITION__``. Readers see this value as null.
     join_small : bool, default False
         Write several small partitions of a topic to the same file. The files are then in
         ``output/data/topic=…/``, without a directory for the partition. They contain the column
@@ -311,8 +311,8 @@ def _from_group(
 ) -> tuple[ExportOptions, list[PartitionDir]]:
     """Return the options and partitions of an export that starts at a consumer group's offsets.
 
-    If ``__consumer_offsets`` is damaged, an error is raised if `on_error` is "fail". Otherwise, the
-    damage is only reported in a message.
+    If ``__consumer_offsets`` is damaged and `on_error` is "fail", raise an error. If `on_error` is
+    "quarantine", only report the damage in a message.
     """
     if options.selection.start is not None:
         raise ValueError("group cannot be given together with start or start_time")

@@ -10,14 +10,15 @@ no file replaces another file. The driver of the export does the following:
    Check that each file that the tasks reported exists with its size. Delete the files of other
    attempts.
 3. With `overwrite`, delete the other files of the old output.
-4. Upload the report. List the output again, and delete all files that are not part of it.
+4. Upload the report. List the output again, and delete all files that do not belong to this run's
+   output.
 5. Renew the lock. This fails if another run has taken over the lock. Create `_SUCCESS` with a
    conditional request. Delete the lock.
 
 If the export fails before step 3, its files are deleted, and `_SUCCESS` of the old output is
 created again. If the export fails later, all files in the output are deleted. If the export is
-killed, the next export to the same URL first removes these files. Therefore, `_SUCCESS` exists only
-if the output is complete.
+killed, the next export to the same URL first removes the files of the killed export. Therefore,
+`_SUCCESS` exists only if the output is complete.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class _RunUpload(Upload):
         self.closed = True
         self._upload.close()
         try:
-            # If the run ended during the upload, the driver's list of files does not contain this object.
+            # If the run ended during the upload, delete the object, because the driver has not counted it.
             self._files.check()
         except BaseException:
             store_of(self._path).delete([self._path])
@@ -146,7 +147,7 @@ class BucketOutput(Output):
         self._store.check_writable(output)
         self._lock = RunLock(self._store, output)
         self._expected: dict[UrlPath, int] = {}
-        # Identifiers of killed runs, whose tasks may still complete files.
+        # Identifiers of killed runs. Tasks of these runs may still complete files.
         self._removed: list[str] = []
         self._published = False
 
@@ -276,7 +277,7 @@ class BucketOutput(Output):
             self._store.put(self._success, content, create=True)
         except OSError:
             with contextlib.suppress(OSError):
-                # If the request succeeded but its response was lost, `_SUCCESS` already has this content.
+                # The request may have succeeded although its response was lost. Then `_SUCCESS` has this content.
                 if self._store.load(self._success).content == content:
                     return
             raise

@@ -1,7 +1,7 @@
-"""Combine splits of logs into bundles. A task writes each bundle to its own Parquet files.
+"""Combine splits of logs into bundles. A task writes each bundle to separate Parquet files.
 
-A bundle is at least as large as the target size of a file. Bundles are smaller only if the work
-could not be distributed evenly among the cores otherwise.
+A bundle is at least as large as the target size of a file. Bundles are smaller only if there would
+otherwise be too few bundles to keep all cores busy.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from .options import ExportOptions
 
 SMALLEST_BUNDLE = 16 << 20
 MAX_BUNDLES = 20_000
-"""Approximate maximum number of bundles in an export whose split size is not set."""
+"""Approximate maximum number of bundles in an export if `ExportOptions.split_bytes` is not set."""
 BUNDLES_PER_CORE = 4
-"""Number of bundles per core. The number is greater than one so that a core that finishes early can
-process another bundle.
-"""
+"""Number of bundles per core. With several bundles, a core that finishes early can process another bundle."""
 FILES_PER_BUNDLE = 2
 """Largest size of a bundle, as a multiple of the target file size. The factor is greater than one
 because a Parquet file is often smaller than the part of the log that it contains.
@@ -47,9 +45,9 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 
 
 def share(total: int, cores: int, least: int, most: int) -> int:
-    """Return a size of tasks or bundles, in bytes, at which each core processes several of them.
+    """Return the size of a task or bundle, in bytes, that gives each core several tasks or bundles.
 
-    The returned size is at least `least` and at most `most`.
+    `total` is the number of bytes to process. The returned size is at least `least` and at most `most`.
     """
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 

@@ -73,6 +73,6 @@ def directories(number: int, period: str) -> Directories:
 
 
 def fields_of(period: str | None) -> list[pa.Field]:
-    """Return the columns that readers get from the directories of `by_period`."""
+    """Return the columns that readers derive from the directory names for date and hour."""
     fields = [pa.field("date", pa.date32()), pa.field("hour", pa.int32())]
     return fields[: {None: 0, "day": 1, "hour": 2}[period]]

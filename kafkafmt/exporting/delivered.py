@@ -60,17 +60,17 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 def check_damage(plan: SegmentPlan) -> None:
     """Raise an OSError if a task found damaged bytes where the driver finds a valid batch.
 
-    If a task and the driver read different bytes, the path of the segment refers to different files
-    on their hosts. Only the first damaged span of the segment is checked.
+    If a task and the driver read different bytes, the path of the segment refers to one file on the
+    task's host, and to another file on the driver's host. Only the first damaged span is checked.
     """
-    damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # the batches with this code are valid
+    damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # batches with this code have valid CRCs
     if not damaged:
         return
     try:
         with FileView(plan.segment.path) as view:
             valid = batch_at(view, damaged[0].position) is not None
     except OSError:
-        return  # write_quarantine() reads the same bytes again, and reports the error
+        return  # write_quarantine() will read the same bytes, and will report the error
     if valid:
         raise unavailable(
             plan.segment,
@@ -95,7 +95,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
     """Raise an OSError if the task on `host` wrote too few or too many records for a split.
 
-    Damaged records and records that retention removed may be missing.
+    The task may have omitted damaged records and records that retention removed.
     """
     least, most = 0, 0
     for piece in split.pieces:

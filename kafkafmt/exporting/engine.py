@@ -20,7 +20,7 @@ class JobProgress:
         Results that the caller needs before the job ends, such as damage. With these results, the
         caller can decide to cancel the job.
     slow : set of str
-        Messages about executors that use the pure-Python core, which is slow.
+        Warnings about executors that use the slow pure-Python core.
     """
 
     def __init__(self, bytes_done: int = 0, found: Iterable[Any] = (), slow: Iterable[str] = ()) -> None:
@@ -73,8 +73,8 @@ class Engine(Protocol):
         function : callable
             Function that a task calls with each item. It returns the result for the item.
         describe : callable
-            Function that a task calls with each item and its result. It returns the progress made
-            by processing the item.
+            Function that a task calls with each item and the result for the item. The function
+            returns the progress that the item contributes to the job.
         description : str
             Description of the job in a user interface, such as Spark's web UI.
         progress : callable, optional
@@ -92,7 +92,7 @@ class Engine(Protocol):
 def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
     """Distribute items among tasks of about `task_bytes` bytes each.
 
-    The largest items are assigned first, so that the last tasks are short.
+    Tasks with the largest items come first, so that the tasks at the end of the job are short.
     """
     tasks: list[list[T]] = []
     left = 0

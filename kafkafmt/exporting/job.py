@@ -7,8 +7,8 @@
    writer and the transfer of data from Python to the JVM are several times slower. The tasks send
    only manifests to the driver.
 3. A task may be unable to confirm all batches of a segment, for example because the segment is
-   damaged. Another task then determines which batches of the segment can be read, and returns this
-   as a plan. The bundles that contain the segment are exported again with the plan (work.py).
+   damaged. Another task then makes a plan: it determines which batches of the segment can be read.
+   The bundles that contain the segment are exported again with the plan (work.py).
 4. The driver checks the manifests, keeps the files that the manifests list, and publishes the
    output (output.py).
 
@@ -50,9 +50,7 @@ from .work import Work, Works
 RUN_BYTES = 8 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
-"""Maximum input size of one planning task, in bytes. The size can be large because planning only
-checks CRCs.
-"""
+"""Maximum number of bytes of segments that one task plans. It is large, because planning only checks CRCs."""
 
 WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 
@@ -174,7 +172,7 @@ class Export:
         return report
 
     def _resumed(self) -> EarlierRuns:
-        """Read the reports of earlier runs. Add the files of the old output to the output of this run."""
+        """With `resume`, read the reports of earlier runs, and add the old output's files to the output of this run."""
         output = self.output
         if not isinstance(output, Staging) or not output.resume or not output.output.exists():
             return EarlierRuns()
@@ -220,7 +218,7 @@ class Export:
     def _export_splits(
         self, engine: Engine, works: Works, waiting: list[Split], write: WriteBundle, show: Progress
     ) -> None:
-        """Export splits. Make plans for the segments that cannot be exported without a plan."""
+        """Export splits. If tasks cannot confirm the batches of a segment, plan the segment and export it again."""
         size = self._split_bytes(engine, works)
         first = 0
         while waiting:
@@ -292,10 +290,10 @@ class Export:
             raise DamagedLogError(damaged[0][1], str(damaged[0][0].log.directory.path))
 
     def _check_transactions(self, works: Iterable[Work]) -> None:
-        """Report the transactions that "read_committed" omits although they were not aborted.
+        """Report the transactions that "read_committed" omits although no marker aborts them.
 
-        If `on_error` is "fail", raise TransactionInDoubtError if the outcome of a transaction is
-        not known because of damage or a missing segment.
+        The outcome of a transaction can be unknown because of damage or a missing segment. In that
+        case, raise TransactionInDoubtError if `on_error` is "fail".
         """
         for work in works:
             log = work.log

@@ -77,8 +77,8 @@ class ExportOptions:
     columns: tuple[str, ...] | None = None
     """Names and order of the columns. None selects all columns of Spark's Kafka source."""
     split_bytes: int | None = None
-    """Number of log bytes that are written to the same files. If it is None, the number depends on
-    the size of the logs, the size of the files and the number of cores.
+    """Number of bytes of the log that one task writes to the same files. None derives the number from the
+    size of the logs, the size of the files and the number of cores.
     """
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
 """Define the interfaces `AttemptFiles` and `Output`, which an export uses to write its files.
 
-Tasks use `AttemptFiles` to create files. The driver keeps only the files of the attempts whose
-results the engine returned. The driver then adds the quarantine and the report, and publishes the
-output. `_SUCCESS` is written last.
+Tasks use `AttemptFiles` to create files. Several attempts of a task can write files. The driver keeps
+only the files of the attempt whose result the engine returned. The driver then adds the quarantine
+and the report, and publishes the output. `_SUCCESS` is written last.
 
 The module staging.py implements both interfaces for a local directory, and bucket_output.py
 implements them for a bucket. Only these two modules create, move and delete files of the output.

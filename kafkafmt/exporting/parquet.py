@@ -6,7 +6,7 @@ of each file. If a file may contain several partitions, the partition is a colum
 
 The columns offset and timestamp are delta-encoded and have statistics. The columns timestampType
 and partition are dictionary-encoded. The other columns have neither dictionaries nor statistics,
-because writing them takes more time than readers save.
+because they would take more time to write than readers would save.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FileFormat:
 
     @property
     def decoded_columns(self) -> tuple[str, ...]:
-        """Names of the columns that tasks decode. File names and the report require the offset."""
+        """Names of the columns that tasks decode. Always includes offset and timestamp, which the report requires."""
         return self.columns + tuple(name for name in ("offset", "timestamp") if name not in self.columns)
 
     @property
@@ -72,7 +72,7 @@ class FileFormat:
         return min(ROW_GROUP_BYTES, self.file_size // ROW_GROUPS_PER_FILE)
 
     def open(self, where: Any, metadata: dict[str, str]) -> pq.ParquetWriter:
-        """Open a Parquet file with these columns and this encoding for writing."""
+        """Open a Parquet file for writing, with the columns and the encoding of this format."""
         return open_writer(where, schema_of(self.columns).with_metadata(metadata), self.compression, self.level)
 
 

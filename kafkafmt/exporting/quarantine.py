@@ -17,8 +17,10 @@ from .options import ExportOptions
 from .parquet import open_writer
 
 MAX_SPAN_BYTES = 16 << 20
-"""Largest number of damaged bytes in one row. If a damaged range is longer, the row contains only
-the first bytes of the range, and the row's message says so.
+"""Largest number of damaged bytes in one row of the quarantine.
+
+If a damaged range is longer, the row contains only the first bytes of the range, and a message that
+says so.
 """
 
 SCHEMA = pa.schema(
@@ -47,9 +49,9 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Use the batches around damage to narrow the range of offsets that may be lost.
+    """Return the damage with a narrower range of offsets that may be lost, derived from the batches around it.
 
-    The task that found the damage cannot do this, because it reads only a part of the segment.
+    The task that found the damage cannot do this, because the task reads only a part of the segment.
     """
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length

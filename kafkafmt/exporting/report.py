@@ -50,8 +50,8 @@ class PartitionWritten:
     max_timestamp: int | None
     """Highest timestamp, in milliseconds since 1970-01-01 UTC."""
     timestamps_out_of_range: int
-    """Number of timestamps that do not fit into int64 microseconds. The Parquet files contain null
-    instead of these timestamps.
+    """Number of timestamps that are too large or too small for int64 microseconds. The Parquet files contain
+    null instead of such a timestamp.
     """
 
 
@@ -199,8 +199,8 @@ class Step:
     tasks: int
     """Number of Spark tasks. Repeated tasks are counted once."""
     bytes_read: int
-    """Number of bytes that were read from the logs and their indexes. If a task stopped at a
-    segment that must be planned first, the bytes of this segment are not counted.
+    """Number of bytes that were read from the logs and their indexes. If a task stopped because it could not
+    confirm the batches of a segment, the bytes of this segment are not counted.
     """
     records: int
     """Number of records that were written to Parquet files."""

@@ -254,5 +254,5 @@ class RunLock:
                 self.renew()
             except LockLostError:
                 return
-            except OSError:  # temporary failure: try again after RENEWAL_SECONDS
+            except OSError:  # the failure may be temporary, so try again after RENEWAL_SECONDS
                 continue

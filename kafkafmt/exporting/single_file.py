@@ -128,5 +128,5 @@ def temporary_format(options: ExportOptions) -> FileFormat:
     """Return the format of the temporary files from which the single file is built."""
     columns = options.columns
     if columns is not None and "offset" not in columns:
-        columns = (*columns, "offset")  # the files are ordered by offset
+        columns = (*columns, "offset")  # the driver needs the offsets to order the records
     return FileFormat(TEMPORARY_CODEC, None, options.file_size, chosen=columns)

@@ -204,8 +204,8 @@ class Staging(Output):
 def clean_up(output: Path) -> list[Path]:
     """Remove the directories that killed exports left next to the output, and return the removed paths.
 
-    If a killed export has renamed the old output and no new output exists, the old output is
-    renamed back instead of being removed.
+    A killed export may have renamed the old output without publishing a new output. In this case, the
+    old output gets its name back, and is not removed.
     """
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")

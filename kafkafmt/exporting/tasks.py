@@ -59,7 +59,7 @@ class Manifest:
     plans: list[SegmentPlan] = field(default_factory=list)
     """Plans with the batches that the task has confirmed, one plan for each piece of the split."""
     unconfirmed: list[str] = field(default_factory=list)
-    """Names of the segments that must be planned before they can be exported.
+    """Names of the segments whose batches the task could not confirm, so that they must be planned first.
 
     If this list is not empty, the task has not written any files.
     """
@@ -116,7 +116,7 @@ def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
             for batch in _batches(split, builder, settings, manifest, watch):
                 manifest.count(batch)
                 files.add(batch, split.partition)
-                del batch  # frees the memory before the next Arrow record batch is decoded
+                del batch  # to free its memory before the next Arrow record batch is decoded
         files.close()
     except _StopAtDamageError:
         files.discard()
@@ -167,10 +167,10 @@ def _batches(
 def _find_unconfirmed(
     bundle: Bundle, manifests: list[Manifest], stopped: Manifest, error: UnconfirmedError, settings: TaskSettings
 ) -> None:
-    """Add the names of the segments that must be planned to the manifests of a bundle.
+    """Find the segments of a bundle that must be planned, and add their names to the bundle's manifests.
 
-    `error` was raised for the first segment that must be planned. All later segments of the bundle
-    are also checked, so that the driver can plan all segments in one step.
+    `error` was raised for the first of these segments. The function also checks all later segments of
+    the bundle, so that the driver can plan all of them in one step.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

@@ -14,8 +14,8 @@ from .report import TaskSeconds
 class Stopwatch:
     """Measures how much time a task spends on each activity.
 
-    The measurement starts when the object is created. A `PartitionLog` itself measures the time for
-    reading and decompression. The method `add` adds these times.
+    The measurement starts when the object is created. `PartitionLog` measures the time for reading
+    and decompression. Call `add` with a `PartitionLog` to include these times.
     """
 
     def __init__(self) -> None:

@@ -26,12 +26,12 @@ class Work:
     interval: OffsetInterval
     """Range of offsets to export."""
     planned: dict[str, SegmentPlan] = field(default_factory=dict)
-    """Plans of the segments that could not be exported without a plan, by file name."""
+    """Plans of the segments whose batches an export task could not confirm, by file name."""
     exported: list[tuple[Split, Manifest]] = field(default_factory=list)
     """The splits that were exported, with their manifests."""
     files: list[tuple[int, int]] = field(default_factory=list)
-    """Number of records and bytes of this partition in each file that contains its records. The
-    bytes of a file are divided among its partitions.
+    """For each file that contains records of this partition: the number of these records, and the number of
+    bytes. The size of a file is divided among its partitions.
     """
     damaged: list[Damage] = field(default_factory=list)
 
@@ -70,10 +70,10 @@ class Work:
         return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
 
     def unread(self, piece: Piece) -> Piece:
-        """Return a copy of a piece that can be exported again.
+        """Return a copy of a piece (a part of a segment), with which the piece can be exported again.
 
-        The copy does not contain the batches that a task has confirmed. If the plan of the segment
-        or the transactions are known, the copy contains them.
+        The plan that the previous export task stored in the piece is removed. If another task has
+        planned the segment, the plan remains. If the transactions are known, they are added.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
@@ -113,7 +113,7 @@ class Works:
         return iter(self.all)
 
     def add(self, bundle: Bundle, result: BundleResult) -> None:
-        """Add the result of a bundle, and store the plans that its task confirmed in the pieces."""
+        """Add the result of a bundle. In each piece of the bundle, store the plan that the task has returned."""
         self.done.append((bundle, result))
         for split, manifest in zip(bundle.splits, result.manifests, strict=True):
             confirmed = {plan.segment.name: plan for plan in manifest.plans}
@@ -136,9 +136,9 @@ class Works:
         ]
 
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
-        """Remove the bundles that read one of the planned segments, and return the splits that replace them.
+        """Remove the bundles that read one of the planned segments, and return new splits for these bundles.
 
-        The new splits contain only those batches of the segments that their plans contain.
+        From the planned segments, the new splits contain only the batches that the plans list.
 
         Parameters
         ----------

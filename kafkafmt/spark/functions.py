@@ -15,9 +15,8 @@ The argument `on_error` decides how damaged data is handled:
 
 - "fail" raises an error that names the input row.
 - "skip" omits the damaged data and logs a warning in the task.
-- "column" replaces each damaged range of bytes with one row. The column `error` of this row
-  contains the reason, and its record columns are null. `error` is the last column, and it is null
-  in all other rows.
+- "column" replaces each damaged range of bytes with one row. In this row, the last column, `error`,
+  contains the reason, and the record columns are null. In all other rows, `error` is null.
 """
 
 from __future__ import annotations
@@ -197,7 +196,7 @@ class ArrowFunction:
             raise ValueError(f"the output would contain the column {twice[0]} twice; remove it from keep or columns")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode the input column of Arrow record batches, and yield the records as record batches."""
+        """Decode the input column of each Arrow record batch, and yield the records as Arrow record batches."""
         output = _Output(self)
         decode = self.decoder(output.builder.columns)
         for batch in batches:
@@ -245,7 +244,7 @@ class _Paths(ArrowFunction):
 
 
 class _Output:
-    """Builds the Arrow record batches that a function returns, with all columns and the error rows."""
+    """Builds the Arrow record batches that an `ArrowFunction` yields, with all columns and the error rows."""
 
     def __init__(self, function: ArrowFunction) -> None:
         self.function = function
@@ -272,7 +271,7 @@ class _Output:
             self.ready.append(self._with_kept(self.builder.flush()))
 
     def error(self, row: int, text: str) -> None:
-        """Add a row that reports damage. It follows all records that precede the damage."""
+        """Add a row that reports damage. All records before the damage precede this row in the output."""
         self.flush()
         records = [pa.nulls(1, field.type) for field in self.fields]
         self.ready.append(self._batch(np.array([row]), records, pa.array([text], pa.string())))

@@ -1,4 +1,4 @@
-"""Add the host name to errors about files. On different hosts, a path can refer to different files."""
+"""Add the host name to errors about files, because the same path can be a different file on another host."""
 
 from __future__ import annotations
 

@@ -20,8 +20,9 @@ from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
-"""Iterator of tuples (topic, partition, decoded records). The caller must use the records of a
-tuple before it requests the next tuple.
+"""Iterator of tuples (topic, partition, decoded records).
+
+The caller must use the records of a tuple before it requests the next tuple.
 """
 
 
@@ -36,8 +37,8 @@ class RecordDataDecoder:
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
         """Yield the records of the complete batches in `blob`.
 
-        If a batch is damaged, `fault` is called with the error. If `fault` does not raise the
-        error, decoding continues after the damage.
+        If a batch is damaged, call `fault` with the error. If `fault` does not raise the error,
+        continue after the damage.
         """
         scanner, position = DamageScanner(blob), 0
         while position < scanner.size:
@@ -57,9 +58,9 @@ class RecordDataDecoder:
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
     """Return the position at which decoding resumes after a corrupted batch.
 
-    If another batch header or the end of the data follows the batch according to its length field,
-    decoding resumes at that position. Otherwise, the rest of the data is scanned for the next
-    batch. If no other batch is found, the result is the size of the data.
+    The length field of the corrupted batch says where the batch ends. If another batch header or the
+    end of the data is at this position, decoding resumes there. Otherwise, the rest of the data is
+    scanned for the next batch. If no other batch is found, the result is the size of the data.
     """
     after = error.resume
     if after is not None and after > position:
@@ -73,10 +74,9 @@ def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> in
 def decode_path(
     path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault
 ) -> Found:
-    """Yield the partitions at a path with their records.
+    """Yield the partitions in a log directory or file with their records.
 
-    Call `fault` with each error. If `fault` does not raise the error, decoding continues after the
-    damage.
+    Call `fault` with each error. If `fault` does not raise the error, continue after the damage.
     """
     try:
         found = discover([path])
@@ -90,7 +90,7 @@ def decode_path(
             continue
         try:
             log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
-        except OSError as error:  # the directory cannot be listed
+        except OSError as error:  # raised if the partition directory cannot be listed
             fault(error)
             continue
 

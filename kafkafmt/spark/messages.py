@@ -1,8 +1,8 @@
-"""Log messages for the user who runs a query.
+"""Log warnings for the user who runs a Spark query.
 
-The messages are sent to the logger `kafkafmt.spark`. If the process has not configured logging,
-they are written to stderr. Messages from planning are in the output of the driver. Messages from
-tasks are in the output of the executors.
+The warnings are sent to the logger `kafkafmt.spark`. If the process has not configured logging,
+the warnings are written to stderr. Spark's driver logs warnings from planning, and the executors
+log warnings from tasks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def say_ignored(names: Sequence[str], reason: str) -> None:
 
 
 class _PlainFormatter(logging.Formatter):
-    """Escapes control characters, which topic names and paths in messages may contain."""
+    """Escapes control characters in log messages. Topic names and paths can contain such characters."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return plain(super().formatMessage(record))

@@ -15,7 +15,7 @@ from typing import Any
 from ..paths import UrlPath, input_path, is_url, local_path
 
 NO_BROKER = "because no broker is contacted"
-"""Reason why options that configure a connection are ignored."""
+"""Reason that log messages give for ignoring options that configure a connection to a broker."""
 
 
 class OptionError(ValueError):
@@ -23,9 +23,10 @@ class OptionError(ValueError):
 
 
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raise OptionError if an option is unknown. Names that start with `kafka.` are always accepted.
+    """Raise OptionError if the name of an option is unknown.
 
-    Names in `others` are also accepted, but error messages do not suggest these names.
+    Names that start with `kafka.` are always accepted. Names in `others` are also accepted, but error
+    messages do not suggest them.
     """
     known, accepted = {name.lower(): name for name in names}, {name.lower() for name in others}
     for name in given:
@@ -67,7 +68,7 @@ def sink_path_of(text: str) -> str:
 def input_of(text: str) -> str:
     """Return the value of an option as an absolute local path, or as the URL of an input.
 
-    Raise OptionError if the value is neither a local path nor such a URL.
+    Raise OptionError if the value is neither an absolute local path nor a URL that kafkafmt can read.
     """
     try:
         place = input_path(text) if text else None

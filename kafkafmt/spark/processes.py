@@ -1,4 +1,4 @@
-"""Identify processes on this machine, to detect whether the owner of a lock or directory has ended."""
+"""Identify processes, to detect whether the process that created a lock or a directory has ended."""
 
 from __future__ import annotations
 

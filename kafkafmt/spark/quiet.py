@@ -1,10 +1,8 @@
 """Suppress the warning "Using incubator modules", which Java writes to stderr when it starts.
 
-No Java setting suppresses this warning.
-
-Java inherits stderr from this process. Therefore, stderr is replaced with a pipe while Java starts.
-A thread copies all lines except the warning from the pipe to the real stderr. No other output of
-Java and its workers is lost.
+No Java setting suppresses this warning. Java inherits stderr from this process. Therefore, this
+module replaces stderr with a pipe while Java starts. A thread copies all lines except the warning
+from the pipe to the real stderr, so that no other output of Java and Spark's workers is lost.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Return a context manager that suppresses the warning of a Java process started inside it.
+    """Return a context manager. If Java starts inside the context, its warning is suppressed.
 
-    Inside the context, code that writes to the terminal, such as a progress bar, should use a
-    duplicate of the file descriptor of stderr.
+    Inside the context, a progress bar should write to a duplicate of stderr's file descriptor that
+    was created before the context was entered.
     """
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()

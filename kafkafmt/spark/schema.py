@@ -57,8 +57,8 @@ def ddl_of(names: Iterable[str]) -> str:
 def checked_names(schema: StructType) -> list[str]:
     """Return the names of the columns that a user's schema selects.
 
-    Raise ValueError if a column in the schema is unknown, occurs twice, is NOT NULL or has the
-    wrong type.
+    Raise ValueError if a column in the schema is unknown, is repeated, is NOT NULL, or has the wrong
+    type.
     """
     for field in schema.fields:
         wanted = TYPES[_known(field.name)].simpleString()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to an installed one"
 
-# Log4j reads these settings when the JVM starts. They also apply to warnings that Spark logs during its start.
-# The executor and the task set manager log no failed tasks, because each failure raises an exception in the caller.
+# Log4j reads these settings when the JVM starts, so they also suppress the warnings that Spark logs at its start.
+# Failed tasks are not logged, because a failed task raises an exception in the program that started the query.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -88,8 +88,8 @@ def prepare_environment() -> None:
     """Set environment variables so that pyspark finds Java and its workers use the current Python.
 
     JAVA_HOME is set only if Spark would not find a suitable Java by itself. PYSPARK_PYTHON is set
-    if it has no value, because workers would use the first python3 on the PATH otherwise. If
-    pyspark or Java is missing, a SparkMissingError is raised.
+    only if it has no value, because otherwise the workers would use the first python3 on the PATH.
+    If pyspark or Java is missing, a SparkMissingError is raised.
     """
     try:
         import pyspark  # noqa: F401
@@ -112,7 +112,7 @@ def make_session(
     Parameters
     ----------
     master : str or None, default "local[*]"
-        Master URL. None means that spark-submit or its configuration sets the master.
+        Master URL of Spark. If it is None, spark-submit or Spark's configuration sets the master.
     app_name : str, default "kafkafmt"
         Name of the Spark application.
     **conf
@@ -152,7 +152,7 @@ def make_session(
         )
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with warnings.catch_warnings():  # kafkafmt does not use pandas, but pyspark warns about its version
+        with warnings.catch_warnings():  # pyspark warns about the version of pandas, which kafkafmt does not use
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return builder.getOrCreate()
 
@@ -161,7 +161,7 @@ def uses_connect() -> bool:
     """Return whether a session that this process starts would use Spark Connect."""
     from pyspark import SparkContext
 
-    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # pyspark sets it when it starts a Connect session
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # pyspark sets this variable when it starts a Connect session
         return True
     return "SPARK_REMOTE" in os.environ and SparkContext._active_spark_context is None
 
@@ -177,7 +177,7 @@ def active_session() -> SparkSession | None:
 def stop_quietly(spark: SparkSession) -> None:
     """Stop a Spark session without printing log messages.
 
-    If tasks of a cancelled job are still running, they would log errors because they can no longer
+    Otherwise, tasks of a cancelled job that are still running would log that they can no longer
     connect to Spark.
     """
     spark.sparkContext.setLogLevel("OFF")

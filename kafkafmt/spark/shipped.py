@@ -2,7 +2,8 @@
 
 Spark pickles readers and writers to send them to the tasks. If kafkafmt is missing on an executor,
 pickle only says "No module named 'kafkafmt'". Therefore, readers and writers are pickled together
-with a small function. The function is sent by value, and its error message says what to do.
+with a small function, which Spark sends by value. If kafkafmt is missing, this function raises an
+error that says what to install.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Shipped:
     """Base class of objects that Spark sends to executors."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return a call of a function that can be unpickled without kafkafmt."""
+        """Pickle the object as a call of a function that an executor without kafkafmt can unpickle."""
         return _BY_VALUE, (cloudpickle.dumps((type(self), self.__dict__)),)  # type: ignore[no-untyped-call]
 
 
@@ -42,8 +43,8 @@ def _unpickle(pickled: bytes) -> object:
         cls, state = pickle.loads(pickled)
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError(
-            f"{missing.msg} in {sys.executable} on host {socket.gethostname()}. The Python of every executor needs it: install"
-            " 'kafkafmt[spark]' there (PYSPARK_PYTHON names that Python), or ship an environment with spark.archives",
+            f"{missing.msg} in {sys.executable} on host {socket.gethostname()}. Install 'kafkafmt[spark]' for the"
+            " Python of every executor (PYSPARK_PYTHON contains its path), or ship an environment with spark.archives",
             name=missing.name,
         ) from None
     made = cls.__new__(cls)
@@ -52,7 +53,7 @@ def _unpickle(pickled: bytes) -> object:
 
 
 _BY_VALUE = types.FunctionType(_unpickle.__code__, {"__builtins__": builtins, "__name__": "__main__"}, "_unpickle")
-"""Copy of `_unpickle` in the module `__main__`, because cloudpickle pickles its functions by value."""
+"""Copy of `_unpickle` in the module `__main__`, because cloudpickle pickles functions of `__main__` by value."""
 
 
 def slow_core() -> str | None:
@@ -63,12 +64,10 @@ def slow_core() -> str | None:
 
 
 def say_slow(found: Iterable[str | None]) -> None:
-    """Log the messages that `slow_core` returned. Each message is logged only once per process.
+    """Log the messages that `slow_core` returned on executors. Log each message only once per process.
 
-    `found` contains None for each executor that uses the fast core.
-
-    If this process also uses the pure-Python core, nothing is logged, because a warning was already
-    logged when kafkafmt was imported.
+    `found` contains None for each executor that uses the native core. If this process also uses the
+    pure-Python core, nothing is logged, because importing kafkafmt has already logged a warning.
     """
     if _backend.backend != "native":
         return
@@ -92,8 +91,8 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
     spark : SparkSession
         The session. It may be a session of Spark Connect.
     tasks : int, optional
-        Number of tasks. Each task checks the executor that runs it. To check all executors of a
-        cluster, several tasks per core are needed. The default is four times the default
+        Number of tasks. Each task checks the executor on which it runs. Several tasks per core are
+        needed to reach all executors of a cluster. The default is four times Spark's default
         parallelism, or 16 with Spark Connect.
 
     Returns
@@ -126,7 +125,10 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
 
 
 def _probe(batches: Any) -> Any:
-    """Yield a row that describes the Python of this task. The function is sent by value and needs no kafkafmt."""
+    """Yield a row that describes the Python of this task.
+
+    Spark sends this function by value, so it also works if kafkafmt is missing on the executor.
+    """
     import socket
     import sys
 

@@ -15,20 +15,20 @@ CHAINED = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
 )
-"""Lines that Python prints between the traceback of a cause and the traceback of the error."""
+"""Lines that Python prints after the traceback of a cause, before the traceback of the resulting error."""
 JAVA_CLASS = re.compile(r"^(: )?([a-z]\w*\.)+[A-Z]\w*(Exception|Error): ")
 
 
 def missing_module(text: str) -> str:
     """Return advice to install a module if `text` says that the module is missing on an executor.
 
-    Return "" if `text` does not mention a missing module.
+    Return "" if `text` does not name a missing module.
     """
     if not re.search(r"No module named '(\w+)", text):
         return ""
     return (
-        ": the executors' Python needs this module too; install 'kafkafmt[spark]' for that Python (see PYSPARK_PYTHON), or"
-        " ship an environment with spark.archives"
+        ": the Python of the executors must also have this module; install 'kafkafmt[spark]' for the executors"
+        " (PYSPARK_PYTHON contains the path of their Python), or ship an environment with spark.archives"
     )
 
 
@@ -69,7 +69,7 @@ def cause_of(text: str) -> str:
 
 
 def _because(line: str, cause: str) -> str:
-    """Return the text that adds `cause` to `line`, or "" if `line` already contains it."""
+    """Return a phrase that names `cause`, or "" if `line` already contains the cause."""
     return "" if not cause or cause in line or JAVA_CLASS.sub("", cause) in line else f"; the cause is {cause}"
 
 

@@ -61,7 +61,7 @@ def test_error_about_a_missing_module_contains_a_remedy() -> None:
         + FRAMES
         + "ModuleNotFoundError: No module named 'pyarrow'\n"
     )
-    assert "No module named 'pyarrow': the executors' Python needs this module too; install" in str(
+    assert "No module named 'pyarrow': the Python of the executors must also have this module; install" in str(
         _simplified(PySparkException(text))
     )
 

@@ -26,7 +26,7 @@ from kafkafmt.exporting import SparkError, export
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guides" / "spark-cluster.md"
-REMEDY = "The Python of every executor needs it: install 'kafkafmt[spark]' there"
+REMEDY = "Install 'kafkafmt[spark]' for the Python of every executor"
 SHIPPED = ("crc32c", "lz4", "python-snappy", "cramjam", "zstandard")
 OF_EXECUTORS = ("numpy", "pyarrow", "py4j", "pyspark")
 

@@ -1,4 +1,4 @@
-"""Name the staging directories of write jobs, and remove unused staging directories.
+"""Define the names of the staging directories of write jobs, and remove unused staging directories.
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 
@@ -7,8 +7,8 @@ start time of the process. A later job on the same machine uses `owner` to check
 is still running.
 
 `job` is random for a batch query. For a stream, `job` is derived from an identifier that does not
-change when the query is restarted. Therefore, the writer that commits a micro-batch can find the
-staged rows. Later runs of the query can also find them.
+change when the query is restarted. Therefore, the writer that commits a micro-batch finds the staging
+directory, and so do later runs of the query.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
     """Remove the staging directories of a job that has ended.
 
-    `used` contains the paths of these directories. A path that is not a staging directory next to
-    `directory` is ignored.
+    `used` contains the paths of the staging directories. A path is ignored if it is not a staging
+    directory next to the log directory `directory`.
     """
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
@@ -53,9 +53,10 @@ def remove_staging(directory: Path, used: Iterable[Path]) -> None:
 def remove_leftovers(directory: Path, own: Path) -> None:
     """Remove the staging directories that earlier jobs left next to a log directory.
 
-    If the driver that created a directory ran on this machine, the directory is removed if this
-    driver has ended. If the driver ran on another machine, the directory is removed only if it
-    belongs to the same query as the directory `own`.
+    A staging directory is removed in these cases:
+
+    - The driver that created the directory ran on this machine, and has ended.
+    - The driver ran on another machine, and the directory belongs to the same query as `own`.
     """
     try:
         names = os.listdir(directory.parent)
@@ -87,7 +88,7 @@ def _job_of(query: str) -> str:
 
 
 def _driver() -> int:
-    """Return the pid of the JVM that started this process. If no JVM did, return the pid of this process."""
+    """Return the pid of the JVM that started this process, or this process's pid if it was started otherwise."""
     pid = os.getpid()
     while pid > 1:
         status = process_status(pid)

@@ -60,14 +60,14 @@ class StagedMessage(WriterCommitMessage):
 
     staged: Staged
     slow: str | None = None
-    """Message that the executor uses the pure-Python core. None if it uses the fast core."""
+    """A warning if the executor uses the slow pure-Python core, or None if the executor uses the native core."""
 
 
 class _Writer(Shipped):
-    """Base class of the writers for batch queries and streams. Spark sends the writer to the tasks.
+    """Base class of the writers for batch queries and streams.
 
-    For a micro-batch, Spark creates two writers. The first writer is sent to the tasks, and the
-    second writer commits the rows.
+    Spark creates a writer on the driver, and sends it to the tasks. For a micro-batch, Spark creates
+    two writers: one for the tasks, and one that commits the rows.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class _Writer(Shipped):
     schema : StructType
         Schema of the rows.
     query : str, optional
-        Identifier of the stream, which is the same in both writers of a micro-batch. None for a
+        Identifier of the stream. Both writers of a micro-batch have the same identifier. None for a
         batch query.
     """
 
@@ -99,7 +99,7 @@ class _Writer(Shipped):
 
     def put(self, messages: list[Any], version: int | None) -> None:
         """Append the staged rows of all tasks unless rows with this `version` were already appended."""
-        if not version:  # later micro-batches of a stream do not repeat the message
+        if not version:  # only the first micro-batch of a stream logs the messages
             say_slow(m.slow for m in messages if m is not None)
         try:
             commit(self.options, [m.staged for m in messages if m is not None], version)
@@ -107,7 +107,7 @@ class _Writer(Shipped):
             self.discard(messages)
 
     def discard(self, messages: list[Any]) -> None:
-        """Remove the staging directories of this job, and staging directories that earlier jobs left."""
+        """Remove the staging directories of this job, and unused staging directories of earlier jobs."""
         directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
         remove_staging(directory, [self.staging, *staged])
         remove_leftovers(directory, self.staging)
@@ -142,12 +142,13 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
                 "txnVersion can be used only in batch queries; in a stream, the number of the micro-batch is the "
                 "version"
             )
-        # Prefer the query id to the checkpoint's path: checkpoints on different machines can have the same path.
+        # The id of the query is better than the path of the checkpoint, because checkpoints on different machines
+        # can have the same path.
         super().__init__(options, schema, options.app_id or query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Append the rows of a micro-batch unless these rows were already appended."""
-        if batchId == 0:  # Spark creates a new writer for each micro-batch
+        if batchId == 0:  # log this only once, although Spark creates a new writer for each micro-batch
             say_ignored(self.options.hints, NO_BROKER)
         self.put(messages, batchId)
 

@@ -24,13 +24,15 @@ NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path"
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
 """Options of a stream that Spark also passes to the data sink."""
 HINTS = ("includeHeaders",)
-"""Options of Spark's Kafka sink that are accepted but ignored. If the rows have the column headers,
-the headers are always written.
+"""Options of Spark's Kafka sink that are accepted but ignored.
+
+`includeHeaders` is not needed: headers are always written if the rows have the column headers.
 """
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
-"""Default size of a batch, in bytes. The default of a Kafka producer is smaller, because a producer
-delays records until their batch is full.
+"""Default size of a batch, in bytes.
+
+The default of a Kafka producer is smaller, because a producer delays records until a batch is full.
 """
 
 
@@ -58,9 +60,9 @@ class WriteOptions:
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Return whether the options may be those of a query that writes.
+    """Return whether the options may belong to a query that writes.
 
-    Spark does not tell a data source whether a query reads or writes.
+    This is a guess, because Spark does not pass the type of the query to a data source.
     """
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
@@ -70,7 +72,7 @@ def is_write(given: Mapping[str, str]) -> bool:
 def query_id(given: Mapping[str, str]) -> str | None:
     """Return the id of a stream from its checkpoint, or None if the checkpoint cannot be read.
 
-    For example, the checkpoint cannot be read if it is not on this machine.
+    A checkpoint on another machine, for example, cannot be read.
     """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()
@@ -80,7 +82,7 @@ def query_id(given: Mapping[str, str]) -> str | None:
 
 
 def parse_write(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a query that writes. The keys of `given` must be case-insensitive.
+    """Parse the options of a query that writes. `given` must ignore the case of its keys.
 
     Raise OptionError if the options are invalid.
     """

@@ -2,10 +2,10 @@
 
     .<log directory>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
 
-Each task builds batches whose offsets start at 0. The task stages these batches next to the log
-directory, not inside it, so that a broker never finds unknown files. The driver then appends the
-batches of the successful tasks atomically and in order. To assign the final offsets, the driver
-changes a few fields of each batch.
+Each task builds batches whose offsets start at 0, and writes them to files (staging). These files
+are next to the log directory, so that a broker never finds unknown files inside it. The driver then
+appends the batches of the successful tasks atomically and in order. To assign the final offsets, the
+driver changes a few fields of each batch.
 
 As in Delta Lake, an application can set the options txnAppId and txnVersion. Rows that were already
 appended with the same two values are not appended again.
@@ -98,8 +98,8 @@ class Stage:
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield each partition number with the rows of the partition.
 
-        A row without a partition number is assigned to a partition as in Kafka's producer: by the
-        hash of its key, or to the partitions in turn if its key is null.
+        A row without a partition number gets a partition as in Kafka's producer: by the hash of the
+        row's key. Rows whose key is null are assigned to the partitions in turn.
         """
         numbers = self._numbers(topic, rows)
         found = np.unique(numbers)
@@ -136,7 +136,8 @@ class Stage:
     def _write(self, key: Key, batches: Iterable[bytes]) -> None:
         for batch in batches:
             if key not in self._files:
-                if not self._files:  # a task that outlives its job must not create the directory again
+                # Create the directory only once. Otherwise, a task that runs longer than its job could create it again.
+                if not self._files:
                     self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._staged.files[key] = f"{key[0]}-{key[1]}"
                 self._staged.sizes[key] = 0
@@ -180,7 +181,10 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append the batches in a file of `size` bytes to a log. Read a few MB of the file at a time."""
+    """Append the batches in a staged file to a log. Read a few MB of the file at a time.
+
+    Raise OSError if the size of the file is not `size`, the size that the task has reported.
+    """
     with FileView(path) as view:
         if view.size != size:
             raise OSError(
@@ -208,7 +212,8 @@ def new_attempt(staging: Path) -> Path:
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
     """Atomically append the batches that the tasks have staged.
 
-    Return False if batches with this `version` were already appended. Otherwise, return True.
+    Return False if batches with the same `options.app_id` and `version` were already appended.
+    Otherwise, return True.
     """
     every = list(staged)
     keys = {key for s in every for key in s.files}

@@ -10,9 +10,9 @@ The module `stream` implements the reader for streams.
 Spark creates the data source and its reader in Python processes on the driver. The reader plans the
 tasks. Each task decodes a part of the logs into Arrow record batches of about 8 MB.
 
-Sending Arrow record batches to the JVM takes longer than decoding the records. Therefore, a query
-should use its options and its schema to select only the records and columns that it needs. Filters
-are not pushed down, because Spark 4.3 also passes the filters of one query to the next query.
+Sending Arrow record batches to the JVM takes longer than decoding the records. Therefore, the options
+and the schema of a query should select only the records and columns that the query needs. Filters are
+not pushed down, because Spark 4.3 passes the filters of one query also to the next query.
 
 A batch query reads the records that exist when it is planned. Records that are appended later are
 not read.
@@ -148,11 +148,11 @@ class KafkaLogSource(Shipped, DataSource):
         return self._read_options(CaseInsensitiveDict({**kept, **self.options}), for_table=True)
 
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
-        """Return the options of a query that writes, or raise OptionError if it writes to an SQL table.
+        """Return the options of a query that writes. Raise OptionError if the query writes to an SQL table.
 
-        Rows that were read from an SQL table also raise OptionError. Their column metadata contains
-        the options of that table, and saveAsTable would use these options for the new table. Spark
-        does not pass the name of the table to which the rows are written.
+        The query also raises OptionError if its rows were read from an SQL table. The column metadata
+        of such rows contains the options of the source table, and saveAsTable would use these options
+        for the new table. Spark does not pass the name of the table to which the rows are written.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -161,7 +161,7 @@ class KafkaLogSource(Shipped, DataSource):
         return self.options
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader for a batch query. It reads the columns in `schema`."""
+        """Return a reader that reads the columns in `schema` for a batch query."""
         options = self._for_reading(schema)
         options.check_batch()
         say_ignored(options.stream_only, "in a batch query")
@@ -169,7 +169,7 @@ class KafkaLogSource(Shipped, DataSource):
         return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader for a stream. It reads the columns in `schema`."""
+        """Return a reader that reads the columns in `schema` for a stream."""
         from .stream import KafkaLogStreamReader
 
         options = self._for_reading(schema)
@@ -177,13 +177,13 @@ class KafkaLogSource(Shipped, DataSource):
         return KafkaLogStreamReader(options, checked_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer for a batch query. The rows to write have the schema `schema`."""
+        """Return the writer for a batch query that writes rows with the schema `schema`."""
         from ..sink.sink import KafkaLogWriter
 
         return KafkaLogWriter(parse_write(self._for_writing(schema)), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the writer for a stream. The rows to write have the schema `schema`."""
+        """Return the writer for a stream that writes rows with the schema `schema`."""
         from ..sink.sink import KafkaLogStreamWriter
 
         given = self._for_writing(schema)
@@ -193,7 +193,7 @@ class KafkaLogSource(Shipped, DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return the options in `given`, except those that are in `names` and not in `kept`."""
+    """Return the options in `given` without the names in `names`. Names in `kept` are not removed."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 

@@ -6,7 +6,7 @@ some additional options.
 All options are checked before any file is opened. Each error message is one line and names the
 option. Unknown options raise an error: if a misspelt option for offsets were ignored, the query
 would read the whole log. Options that start with `kafka.` configure a connection to a broker and
-are ignored, except kafka.isolation.level, which selects records.
+are ignored. The exception is kafka.isolation.level, because this option selects records.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class Bound:
         return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError unless the bound has a value for exactly the partitions of the query.
+        """Raise OptionError unless the bound has a value for each partition of the query, and for no other.
 
-        As in Spark's Kafka source, a bound with a single value for all partitions is always valid.
+        A single value for all partitions is always valid, as in Spark's Kafka source.
         """
         if isinstance(self.value, int):
             return
@@ -123,7 +123,7 @@ class Options:
     """Names of the given options that are ignored because they configure a connection."""
     include_headers: bool = False
     where: Filter = ANYTHING
-    """Filter that all returned records match."""
+    """Conditions that each returned record matches."""
     mode: str = MODES[0]
     replicas: str | None = None
     below_log_start: bool = False
@@ -184,7 +184,7 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Parse the options of a query that reads. The keys of `given` must be case-insensitive.
+    """Parse the options of a query that reads. `given` must ignore the case of its keys.
 
     Raise OptionError if the options are invalid.
     """
@@ -328,7 +328,7 @@ def _pronoun(keys: Collection[Key]) -> str:
 
 
 def _existing(partitions: Iterable[PartitionDir]) -> str:
-    """Return a list of the existing topics, as text for an error message."""
+    """Return the part of an error message that lists the existing topics."""
     topics = sorted({p.topic for p in partitions})
     more = " and others" if len(topics) > 10 else ""
     return f"the existing topics are {', '.join(topics[:10])}{more}" if topics else "there is no live partition"

@@ -3,9 +3,9 @@
 A query is planned once, on the driver, from file names, file sizes and indexes. The tasks read and
 check the segments, so that each byte is read only once.
 
-A task reads some tens of MB, from a large partition or from several small partitions. Smaller tasks
-would be inefficient, because Spark needs about 30 ms even for a task that does nothing. For a very
-large log, tasks are larger, because Spark's driver needs memory for each task.
+A task reads tens of MB from one large partition, or from several small partitions. Smaller tasks
+would be inefficient, because Spark needs about 30 ms even for a task that does nothing. The tasks of
+a very large log are larger, because Spark's driver needs memory for each task.
 """
 
 from __future__ import annotations
@@ -36,16 +36,19 @@ class DataLossError(RuntimeError):
 
 
 OPEN_COST = 1 << 20
-"""Number of bytes that can be read in the time it takes to open a partition. This number is added
-to the size of each split.
+"""Cost of opening a partition, as the number of bytes that can be read in the same time.
+
+The cost of a split is its size plus this number.
 """
 MAX_TASKS = 20_000
-"""Approximate maximum number of tasks of a query whose split size is not set. For 170,000 tasks,
-Spark's driver needs 0.5 GB and a long planning time.
+"""Approximate maximum number of tasks of a query if the user does not set the split size.
+
+With 170,000 tasks, for example, Spark's driver needs 0.5 GB, and planning takes long.
 """
 RUNS_A_SPLIT = 8
-"""Approximate number of extents (groups of consecutive batches) in a split. With several extents in
-each split, all splits have about the same size.
+"""Approximate number of extents (groups of consecutive batches) in a split.
+
+If each split has several extents, all splits have about the same size.
 """
 
 
@@ -61,7 +64,7 @@ class Task:
 class Plan:
     """The tasks of a query, and the damage and the unknown transaction outcomes that planning found.
 
-    Batch queries are planned without reading the segments. Damage is found by the tasks.
+    The segments of a batch query are not read for planning, so the tasks find the damage.
     """
 
     tasks: list[Task]
@@ -160,7 +163,7 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
 def split_size(options: Options, total: int) -> int:
     """Return the size of a split in bytes, for a query whose segments have `total` bytes.
 
-    If the segments have offset indexes, splits of this size give at least `minPartitions` tasks.
+    If the segments have offset indexes, splits of this size result in at least `minPartitions` tasks.
     """
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:
@@ -229,8 +232,8 @@ def discovered(options: Options, tell: Callable[[str], None], listings: Listings
 def limits_of(options: Options) -> ReadLimits:
     """Return the limits for reading segments.
 
-    With the returned limits, extents (groups of consecutive batches) are smaller than splits, so
-    that a split can consist of several extents.
+    The limits make an extent (a group of consecutive batches) smaller than a split, so that a split can
+    consist of several extents.
     """
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 
@@ -265,8 +268,8 @@ def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
 def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
     """Add splits to tasks, in order.
 
-    A split is added to the last task if the cost of this task then does not exceed `size`.
-    Otherwise, a new task is created for the split.
+    A split is added to the last task unless the cost of the task would then exceed `size`. In that
+    case, a new task is created.
     """
     for split in splits:
         cost = split.bytes + OPEN_COST

@@ -22,9 +22,10 @@ from .planning import Plan, Task
 from .where import matching
 
 FIRST_ROWS = 8192
-"""Approximate number of rows in the first Arrow record batch of a split. Each later batch has
-GROWTH times as many rows as the previous batch, up to the normal size. Therefore, a query with a
-limit reads only a few bytes.
+"""Approximate number of rows in the first Arrow record batch of a split.
+
+Each later batch has GROWTH times as many rows as the previous batch, up to the normal size. Because
+the first batches are small, a query with LIMIT reads only a small part of the split.
 """
 GROWTH = 4
 
@@ -60,8 +61,8 @@ def read_task(
 ) -> Iterator[pa.RecordBatch]:
     """Return an iterator of the Arrow record batches of one task.
 
-    If `options.mode` is FAILFAST, damage raises DamagedLogError. If retention removed a segment
-    file, `tell` is called with a message.
+    If `options.mode` is FAILFAST, damage raises DamagedLogError. If retention has removed a segment
+    file, the iterator calls `tell` with a log message.
     """
     if not isinstance(partition, TaskPartition):  # Spark runs an empty task if the plan has no tasks
         return iter(())
@@ -119,7 +120,7 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
             while (batch := coming.result()) is not None:
                 coming = thread.submit(next, batches, None)
                 yield batch
-        finally:  # this also runs if Spark closes the generator early
+        finally:  # Spark can close the generator before its end
             thread.shutdown()
             batches.close()
 

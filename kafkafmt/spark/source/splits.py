@@ -1,8 +1,8 @@
 """Divide segments into splits, which Spark tasks can read on other machines.
 
 `cut_splits` divides segments at the batch positions in their offset indexes, without reading the
-segments. The tasks check the batches. If a segment has been planned, `make_splits` divides the
-valid batches of its plan into splits instead.
+segments. The tasks check the batches. If a segment was already checked, its plan lists the valid
+batches, and `make_splits` divides these batches into splits.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from ...types import RecordColumns
 from ..hosts import with_host
 
 SPLIT_BYTES = 64 << 20
-"""Approximate size of a split, in bytes. A split contains only whole batches. Smaller splits would
-be inefficient, because Spark needs about 30 ms to run a task.
+"""Approximate size of a split, in bytes.
+
+A split contains only whole batches. Smaller splits would be inefficient, because Spark needs about
+30 ms to run a task.
 """
 
 
 @dataclass
 class Piece:
-    """The part of a segment that a task reads. It is a range of bytes, or the valid batches that a check found."""
+    """The part of a segment that a task reads: a range of bytes, or the valid batches in the segment's plan."""
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
@@ -41,15 +43,15 @@ class Piece:
     interval: OffsetInterval
     """Range of selected offsets."""
     transactions: Transactions | None = None
-    """The transactions of the batches, if only committed records are selected. If the value is
-    None, the task determines the transactions.
+    """The transactions of the batches. None if the task determines the transactions itself, or if uncommitted
+    records are also selected.
     """
     stretch: Stretch | None = None
     """The range of bytes to read if the segment has not been planned."""
 
     @property
     def segment(self) -> SegmentFile:
-        """The segment that contains this piece."""
+        """The segment that contains the bytes to read."""
         return self.directory.segments[0]
 
     @property
@@ -66,7 +68,7 @@ class Piece:
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset that this part of the segment can contain.
+        """The lowest offset that the piece (the part of a segment that a task reads) can contain.
 
         No two pieces of a partition have the same lowest offset.
         """
@@ -77,7 +79,7 @@ class Piece:
 
     @property
     def last_offset(self) -> int:
-        """An offset at or after the last offset of the piece."""
+        """The last offset that the piece (the part of a segment that a task reads) can contain."""
         if self.plan is not None and self.plan.extents:
             return max(e.last_offset for e in self.plan.extents)
         return NO_END - 1 if self.stretch is None else self.stretch.end.upto
@@ -100,7 +102,7 @@ class Piece:
         ----------
         columns : RecordColumns
         on_damage : callable, optional
-            Function to call with each damage that is found inside a batch. By default, damage
+            Function to call with each damaged span that is found inside a batch. By default, damage
             raises an error.
         limits : ReadLimits, optional
             Limits for reading the segment.
@@ -114,18 +116,18 @@ class Piece:
             Function to call with each transaction whose outcome is not known. It is called only if
             the task itself determines the transactions.
         confirmed_only : bool, default False
-            Raise an error if the byte range cannot be read in one pass, or if its transactions
-            depend on the whole partition. By default, the task plans the segment or reads the whole
-            partition in these cases.
+            Raise an error if the byte range cannot be read in one pass, or if the whole partition
+            must be read to determine the transactions. By default, the task checks the whole segment
+            or reads the whole partition in these cases.
 
         Raises
         ------
         OSError
-            The segment file is missing although retention did not remove it, or it is not the file
-            that the driver planned. The message names this host.
+            The segment file is missing although retention did not remove it, or the file differs
+            from the file on the driver. The message names this host.
         UnconfirmedError
-            `confirmed_only` is True, and the byte range cannot be read in one pass or its
-            transactions depend on the whole partition.
+            `confirmed_only` is True, and the byte range cannot be read in one pass, or the whole
+            partition must be read to determine the transactions.
         """
         log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
         log.confirmed_only = confirmed_only
@@ -146,10 +148,10 @@ class Piece:
             on_end(log)
 
     def _find_transactions(self, log: PartitionLog, limits: ReadLimits, confirmed_only: bool) -> Transactions:
-        """Return the transactions of the batches. The counts of `log` include the data that is read.
+        """Return the transactions of the batches.
 
         The partition directory is listed again, because the markers of the transactions can be in
-        later segments.
+        later segments. The bytes and the reads are added to `log.bytes_read` and `log.reads`.
         """
         directory = self._whole_partition()
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
@@ -176,13 +178,13 @@ class Piece:
         return 0 if self.stretch is None else self.stretch.start.position
 
     def _whole_partition(self) -> PartitionDir:
-        """List the directory of the partition again, and return it with all current segments."""
+        """List the partition directory again, and return a `PartitionDir` with all current segments."""
         for found in discover([self.directory.path]).partitions:
             return replace(self.directory, segments=found.segments)
         return self.directory
 
     def check(self, limits: ReadLimits) -> None:
-        """Raise UnconfirmedError if the batches cannot be confirmed in one pass over the segment."""
+        """Raise UnconfirmedError if one pass over the byte range cannot confirm that its batches are valid."""
         if self.plan is None:
             log = PartitionLog(self.directory, limits)
             log.confirmed_only = True
@@ -258,11 +260,11 @@ def cut_splits(
 def make_splits(
     log: PartitionLog, plans: Iterable[SegmentPlan], interval: OffsetInterval, split_bytes: int = SPLIT_BYTES
 ) -> list[Split]:
-    """Divide the plans of segments into splits of about `split_bytes` bytes, in offset order.
+    """Divide the valid batches of segments into splits of about `split_bytes` bytes, in offset order.
 
     No split contains damaged bytes. A split consists of whole extents (groups of consecutive
-    batches). The limit `run_bytes`, with which the plans were made, is the largest size of an
-    extent. It should be much smaller than `split_bytes`, so that splits have about the right size.
+    batches). `ReadLimits.run_bytes` limits the size of an extent. This limit should be much smaller
+    than `split_bytes`, so that splits have about the right size.
 
     Parameters
     ----------
@@ -298,7 +300,8 @@ def make_splits(
 def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
     """Return the known transactions of a log, and the part of `interval` before the last stable offset.
 
-    If uncommitted records are also selected, return None and the whole interval.
+    If the transactions are not known yet, the first item is None. If uncommitted records are also
+    selected, return None and the whole interval.
     """
     if not interval.committed:
         return None, interval
@@ -326,5 +329,5 @@ def _take(extents: list[Run], most: int) -> list[Run]:
 
 
 def alone(directory: PartitionDir, segment: SegmentFile) -> PartitionDir:
-    """Return a copy of `directory` that lists only `segment`, because a task needs no other segment."""
+    """Return a copy of `directory` that contains only `segment`, because a task reads no other segment."""
     return replace(directory, segments=[segment], problems=[])

@@ -7,18 +7,18 @@ Offsets have the same form and the same rules as in Spark's Kafka source, such a
 are created later are read from their start. If records are removed before the stream has read them,
 the query fails unless failOnDataLoss is false.
 
-While a query runs, Spark keeps the reader in a process next to the driver. For each micro-batch,
-the reader does the following:
+While a query runs, the reader is in a separate Python process on the driver's host. For each
+micro-batch, the reader does the following:
 
 1. It lists the logs once. A local partition directory is listed again only if it has changed.
 2. It finds the end offset of each log. If the last segment has changed, it reads the batches after
    the last entry of the segment's offset index.
 3. With "read_committed", it reads the headers of the batches that were appended since the previous
    micro-batch.
-4. It plans the micro-batch from indexes. Only the tasks of the micro-batch read the records.
+4. It divides the micro-batch into tasks with the help of the indexes. Only the tasks read the records.
 
 The content of a micro-batch depends only on its offsets. Therefore, a micro-batch that is repeated
-after a restart has the same content. If the sink writes each micro-batch only once, each record is
+after a restart has the same content. If the sink ignores repeated micro-batches, each record is
 written only once.
 """
 
@@ -56,7 +56,10 @@ except ImportError as _missing:
     raise OptionError("streams need Spark 4.2 or newer") from _missing
 
 RUN_BYTES = 256 << 10
-"""Largest size of an extent in bytes, if a range of offsets is divided. Two tasks may read the same extent."""
+"""Largest size of an extent in bytes if a range of offsets is divided into tasks.
+
+An extent is a group of consecutive batches. If a range ends inside an extent, two tasks read it.
+"""
 
 SMALL_SEGMENT = 1 << 20
 """Maximum size in bytes of a segment that tasks may read from its start if it has no index."""
@@ -69,27 +72,29 @@ Nested = dict[str, dict[str, int]]
 class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the records for one stream.
 
-    Spark calls `read` in tasks, and all other methods in a process next to the driver.
+    Spark calls `read` in tasks. It calls all other methods in a separate Python process on the
+    driver's host.
     """
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
         self.names = names
-        self._seen: Offsets = {}  # end offset of each log at the last check
+        self._seen: Offsets = {}  # the end offset of each log at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # end offsets of the query if its trigger is availableNow
-        # End offset of each log at the last check, and the transactions that were open at this offset.
+        self._target: Offsets | None = None  # the offsets at which a query with the trigger availableNow ends
+
+        # The end offset of each log at the last check, and the transactions that were open at this offset.
         self._open: dict[Key, tuple[int, Transactions]] = {}
         self._listings = Listings()
-        # Logs that latestOffset() listed for the next micro-batch.
+        # The logs that latestOffset() has listed for the next micro-batch.
         self._listed: dict[Key, PartitionLog] = {}
-        # Stamp of the last segment of each log, and the end offset of the log at the last check.
+        # The result of _stamp() for each log, and the end offset of the log, at the last check.
         self._checked: dict[Key, tuple[Stamp, int]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
 
     def initialOffset(self) -> Nested:
-        """Return the offsets at which a new stream starts."""
+        """Return the offset of each partition at which a new stream starts."""
         if self._initial is None:
             logs = self._logs({}, self._once)
             bound = self.options.start or Bound("startingOffsets", "offset", LATEST)
@@ -103,7 +108,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Store the current end offsets of the logs, at which the query will end."""
+        """Store the current end offsets of the logs. A query with the trigger availableNow ends there."""
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
@@ -140,7 +145,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """Return the end offsets of the logs at the last check. Spark reports them as progress."""
+        """Return the end offsets of the logs at the last check, which Spark reports in the query progress."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
@@ -177,7 +182,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
-        """Return the logs for a micro-batch. List them again if `latestOffset` has not listed them all."""
+        """Return the logs for a micro-batch. If `latestOffset` has not listed all of these logs, list them again."""
         logs, self._listed = self._listed, {}
         if any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items()):
             return self._logs(begin, self._gone)
@@ -188,19 +193,17 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
         """Return the logs of all selected partitions that exist.
 
-        If a partition no longer exists, an error is raised. If failOnDataLoss is false, the
-        partition is skipped instead.
-
-        `tell` is called with each message about the logs.
+        A partition that no longer exists raises an error, or is skipped if failOnDataLoss is false.
+        `tell` is called with each log message about the partitions.
         """
         options = self.options
-        options.check_stream()  # checked here, because Spark hides errors that __init__ raises
+        options.check_stream()  # not in __init__, because Spark hides errors that __init__ raises
         try:
             found = discovered(options, self._once, self._listings).partitions
             there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
-            except OptionError:  # raised if a topic no longer exists
+            except OptionError:  # for example, a topic no longer exists
                 if options.fail_on_data_loss or not begin:
                     raise
                 chosen = [
@@ -276,10 +279,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return end
 
     def _stamp(self, log: PartitionLog) -> Stamp | None:
-        """Return a tuple that changes if the last segment of a log changes.
+        """Return a tuple that identifies the state of the last segment of a log.
 
-        Return None if the file status of the segment is not known. Also return None after a very
-        recent change, because another change could have the same modification time.
+        If the segment changes, the tuple changes. Return None if the file status of the segment is
+        not known, or if the segment was changed very recently. In the latter case, another change
+        could have the same modification time.
         """
         if not log.segments or isinstance(log.directory.path, UrlPath):
             return None
@@ -292,8 +296,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _decide(self, log: PartitionLog, end: int) -> int:
         """Update the open transactions of a log that ends at `end`. Return its last stable offset.
 
-        Only the headers of batches that were appended since the last call are read. If these
-        headers do not suffice, for example because a header is damaged, the whole log is read.
+        The method reads only the headers of batches that were appended since the last call. If that
+        is not sufficient, for example because a header is damaged, the method reads the whole log.
         """
         key = log.topic, log.partition
         before = self._open.get(key)
@@ -309,9 +313,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
-        """Add the damage in a partition to the plan of a micro-batch.
+        """Return the splits of a partition with offsets in [first, stop), for a micro-batch.
 
-        Return the splits of the partition. Each split contains at most `most` offsets.
+        Each split contains at most `most` offsets. Damage that is found is added to `plan`.
         """
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
@@ -332,7 +336,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if self._seen.get(key, -1) < stop and log.next_offset < stop:
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         if interval.committed:
-            if key not in self._open or self._open[key][0] < stop:  # not read up to `stop`, for example after a restart
+            if key not in self._open or self._open[key][0] < stop:  # for example, after a restart of the query
                 self._decide(log, log.next_offset)
             log.open_transactions = self._open[key][1]
             plan.add_doubts(log, first, stop)
@@ -346,7 +350,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return splits
 
     def _plans(self, plan: Plan, log: PartitionLog, first: int, stop: int) -> list[SegmentPlan]:
-        """Plan the segments with offsets in [first, stop). Add the damage in them to the query's `plan`."""
+        """Return the plans of the segments with offsets in [first, stop). Add their damage to the query's `plan`."""
         found: dict[str, SegmentPlan] = {}
         for segment, event in log.events(first, stop):
             found[segment.segment.name] = segment
@@ -375,9 +379,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 
 
 def _has_borders(segment: SegmentFile) -> bool:
-    """Return whether tasks can read parts of a segment without planning.
+    """Return whether tasks can read parts of a segment although the driver has not read the segment.
 
-    The segment must have an index, or be small enough to be read from its start.
+    This is possible if the segment has an offset index, or is small enough to be read from its start.
     """
     return segment.size <= SMALL_SEGMENT or last_border(segment) is not None
 

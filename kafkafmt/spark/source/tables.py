@@ -16,14 +16,14 @@ from pyspark.sql.types import StructField, StructType
 
 KEPT = "kafkafmt.options"
 PREFIX = "option."
-"""Prefix of the table properties that contain the options of the OPTIONS clause."""
+"""Prefix of the names of table properties in which Spark stores the options of the OPTIONS clause."""
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
     """Return the user's options for an SQL table that is being created, or None for other queries.
 
-    Table properties that are not options of kafkafmt are omitted. Spark sets some of them, such as
-    `owner` and `provider`. The property `location` is used as the option `path`.
+    Table properties that are not options of kafkafmt are omitted, such as `owner` and `provider`, which
+    Spark sets. The property `location` is used as the option `path`.
     """
     if "provider" not in given:
         return None

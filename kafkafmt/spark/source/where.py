@@ -6,8 +6,8 @@ of pyarrow, pandas and Dask:
     [["topic", "=", "orders"], ["offset", ">=", 100]]         both conditions
     [[["offset", "<", 10]], [["offset", ">=", 100]]]          one list of conditions or the other
 
-Planning selects only data that can match. Each task removes the records that do not match, before
-it sends rows to Spark. As in SQL, a null timestamp does not match any condition.
+The driver creates tasks only for data that can match. Before a task sends rows to Spark, it removes
+the records that do not match. As in SQL, a null timestamp does not match any condition.
 """
 
 from __future__ import annotations
