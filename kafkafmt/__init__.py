@@ -307,7 +307,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "protocol":  # imported on first use
+    if name == "protocol":  # Import the module when one of its names is first used.
         from importlib import import_module
 
         return import_module("kafkafmt.protocol")
@@ -323,6 +323,6 @@ def __getattr__(name: str) -> Any:
 
         try:
             return version("kafkafmt")
-        except PackageNotFoundError:  # kafkafmt is used from a source tree
+        except PackageNotFoundError:  # kafkafmt is not installed, but used from a source tree.
             return "0"
     raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")

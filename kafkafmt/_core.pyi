@@ -217,8 +217,8 @@ def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc
     Parameters
     ----------
     check_crc : bool, default True
-        Accept only a batch that ends at or before `end`, and whose CRC matches. If False, only the
-        header is checked, and the batch may end after `end`.
+        Accept a batch only if it ends at or before `end`, and if its CRC matches. If False, only
+        the header is checked, and the batch may end after `end`.
 
     Notes
     -----
@@ -233,7 +233,7 @@ def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc
 def find_batches(
     buffer: Buffer, found: IntArray, beyond: IntArray, start: int = 0, end: int | None = None, lowest_offset: int = 0
 ) -> tuple[int, int, int]:
-    """Find every valid batch or message that begins in a range, even inside another batch.
+    """Find every valid batch or message that begins in a range of bytes, even inside another batch.
 
     Parameters
     ----------
@@ -256,8 +256,8 @@ def find_batches(
     found_count, beyond_count : int
         Number of rows filled in `found` and in `beyond`.
     position : int
-        Position of the first batch for which an array had no row left, or `end` if all batches were
-        stored.
+        Position of the first batch that was not stored because an array had no row left. If all
+        batches were stored, `end`.
 
     Notes
     -----
@@ -351,7 +351,7 @@ def scan_damaged(
     - a batch that extends past `end`, or a damaged batch that is not skipped
     - a wrapper message, a batch with a negative last offset delta, or a batch whose next offset
       would exceed 2**63 - 1
-    - a batch for which `table` or `spans` has no row left
+    - a batch that cannot be stored, because `table` or `spans` has no row left
 
     The function runs without the GIL.
     """
@@ -421,11 +421,11 @@ def resume_after(
         True if the CRC of the damaged batch matches when the batch is assumed to end at `position`.
         In this case, only the length field of the batch is corrupted.
 
-    The result is None if more of the file must be searched, or in uncommon cases. A case is
-    uncommon if one of these conditions is met:
+    The result is None if a larger part of the file must be searched, or if the case is uncommon. A
+    case is uncommon if one of these conditions is met:
 
-    - The length field of the damaged batch leads to the end of the file, or to a header that is
-      inside a valid batch.
+    - According to its length field, the damaged batch ends at the end of the file, or at a header
+      that is inside a valid batch.
     - A valid batch may be inside another batch or inside a wrapper message.
     - The decision depends on bytes that are not in the buffer.
 
@@ -539,7 +539,7 @@ def heaviest_chain(
       extents, or if there is damage between the extents.
     - Otherwise, the score decreases by 1.
 
-    If several predecessors lead to the same score, the first predecessor is chosen. The function
+    If the score is the same for several predecessors, the first of them is chosen. The function
     runs without the GIL.
     """
 
@@ -567,15 +567,15 @@ def decode_records(
         `columns.headers`. Decoding starts at `columns.cursor`, and updates this cursor.
     first_offset, end_offset : int, optional
         Store only records with ``first_offset <= offset < end_offset``. Other records are only
-        checked. If `end_offset` is None, there is no upper limit. To include the offset 2**63 - 1,
-        use None, because `end_offset` is exclusive.
+        checked. If `end_offset` is None, there is no upper limit. Only None includes the offset
+        2**63 - 1, because `end_offset` is exclusive.
 
     Returns
     -------
     KafkaFormatError or None
         None if all batches were decoded (``cursor[0] == len(batches)``), or if the columns are
-        full. If the columns are full, empty them (``columns.clear()``), and repeat the call with
-        the same arguments to continue. Errors are not raised, but returned:
+        full. To continue when the columns are full, call ``columns.clear()``, and repeat the call
+        with the same arguments. The following errors are not raised, but returned:
 
         - StructureError: a batch or record is corrupted. The error's position is the position of
           the record. If the record count is wrong, it is the position of the payload. If bytes
@@ -594,7 +594,7 @@ def decode_records(
     ValueError
         A payload is outside the buffer, the cursor is outside its batch, or an array is too small.
     TypeError
-        Only some arrays of a column are None, or only one of key and value is copied.
+        Some arrays of a column are None and others are not, or only one of key and value is copied.
 
     Notes
     -----
@@ -633,7 +633,7 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Scan plain batches and decode them directly into columns, in one fast step.
+    """Scan plain batches, and decode them directly into columns in the same pass.
 
     A batch is plain if all these conditions are met:
 
@@ -696,8 +696,8 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
     """Assign consecutive offsets to the batches of a table, and write them into the buffer.
 
-    A batch uses ``last_offset_delta + 1`` offsets. A wrapper message, which has a negative `count`
-    in the table, is assigned the last offset of its messages.
+    A batch uses ``last_offset_delta + 1`` offsets. A wrapper message has a negative `count` in the
+    table. It gets the last offset that its messages use.
 
     Parameters
     ----------
@@ -820,8 +820,8 @@ def validate_buffer(
         `append_time` and `next_offset`.
 
         The result is None, and the buffer is unchanged, if a rule is broken, or if the function
-        cannot decide whether a rule is broken. Therefore, the data can be valid even if the result
-        is None.
+        cannot decide whether a rule is broken. Therefore, a result of None does not mean that the
+        data is invalid.
 
     Notes
     -----
@@ -856,7 +856,7 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
     """
 
 def total_length(lengths: LengthArray, count: int) -> int:
-    """Return the sum of the first `count` lengths of an int32 array. A null adds 0."""
+    """Return the sum of the first `count` lengths in an int32 array. The length of a null counts as 0."""
 
 def find_spans(
     buffer: Buffer,
@@ -1139,7 +1139,7 @@ def make_records(
     """
 
 class RecordIterator(Generic[BytesT]):
-    """Iterate over the records of successive lists, like ``itertools.chain.from_iterable``.
+    """Iterate over the records in several lists, like ``itertools.chain.from_iterable``.
 
     Several threads can share the iterator.
 
@@ -1181,8 +1181,8 @@ def make_values(
 class RecordBuffer:
     """Build batches in a growing buffer. The buffer contains closed batches, then one open batch.
 
-    In magic 0 and 1 without a codec, a batch is a sequence of messages. Closing such a batch only
-    begins the next batch.
+    In magic 0 and 1 without a codec, a batch is a sequence of messages without a header. Closing
+    such a batch writes nothing, and only begins the next batch.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ not the command `kafkafmt`, this module has no effect.
 
 from __future__ import annotations
 
-# `_signal` is imported instead of its wrapper `signal`, because it loads faster. Until then, Ctrl-C prints a traceback.
+# Import `_signal`, which loads faster than its wrapper `signal`. Before that, Ctrl-C prints a traceback.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -24,7 +24,7 @@ _interrupted: list[float] = []
 def is_command() -> bool:
     """Return whether this process is the command `kafkafmt` or was started by `python -m kafkafmt`."""
     program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
-    if program == "-m":  # Python has not found the module yet
+    if program == "-m":  # Python has not yet replaced -m by the path of the module.
         return "kafkafmt" in sys.orig_argv
     return program in ("kafkafmt", "kafkafmt.exe")
 
@@ -36,8 +36,8 @@ def _end(signal_number: int, frame: object) -> None:
 def _raise_once(signal_number: int, frame: object) -> None:
     """Raise KeyboardInterrupt for the first SIGINT. A later SIGINT ends the process.
 
-    A second KeyboardInterrupt could be raised while the first KeyboardInterrupt is handled, and
-    would print a traceback.
+    If a second KeyboardInterrupt were raised while the first one is handled, Python would print a
+    traceback.
     """
     now = time.monotonic()
     if not _interrupted:
@@ -57,7 +57,7 @@ def end_at_once() -> None:
 
 
 def raise_again() -> None:
-    """Make SIGINT raise KeyboardInterrupt again after `end_at_once` was called."""
+    """Make SIGINT raise KeyboardInterrupt again, after `end_at_once` has changed the effect of SIGINT."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, _raise_once)
     sys.unraisablehook = _end_if_interrupted

@@ -1,6 +1,6 @@
 """Check the arguments that users pass to public functions.
 
-A wrong argument raises a TypeError or ValueError that names the argument and the values it accepts.
+If an argument is wrong, a TypeError or ValueError names the argument and its valid values.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
 
 
 def optional_integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int | None:
-    """Check an optional argument as `integer` does. Return None if `value` is None."""
+    """Return `value` as an int after the checks of `integer`. Return None if `value` is None."""
     return None if value is None else integer(name, value, low, kind)
 
 
@@ -71,8 +71,8 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:
     """Return the names in `value` as a list. `value` can be any iterable except a string.
 
-    If `value` is None, which means the default columns, return None. Raise ValueError if a name is
-    not in `allowed`.
+    If `value` is None, return None, which stands for the default columns. Raise ValueError if a
+    name is not in `allowed`.
     """
     if value is None:
         return None

@@ -70,7 +70,7 @@ _DECODED = {
     "headers": ("headers",),
 }
 ROW_BYTES, HEADER_BYTES = 16, 8
-"""Assumed size of each row and of each header, in bytes, without keys and values."""
+"""Assumed sizes of a row and of a header, in bytes. Keys and values are not included."""
 _COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
 """Columns that are copied unchanged from the decoded columns."""
 _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
@@ -138,7 +138,7 @@ class ArrowBuilder:
         self.move_to(topic, partition)
 
     def move_to(self, topic: str, partition: int) -> None:
-        """Continue with the rows of another partition. The builder must not contain any rows."""
+        """Prepare for the rows of another partition. The builder must not contain any rows."""
         if self.rows:
             raise ValueError("rows of the previous partition are pending; call flush() first")
         self._home = topic, partition
@@ -196,7 +196,7 @@ class ArrowBuilder:
             self._header_rows = start
         ends = self._header_ends
         ends.ensure(stop + 1)
-        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]  # rows without headers
+        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]  # The rows have no headers.
         assert columns.header_count is not None
         out = ends.array[start + 1 : stop + 1]
         np.cumsum(columns.header_count[start:stop], out=out)

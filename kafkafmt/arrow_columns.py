@@ -1,4 +1,4 @@
-"""Build growing columns in memory of a pool. Arrow can use the columns without copying them."""
+"""Build columns that grow, in the memory of a pool. Arrow can use the columns without copying them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ many bytes as the first Arrow record batch contains. Unused capacity costs littl
 operating system provides a page of memory only when it is first written.
 """
 COPY_SLACK = 160
-"""Free space after the data, in bytes. It allows the core to copy short spans in steps of a fixed
-size.
+"""Free space after the data, in bytes. With this space, the core can copy short spans in steps of a
+fixed size.
 """
 
 
@@ -48,7 +48,7 @@ class GrowingArray:
         memory, used, room = self._memory, n * self.dtype.itemsize, len(self.array)
         assert memory is not None
         self._memory = self.array = None
-        if n < room // 2:  # a small batch must not keep the memory of a large batch
+        if n < room // 2:  # A small batch must not keep the memory of a large batch.
             return pa.py_buffer(memory[:used].copy())
         return pa.py_buffer(memory).slice(0, used)
 

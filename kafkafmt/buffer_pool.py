@@ -2,7 +2,7 @@
 
 A consumer often releases an Arrow record batch before it requests the next batch. The next batch is
 then written to the same memory. The memory pools of pyarrow are slower: they return unused pages to
-the operating system after some milliseconds, and allocating new pages takes about a third of the
+the operating system after a few milliseconds, and allocating new pages takes about a third of the
 decoding time.
 """
 
@@ -25,9 +25,9 @@ SMALLEST = 1 << 12
 LIMIT = 64 << 20
 """Largest number of bytes that a pool keeps for reuse."""
 MOST_SURPLUS = 2
-"""A block is reused only if it is at most this many times as large as the requested array."""
+"""Largest size of a block that is reused, as a multiple of the size of the requested array."""
 IDLE_SECONDS = 1.0
-"""A pool releases its unused memory this number of seconds after the last request."""
+"""Time in seconds after the last request at which a pool releases its unused memory."""
 
 
 class BufferPool:
@@ -93,7 +93,7 @@ class BufferPool:
             return False
         self._watched = False
         self._unused.clear()
-        return self.idle()  # another thread may have requested an array in the meantime
+        return self.idle()  # Another thread may have requested an array in the meantime.
 
     def begin_in_child(self) -> None:
         """Update the state in a forked process, in which the thread that releases memory does not run."""

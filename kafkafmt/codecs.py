@@ -6,8 +6,9 @@ No other module imports the compression packages. Decompressed data is appended 
 growing buffer for many batches, so that the core can decode many batches in one call. Compression
 contexts and buffers are reused.
 
-The caller sets a limit for the decompressed size. If the compressed data contains this size, the
-limit is checked before decompression. Otherwise, the limit is checked during decompression.
+The caller sets a limit for the decompressed size. If the compressed data states its decompressed
+size, the limit is checked before decompression. Otherwise, the limit is checked during
+decompression.
 
 Data is decompressed as in Kafka's Java client:
 
@@ -50,7 +51,7 @@ except ImportError:
 
 _raw_snappy: Any
 try:
-    # python-snappy is a wrapper of cramjam, which can write directly into the arena
+    # Use cramjam, because it can write directly into the arena. python-snappy is only a wrapper of cramjam.
     from cramjam import snappy as _raw_snappy
 except ImportError:
     import snappy as _snappy
@@ -209,7 +210,7 @@ class Decompressor:
         """Total time that calls of `decompress` have taken, in seconds."""
         self._busy = Lock()  # zstandard crashes if two threads use the same context
         self._zstd = zstandard.ZstdDecompressor()
-        self._zstd_ratio = 4.0  # expected compression ratio; each batch of unknown size updates it
+        self._zstd_ratio = 4.0  # Expected compression ratio, updated by each batch of unknown size.
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
@@ -258,13 +259,13 @@ class Decompressor:
         except MemoryError:
             arena.filled = start
             raise TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available") from None
-        except Exception as error:  # the packages raise different errors, including plain Exception
+        except Exception as error:  # The packages raise different errors, including plain Exception.
             arena.filled = start
             raise StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
         return arena.filled - start
 
     def _room(self, done: int, expected: int) -> int:
-        """Return the number of bytes to decompress next, up to one byte more than the limit."""
+        """Return the number of bytes to decompress next. It is at most the limit plus one byte."""
         room = self.limit + 1 - done
         if expected < _ROOM:
             expected = _ROOM
@@ -278,8 +279,9 @@ class Decompressor:
         """Decompress one gzip member after another.
 
         zlib copies the input that it does not consume. Therefore, the second and all later members
-        are passed in small parts, each twice as large as the previous part. As a result, the time
-        for a member of n bytes is O(n), regardless of the number of members that follow.
+        are passed to zlib in parts. The first part is small, and each further part is twice as
+        large as the previous part. As a result, the time for a member of n bytes is O(n),
+        regardless of the number of members that follow.
         """
         position, window = 0, len(data)
         while True:
@@ -312,7 +314,7 @@ class Decompressor:
         p = XERIAL_HEADER_SIZE
         if len(data) < p:
             raise StructureError("snappy data ends inside xerial's header")
-        while len(data) - p >= 4:  # like Java, ignore up to 3 bytes after the last block
+        while len(data) - p >= 4:  # Like Java, ignore up to 3 bytes after the last block.
             if data[p : p + 8] == XERIAL_MAGIC:
                 p += XERIAL_HEADER_SIZE
                 continue
@@ -333,7 +335,7 @@ class Decompressor:
         else:
             raise StructureError("snappy block ends inside its length")
         self._check(arena.filled - start + size, CODEC_SNAPPY)
-        if size > 64 * len(block):  # a copy element of 2 bytes produces at most 64 bytes
+        if size > 64 * len(block):  # A copy element of 2 bytes produces at most 64 bytes.
             raise StructureError(f"a snappy block of {len(block)} bytes states an impossible size of {size} bytes")
         if _raw_snappy is None:
             arena.append(_snappy.uncompress(block.tobytes()))
@@ -355,7 +357,7 @@ class Decompressor:
                         raise StructureError("lz4 data ends before its end mark")
                     pending = pending[used:]
         finally:
-            if not done:  # a reset does not clear the whole context after an incomplete frame
+            if not done:  # After an incomplete frame, a reset does not clear the whole context.
                 self._lz4 = lz4.frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:
@@ -363,10 +365,10 @@ class Decompressor:
         self._check(known, CODEC_ZSTD)
         single = is_single_frame(data)
         room = known if known > 0 else int(self._zstd_ratio * len(data)) + _ROOM
-        if single and known and room <= _ZSTD_AT_ONCE:  # for 16 KiB, this is 10 % faster than the stream reader
+        if single and known and room <= _ZSTD_AT_ONCE:  # For 16 KiB, this call is 10 % faster than the stream reader.
             try:
                 part = self._zstd.decompress(data, min(room, self.limit))
-            except zstandard.ZstdError:  # the data may be corrupted or too large
+            except zstandard.ZstdError:  # The data may be corrupted or too large.
                 pass
             else:
                 arena.append(part)

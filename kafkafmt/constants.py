@@ -24,8 +24,8 @@ null), value.
 
 Layout of a message (magic 0 and 1; Kafka: LegacyRecord):
 
-      0  offset                  int64     not covered by the CRC; a wrapper's is that of its last
-                                           inner message
+      0  offset                  int64     not covered by the CRC; in a wrapper message, the offset
+                                           of the last inner message
       8  size                    int32     bytes after this field; not covered by the CRC
      12  crc                     uint32    CRC-32 of everything from the magic to the end
      16  magic                   int8

@@ -21,7 +21,7 @@ EXTRAS = {
     "plot": {"matplotlib": "matplotlib>=3.8", "plotly": "plotly>=6"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
-"""Requirements of each extra, as a dict from the name of the provided module to the requirement.
+"""Requirements of each extra, as a dict that maps the name of a module to the package requirement.
 The key "" stands for the requirements of every installation. pyproject.toml contains the same list.
 """
 
@@ -31,7 +31,7 @@ LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy",
 
 def library_versions(names: Iterable[str]) -> dict[str, str | None]:
     """Return the installed version of each package, or None if the package is not installed."""
-    from importlib.metadata import PackageNotFoundError, version  # imported only here, because the import is slow
+    from importlib.metadata import PackageNotFoundError, version  # Import only here, because the import is slow.
 
     versions: dict[str, str | None] = {}
     for name in names:
@@ -53,7 +53,7 @@ def install_line(extra: str) -> str:
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that provides a module, or None if no extra provides it.
+    """Return the extra that contains a module, or None if no extra contains the module.
 
     `module` is the name in a ModuleNotFoundError. It can be None.
     """

@@ -80,7 +80,7 @@ class Java:
 
 @dataclass(frozen=True)
 class Use:
-    """A command or function that needs more packages than every installation has.
+    """A command or function that needs packages in addition to those of every installation.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Installation:
 
 
 def doctor() -> Installation:
-    """Describe this installation, and list what is missing for each command or function.
+    """Describe this installation, and list the missing packages for each command or function.
 
     Returns
     -------

@@ -67,7 +67,7 @@ class MadePartition:
     bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the partition as it appears in the JSON output."""
+        """Return the object that describes this partition in the output of ``kafkafmt make --format json``."""
         return {"topic": self.topic, "partition": self.partition, "records": self.records, "bytes": self.bytes}
 
 
@@ -413,7 +413,7 @@ class _Making:
         return numbers
 
     def finish(self) -> list[MadePartition]:
-        """Write the last, incomplete batch of each partition, and return the partitions."""
+        """Write the last batch of each partition, which is not full, and return the partitions."""
         made = []
         for (topic, number), target in sorted(self._targets.items()):
             target.finish()

@@ -9,10 +9,10 @@ yields them:
 - If the scan is unordered, all sources share one lane. Items are yielded as they arrive. The items
   of each source stay in order.
 
-At most `limit` items wait, with one exception: if no item of the current source is waiting, this
-source may add an item. Without this exception, items of later sources could block the source that
-the consumer needs next. In addition, each worker holds the last item that it has read. Therefore,
-the number of items in memory depends only on the number of threads.
+At most `limit` items wait, with one exception: if no item of the current source is waiting, the
+current source may add an item. Without this exception, items of later sources could block the
+source that the consumer needs next. In addition, each worker holds the last item that it has read.
+Therefore, the number of items in memory depends only on the number of threads.
 
 Workers are daemon threads, so that a program can end while an iterator is unfinished.
 """
@@ -73,7 +73,7 @@ class _Lanes(Generic[T]):
         lanes = len(sources) if ordered else min(len(sources), 1)
         self._lanes: list[deque[T | _Failure]] = [deque() for _ in range(lanes)]
         self._unfinished = [1] * len(sources) if ordered else [len(sources)]
-        """Number of sources that can still add items, for each lane."""
+        """For each lane, the number of sources that can still add items."""
         self._next_source = 0
         self._current_lane = 0
         self._waiting = 0

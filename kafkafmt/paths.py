@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
-"""URL schemes that are not allowed in local paths, even if no slash follows the colon. Other text
-before a colon, such as a drive letter, is a scheme only if a slash or backslash follows the colon.
+"""URL schemes that are not allowed at the start of a local path, even if no slash follows the
+colon. Other text before a colon, such as a drive letter, is treated as a scheme only if a slash or
+backslash follows the colon.
 """
 _URL = re.compile(r"[^/\\]*://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -56,7 +57,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
         raise ValueError(
             f"{text}: only local files can be used, not {what}; to use a local file with this name, pass its absolute path"
         )
-    return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib drops a leading "./"
+    return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib drops a leading "./".
 
 
 def _scheme(text: str) -> str | None:
@@ -84,7 +85,7 @@ def _path_of_url(url: str) -> str:
 
 
 class UrlError(ValueError):
-    """Raised if a URL is wrong, or cannot be used. The message is one line."""
+    """Raised if a URL is wrong or cannot be used. The error message is a single line."""
 
 
 WITHOUT_HOST = frozenset("memory zip tar libarchive".split())
@@ -92,7 +93,7 @@ WITHOUT_HOST = frozenset("memory zip tar libarchive".split())
 
 
 if TYPE_CHECKING:
-    _Base = Path  # most code does not distinguish local files from URLs, so type checkers treat both as paths
+    _Base = Path  # Most code does not distinguish local files from URLs. Therefore, type checkers treat both as paths.
 else:
     _Base = object
 
@@ -214,8 +215,8 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     Returns
     -------
     Path or UrlPath
-        The absolute local path or the URL. Whether a package for the scheme of a URL is installed
-        is checked only when a file is opened.
+        The absolute local path or the URL. If the package for the scheme of a URL is not installed,
+        an error is raised only when a file is opened.
 
     Raises
     ------
@@ -227,7 +228,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
     if isinstance(path, UrlPath):
         return path
     text = os.fspath(path)
-    if not text:  # abspath() would return the working directory
+    if not text:  # For an empty path, abspath() would return the working directory.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "''")
     if is_url(text):
         return UrlPath(text)
@@ -238,7 +239,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
 
 
 def check_local(path: Location, what: str) -> Path:
-    """Return a local path. Raise UrlError if `path` is a URL, and say that only local files can be `what`."""
+    """Return a local path. If `path` is a URL, raise a UrlError whose message contains `what`."""
     if isinstance(path, UrlPath):
         raise UrlError(f"{path}: only local files can be {what}; copy the files first")
     return path

@@ -1,9 +1,9 @@
 """Define `scan_polars`, which returns a Polars LazyFrame over Kafka logs.
 
 Polars passes the projection, the predicate and the number of rows of a query to the source. The
-source evaluates comparisons of topic, partition, offset and timestamp, to read only data that can
-match. It then applies the whole predicate to the rows. Therefore, the result is correct even if the
-source cannot evaluate other parts of the predicate.
+source evaluates comparisons of topic, partition, offset and timestamp, so that it reads only data
+that can match. The source then applies the whole predicate to the rows. Therefore, the result is
+correct even if the source cannot evaluate other parts of the predicate.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def scan_polars(
 ) -> pl.LazyFrame:
     """Return a Polars LazyFrame over the records of Kafka logs.
 
-    A query decodes only the columns that it uses. Conditions on topic, partition and offset, and
-    lower limits of the timestamp, reduce the amount of data that it reads. If the query has a
-    limit, such as ``head(10)``, reading ends early.
+    A query decodes only the columns that it uses. Conditions on topic, partition and offset reduce
+    the amount of data that is read. Lower limits of the timestamp also reduce it. If the query has
+    a limit, such as ``head(10)``, reading ends early.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def scan_polars(
         chosen = {d.key for d in choose_partitions(log.discovery, internal=internal)}
         return [p for p in log.partitions if (p.topic, p.partition) in chosen]
 
-    partitions()  # reports wrong paths before the query runs
+    partitions()  # Report wrong paths before the query runs.
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
@@ -217,9 +217,9 @@ def filter_of(predicate: pl.Expr) -> Filter:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Polars warns that the form is not stable
+            warnings.simplefilter("ignore")  # Polars warns that the serialized form is not stable.
             tree = json.loads(predicate.meta.serialize(format="json"))
-    except Exception:  # a Python function in the predicate cannot be serialized
+    except Exception:  # A predicate that contains a Python function cannot be serialized.
         return ANYTHING
     return _filter(tree)
 
@@ -257,7 +257,7 @@ def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
                 "function": {"TemporalExpr": {"CastTimeUnit": "Microseconds"}},
             }
         }:
-            pass  # DuckDB compares in this form
+            pass  # DuckDB sends comparisons in this form.
         case {"Column": str(name)} if name in COLUMNS:
             pass
         case _:
@@ -283,7 +283,7 @@ def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
             found = found.dt.cast_time_unit("us").to_physical()
         elif found.dtype != pl.String if column == TOPIC else not found.dtype.is_integer():
             return None
-    except Exception:  # Polars then evaluates the condition for each row
+    except Exception:  # Polars then evaluates the condition for each row.
         return None
     values = tuple(found.to_list())
     return None if None in values or (len(values) != 1 and not several) else values

@@ -1,9 +1,9 @@
 """Make iterators safe for use by several threads.
 
 If two threads resume the same generator, Python raises ``ValueError: generator already executing``.
-With the iterators of the public API, the second thread waits instead, and each item is returned to
-only one thread. Iterators of records are `RecordIterator` objects of the core, because calling a
-Python function for each record would be too slow.
+Iterators of the public API do not raise this error. Instead, the second thread waits, and each item
+is returned to only one thread. Iterators of records are `RecordIterator` objects of the core,
+because calling a Python function for each record would be too slow.
 """
 
 from __future__ import annotations

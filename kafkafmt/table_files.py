@@ -160,11 +160,11 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
     try:
         if hasattr(json, "open_json"):
             opened = json.open_json(source, read, parse)
-        else:  # pyarrow before version 20 cannot read a JSON file in blocks
+        else:  # pyarrow before version 20 cannot read a JSON file in blocks.
             opened = json.read_json(source, read, parse).to_batches()
     except pa.ArrowInvalid as error:
         if "Empty JSON" in str(error):
-            return  # an empty file is valid, and contains no rows
+            return  # An empty file is valid, and contains no rows.
         raise
     for batch in opened:
         # The schema adds columns that the file does not contain. Such columns have only nulls, and are omitted.
@@ -233,7 +233,7 @@ def header_structs(column: pa.Array) -> pa.Array:
 
 
 def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
-    """Return the distinct strings of a column, and the index of each row's string among them."""
+    """Return the distinct strings of a column, and for each row the index of its distinct string."""
     encoded = column.dictionary_encode("encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -241,7 +241,7 @@ def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
 
 
 def whole_numbers(column: pa.Array) -> tuple[Any, Any]:
-    """Return an integer column as an int64 array, in which nulls are -1, and a mask of the nulls."""
+    """Return an int64 array with the values of an integer column, and a mask of the nulls. Nulls become -1."""
     if pa.types.is_null(column.type):
         column = column.cast(pa.int64())
     if not pa.types.is_integer(column.type):

@@ -17,8 +17,8 @@ _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 def decode_header_key(raw: bytes) -> str:
     """Decode UTF-8 as Java's ``new String(bytes, UTF_8)`` does. Malformed bytes become U+FFFD.
 
-    Python replaces malformed bytes differently in one case: for the bytes of a lone surrogate, Java
-    produces only one U+FFFD.
+    Python and Java differ in one case: for the bytes of a lone surrogate, Python produces several
+    U+FFFD, but Java produces only one.
     """
     try:
         return raw.decode()
@@ -40,7 +40,7 @@ _UNSEEN = (
 _UNSAFE = re.compile(f"[\\x00-\\x1f{_UNSEEN}]")
 _UNSAFE_IN_JSON = re.compile(
     f"[{_UNSEEN}]"
-)  # JSON encoders escape C0 in strings, and line feeds between values are allowed
+)  # C0 characters are not included, because JSON encoders escape them in strings.
 
 
 def plain(text: str) -> str:
@@ -61,7 +61,7 @@ def json_encoder(*, indent: int | None = None, default: Callable[[Any], Any] | N
 
     def encode_safely(value: Any) -> str:
         text = encode(value)
-        if text.isascii() and "\x7f" not in text:  # this check is much faster than the regular expression
+        if text.isascii() and "\x7f" not in text:  # This check is much faster than the regular expression.
             return text
         return _UNSAFE_IN_JSON.sub(_json_escape, text)
 

@@ -14,16 +14,17 @@ THREADS = 16
 TRIED = 16
 """Number of calls whose time is measured before threads are started."""
 WAITING = 3
-"""A call is considered waiting if it takes this many times as long as its CPU time."""
+"""If a call takes at least this many times its CPU time, the call is considered to be waiting."""
 
 
 def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = False) -> Iterator[R]:
     """Yield `function(item)` for each item, in order. Use threads if the function mostly waits.
 
-    If `waits` is True, the first calls are not measured, and threads are started at once.
+    If `waits` is True, the first calls are not measured, and threads are started immediately.
 
     A function that reads from a network or an idle disk mostly waits, and several threads can wait
-    at the same time. Python code holds the GIL, so threads would only make it slower.
+    at the same time. A function that runs Python code holds the GIL, so threads would only slow it
+    down.
     """
     first, waiting, tried = [], 0, 0 if waits else TRIED
     for item in items[:tried]:

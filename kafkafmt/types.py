@@ -15,7 +15,7 @@ from .errors import KafkaFormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer
 
-    Buffer = _Buffer | npt.NDArray[Any]  # before Python 3.12, type stubs do not declare arrays as buffers
+    Buffer = _Buffer | npt.NDArray[Any]  # Before Python 3.12, type stubs do not declare arrays as buffers.
 else:
     Buffer = Any
 
@@ -250,18 +250,18 @@ class RecordColumns:
     """
 
     collects = False
-    """Whether rows are kept until the owner of the columns takes them. If False, rows are kept only
-    until the next chunk is decoded.
+    """Whether rows are kept until the owner of the columns takes the rows. If False, rows are kept
+    only until the next chunk is decoded.
     """
     full = False
     """Whether decoding stopped because the columns have no space for more rows. `RecordReader` and
     `decode_plain_batches` set this attribute.
     """
     max_headers = 1 << 20
-    """Largest number of headers in a record. A record with more headers raises a TooLargeError."""
+    """Largest number of headers in a record. If a record has more headers, a TooLargeError is raised."""
     odd_times = False
     """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. Decoding sets this
-    attribute to True. The code that reads the column resets it.
+    attribute to True. The code that reads the column sets it to False.
     """
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
@@ -352,9 +352,11 @@ class CopiedColumns(RecordColumns):
         key_validity, value_validity    uint8, one bit per row, least significant first; 1: not null.
                                         The bits of rows not yet filled are 1
 
-    Rows from several calls and buffers are collected until the owner takes them and resets `rows`
-    to 0. Spans of headers always refer to the buffer that was decoded last. If a record does not
-    fit into empty data arrays, `grow_data` replaces the data arrays with larger arrays.
+    Rows are collected over several calls and buffers, until the owner of the columns takes the rows
+    and sets `rows` to 0. Keys and values are copied, but headers are stored as spans. Copy the
+    headers of each buffer before the next buffer is decoded, because spans always refer to the last
+    decoded buffer. If a single record does not fit into empty data arrays, `grow_data` replaces the
+    data arrays with larger arrays.
     """
 
     collects = True

@@ -39,7 +39,7 @@ def is_single_frame(data: memoryview) -> bool:
             block = data[p] | data[p + 1] << 8 | data[p + 2] << 16
             last = block & 1
             p += 3 + (1 if block & 6 == RLE_BLOCK else block >> 3)
-        p += descriptor & 4  # skip the checksum if it exists
+        p += descriptor & 4  # Skip the checksum if it exists.
     if p != n:
         raise StructureError("zstd data ends inside a frame")
     return frames == 1

@@ -81,8 +81,8 @@ cdef int take_record(RecordBuffer self, object key, object value, object timesta
 
 
 cdef enum:
-    FROM_RECORD = 1             # the record is a Record that keeps its offset
-    NEXT = 2                    # the record gets the next offset
+    FROM_RECORD = 1             # The record is a `Record` that keeps its offset.
+    NEXT = 2                    # The record gets the next offset.
     BOTH = 3
 
 

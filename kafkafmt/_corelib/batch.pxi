@@ -2,7 +2,7 @@
 #
 # In Kafka, this is called shallow iteration.
 
-cdef struct Batch:      # one item of BATCH_DTYPE
+cdef struct Batch:      # Row of a table with dtype BATCH_DTYPE.
     int64_t position
     int64_t base_offset
     int64_t base_timestamp
@@ -136,7 +136,7 @@ cdef int scan_headers(const uint8_t* base, const uint8_t** at, const uint8_t* en
         n += 1
         p += ENTRY_OVERHEAD + <Py_ssize_t>length
     if status == SCAN_END and ENTRY_OVERHEAD <= end - p < MAGIC_END and not MIN_LEGACY_LENGTH <= int32_at(p + LENGTH_AT) <= MAX_BATCH_LENGTH:
-        status = SCAN_LENGTH                        # this length is invalid for any magic
+        status = SCAN_LENGTH                        # This length is invalid for any magic.
     at[0] = p
     count[0] = n
     return status

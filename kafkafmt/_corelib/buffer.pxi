@@ -60,7 +60,7 @@ cdef inline int64_t int64_at(const uint8_t* p) noexcept nogil:
 
 
 cdef enum:
-    COPY_SLACK = 128 + 32       # bytes that copy_span() may read and write, counted from the start of a span
+    COPY_SLACK = 128 + 32       # Number of bytes from the start of a span that copy_span() may read and write.
 
 
 cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:

@@ -14,7 +14,7 @@ from libc.string cimport memmove
 from .errors import InvalidError
 
 cdef enum:
-    COPY_ROOM = 64              # minimum number of free bytes after written data, and of readable bytes after copied data
+    COPY_ROOM = 64              # Minimum number of free bytes after written data, and of readable bytes after copied data.
     FIRST_ROOM = 4096
 
 cdef extern from *:
@@ -33,10 +33,10 @@ cdef class RecordBuffer:
 
     cdef uint8_t* data
     cdef Py_ssize_t capacity, filled, start, max_size
-    cdef Py_ssize_t plain_end       # end of the space for plain records, or 0 if the next record cannot be plain
+    cdef Py_ssize_t plain_end       # End of the space for plain records. 0 if the next record cannot be plain.
     cdef Header* header_fields
     cdef Py_ssize_t header_room
-    cdef Py_ssize_t* ends           # end of each closed batch
+    cdef Py_ssize_t* ends           # End position of each closed batch.
     cdef Py_ssize_t end_count, end_room
     cdef readonly int64_t base_offset, next_offset, max_timestamp, producer_id
     cdef readonly int32_t count, base_sequence
@@ -45,7 +45,7 @@ cdef class RecordBuffer:
     cdef int16_t attributes, producer_epoch
     cdef int magic, head
     cdef bint base_given
-    cdef bint busy                  # True while a thread appends columns without the GIL
+    cdef bint busy                  # True while a thread appends columns without the GIL.
 
     def __cinit__(self, magic=2, attributes=0, max_size=None, base_offset=None, leader_epoch=-1, producer_id=-1, producer_epoch=-1,
                   base_sequence=-1, append_time=-1, delete_horizon=-1):

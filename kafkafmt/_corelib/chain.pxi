@@ -15,7 +15,7 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
     cdef int64_t* parents = <int64_t*>required(arrays.take(parent, n, 8))
     cdef int64_t* scores = <int64_t*>required(arrays.take(score, n, 8))
     cdef int64_t gap, bonus, highest
-    cdef int64_t* tops = <int64_t*>malloc(max(n, 1) * sizeof(int64_t))     # highest score up to each extent
+    cdef int64_t* tops = <int64_t*>malloc(max(n, 1) * sizeof(int64_t))     # Highest score up to each extent.
     if tops == NULL:
         raise MemoryError
     with nogil:
@@ -23,11 +23,11 @@ def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, s
             best = -1
             highest = INT64_MIN
             k = j - 1
-            while k >= 0 and k >= j - nearest and (best < 0 or tops[k] + 1 >= highest):    # the bonus is at most 1
+            while k >= 0 and k >= j - nearest and (best < 0 or tops[k] + 1 >= highest):    # The bonus is at most 1.
                 if lasts[k] < firsts[j]:
                     gap = firsts[j] - lasts[k] - 1
                     bonus = 1 if gap == 0 else 0 if gap == before[j] - before[k + 1] or damaged[k] != damaged[j] else -1
-                    if scores[k] + bonus >= highest:        # if scores are equal, prefer the earliest extent
+                    if scores[k] + bonus >= highest:        # If scores are equal, prefer the earliest extent.
                         highest = scores[k] + bonus
                         best = k
                 k -= 1

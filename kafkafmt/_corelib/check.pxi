@@ -12,7 +12,7 @@ cdef extern from *:
     """
     const int64_t KF_FAR
 
-cdef struct SavedFields:           # previous values of the changed fields of a batch
+cdef struct SavedFields:           # Previous values of the fields that were changed in a batch.
     int64_t position
     int64_t base_offset
     int64_t max_timestamp
@@ -28,24 +28,24 @@ cdef struct Rules:
     bint check_crc
     bint with_epoch
     int32_t leader_epoch
-    bint validate               # check the rules below; if False, check only structure and CRC
+    bint validate               # Whether to check the rules below. If False, only structure and CRC are checked.
     bint client
-    int codec                   # required codec; -1 allows any codec
+    int codec                   # Required codec. -1 allows any codec.
     int64_t max_size
     bint check_records
     bint compacted
     int64_t earliest
     int64_t latest
-    bint stamp                  # set LogAppendTime, and write append_time
+    bint stamp                  # Whether to set LogAppendTime and write append_time.
     int64_t append_time
 
 cdef struct Totals:
-    int64_t offset              # offset of the next batch
+    int64_t offset              # Offset of the next batch.
     int64_t count
     int64_t max_timestamp
     int64_t offset_of_max
 
-cdef struct RecordSummary:               # summary of the records of one batch
+cdef struct RecordSummary:               # Summary of the records of one batch.
     int64_t min_timestamp       # lowest timestamp delta
     int64_t max_timestamp
     int64_t delta_of_max        # offset delta of the first record that has max_timestamp
@@ -104,7 +104,7 @@ cdef inline const uint8_t* short_record_end(const uint8_t* p, const uint8_t* lim
     if not short_varint(&p, &length) or length & 1 or (length >> 1) > limit - p:
         return NULL
     stop = p + (length >> 1)
-    p += 1                                          # the attributes of a record are unused
+    p += 1                                          # Skip the attributes of the record, which are unused.
     if limit - stop < SLACK or not short_varint(&p, &time) or not short_varint(&p, &number) or number != 2 * delta:
         return NULL
     if not short_varint(&p, &key):

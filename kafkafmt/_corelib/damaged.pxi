@@ -4,11 +4,11 @@
 # Otherwise, a window is searched for the end of the damaged span (resume_from).
 
 cdef enum:
-    LENGTH_PROBLEM = -2         # log/reading/parts.py defines the same values
+    LENGTH_PROBLEM = -2         # log/reading/parts.py defines the same values.
     MAGIC_PROBLEM = -3
     END_PROBLEM = -4
     SPAN_COLUMNS = 8
-    # If batches with wrong CRCs have more bytes than this in total, CRCs are derived from the CRCs of prefixes.
+    # Largest total size of batches with wrong CRCs. Above it, CRCs are derived from the CRCs of prefixes.
     FAILED_BYTES = 1 << 20
 
 

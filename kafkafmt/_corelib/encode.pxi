@@ -5,7 +5,7 @@ cdef extern from *:
     #define KF_BITS(x) (64 - __builtin_clzll((unsigned long long)(x) | 1))
     """
     int KF_BITS(uint64_t) nogil
-    const int64_t NEXT_OFFSET "INT64_MIN"       # means the offset after the last record
+    const int64_t NEXT_OFFSET "INT64_MIN"       # Stands for the offset after the last record.
 
 cdef struct Field:
     const uint8_t* data
@@ -109,7 +109,7 @@ cdef inline uint8_t* put_plain(uint8_t* p, const uint8_t* end, int64_t base_time
     cdef uint8_t* q
     if KF_UNLIKELY((time_raw | delta | key_raw | value_raw) >= 0x8000000 or timestamp < NO_TIMESTAMP or size > end - p - 22):
         return NULL
-    if KF_LIKELY(size >= 58 and size < 8174):       # the other fields of the record take 6 to 18 bytes
+    if KF_LIKELY(size >= 58 and size < 8174):       # The other fields of the record take 6 to 18 bytes.
         head = 2
     elif size < 46:
         head = 1

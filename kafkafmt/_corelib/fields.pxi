@@ -33,20 +33,20 @@ cdef extern from "_corelib/record.h":
     PyObject* kf_record_offset(object o)
     PyObject* kf_record_headers(object o)
 
-cdef enum:                      # return values of place(), in addition to the indexes 2 to 7 and 9 of BUILD_FAULTS
+cdef enum:                      # Return values of place(), in addition to the indexes 2 to 7 and 9 of BUILD_FAULTS.
     PLACED = 0
-    FULL = 1                    # the record does not fit into the open batch
-    BUILD_SPAN = 8              # a span is outside its buffer
+    FULL = 1                    # The record does not fit into the open batch.
+    BUILD_SPAN = 8              # A span is outside its buffer.
     NO_MEMORY = 10
-    NOT_PLAIN = 11              # an object cannot be read without running Python code
+    NOT_PLAIN = 11              # An object cannot be read without running Python code.
 
-cdef struct Column:             # spans of one buffer; if `lengths` is NULL, all values are null
+cdef struct Column:             # Spans of one buffer. If `lengths` is NULL, all values are null.
     const uint8_t* data
     Py_ssize_t size
     const int64_t* positions
     const int32_t* lengths
 
-cdef struct HeaderColumn:       # headers of each record; if `counts` is NULL, no record has headers
+cdef struct HeaderColumn:       # Headers of each record. If `counts` is NULL, no record has headers.
     const int64_t* starts
     const int32_t* counts
     Py_ssize_t total

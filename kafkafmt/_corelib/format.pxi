@@ -8,12 +8,12 @@ from .constants import BYTE_ENCODINGS, RECORD_FIELDS, TEXT_STYLES
 cdef enum:
     LITERAL = -1                # a part of a template that is not a field
 
-    FORMATTED = 0               # return values of format_rows()
+    FORMATTED = 0               # Return values of format_rows().
     FORMAT_MEMORY = 1
     FORMAT_SPAN = 2
     FORMAT_HEADERS = 3
 
-cdef struct Part:               # a literal or a field of a template
+cdef struct Part:               # A literal or a field of a template.
     int field
     const uint8_t* literal
     Py_ssize_t size
@@ -26,7 +26,7 @@ cdef struct FormatOptions:
     const uint8_t* separator
     Py_ssize_t separator_size
 
-cdef struct RowSource:          # the decoded columns; a missing column is NULL
+cdef struct RowSource:          # The decoded columns. A missing column is NULL.
     const uint8_t* data
     Py_ssize_t size
     Py_ssize_t headers

@@ -18,7 +18,7 @@ def gather(buffer, positions, lengths, count, offsets, data, validity, row=0, fi
     cdef Py_ssize_t n = natural(count), at = natural(row), i, room, size = source.size
     cdef const int64_t* position = <const int64_t*>required(arrays.take(positions, n, 8, False))
     cdef const int32_t* length = <const int32_t*>required(arrays.take(lengths, n, 4, False))
-    if at > PY_SSIZE_T_MAX // 2:        # with smaller values, the sums below cannot overflow
+    if at > PY_SSIZE_T_MAX // 2:        # With smaller values, the sums below cannot overflow.
         raise ValueError(f"row {row} is outside the array of offsets")
     cdef int32_t* offset = <int32_t*>required(arrays.take(offsets, at + n + 1, 4))
     cdef uint8_t* valid = <uint8_t*>arrays.take(validity, (at + n + 7) // 8, 1)

@@ -201,7 +201,7 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
             full = WALK_FULL
             break
         if end - p < ENTRY_OVERHEAD + min_length(<uint8_t>batch.magic) or p[MAGIC_AT] != <uint8_t>batch.magic or read_message_fields(base, p, end, &m):
-            fault.code = FAULT_MESSAGE_END          # the cursor is wrong, or the bytes have changed since they were checked
+            fault.code = FAULT_MESSAGE_END          # The cursor is wrong, or the bytes have changed since the check.
             fault.position = p - base
             discard_rows(out, out.rows, row)
             return WALK_FAULT
@@ -218,7 +218,7 @@ cdef int decode_set(const uint8_t* base, const Batch* batch, Columns* out, Curso
         store_message(base, &m, offset, timestamp_type, batch.max_timestamp, out, row)
         row += 1
     if full == WALK_FULL_DATA and cursor.record == 0 and out.rows:
-        discard_rows(out, out.rows, row)       # the next call stores the complete message set
+        discard_rows(out, out.rows, row)       # The next call stores the complete message set.
         return WALK_FULL
     out.rows = row
     cursor.record = record

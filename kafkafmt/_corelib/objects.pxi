@@ -87,7 +87,7 @@ def make_records(buffer, columns, start=0, stop=None, views=False):
                 PyTuple_SET_ITEM(headers, h, pair)
         if offset != NULL:
             at = offset[i]
-        if timestamp != NULL and timestamp[i] != time:  # successive records with equal timestamps share one int object
+        if timestamp != NULL and timestamp[i] != time:  # Successive records with equal timestamps share one int object.
             time = timestamp[i]
             when = time
         record = kf_record_make(
@@ -145,7 +145,7 @@ cdef class RecordIterator:
         return self.next_of_next_list()
 
     cdef object next_of_next_list(self):
-        cdef object held = self     # another thread may drop the caller's reference during the call
+        cdef object held = self     # Another thread may drop the caller's reference during the call.
         cdef object lists, record
         cdef list records, done
         with self.lock:
@@ -163,7 +163,7 @@ cdef class RecordIterator:
                     raise
                 finally:
                     self.busy = False
-                done = self.records     # keep the old records until both fields are set, because a destructor can use this iterator
+                done = self.records     # Keep the old records until both fields are set: a destructor can use this iterator.
                 self.records, self.at = records, 0
             record = <object>PyList_GET_ITEM(self.records, self.at)
             self.at += 1

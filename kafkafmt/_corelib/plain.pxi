@@ -5,7 +5,7 @@
 # RecordBuffer.place() appends the record at which the loop ends.
 
 cdef enum:
-    PREFETCH = 2048             # prefetch distance in bytes
+    PREFETCH = 2048             # Prefetch distance in bytes.
 
 
 cdef Py_ssize_t append_plain_rows(RecordBuffer self, const Column* key, const Column* value, const int64_t* when, Py_ssize_t i,

@@ -165,7 +165,7 @@ cdef OffsetRange offset_range(object first_offset, object end_offset) except *:
     cdef int64_t end
     if end_offset is not None:
         end = end_offset
-        if end == INT64_MIN:                        # no offset is below this end
+        if end == INT64_MIN:                        # No offset is below this end.
             return OffsetRange(0, -1)
         wanted.last = end - 1
     return wanted
@@ -178,7 +178,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
     cdef const Batch* table = <const Batch*>arrays.take(batches, count, sizeof(Batch), False)
     cdef int64_t* state = <int64_t*>required(arrays.take(columns.cursor, 4, 8))
     cdef OffsetRange wanted = offset_range(first_offset, end_offset)
-    cdef int64_t at = state[0]      # copy the cursor, because another thread could change it after it was checked
+    cdef int64_t at = state[0]      # Copy the cursor. Another thread could change the original after the check.
     cdef Columns out
     cdef Cursor cursor
     cdef Fault fault
@@ -213,7 +213,7 @@ def decode_records(buffer, batches, columns, first_offset=-(2**63), end_offset=N
 
 cdef enum:
     NOT_PLAIN_BITS = CODEC_MASK | CONTROL_BIT
-    L1_SIZE = 32768                  # batches of at most this size in bytes stay in the L1 cache while they are checked and decoded
+    L1_SIZE = 32768                  # Largest size in bytes of a batch that stays in the L1 cache during check and decoding.
 
 
 cdef const uint8_t* decode_plain(const uint8_t* base, const uint8_t* p, const uint8_t* end, Columns* out, int want,

@@ -1,4 +1,4 @@
-# Choose the position at which reading resumes after a damaged batch, among the valid batches that a search found.
+# Choose the batch at which reading resumes after a damaged batch, from the valid batches that a search found.
 
 cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
     """Return whether the bytes at `p` can be a header with an offset of at least `expected`.
@@ -43,7 +43,7 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 cdef enum:
     # The limits must be equal to the limits in log/reading/search.py.
-    # That module calls CHAIN_REACH LONG_CHAIN, and LATER_REACH LARGEST_WINDOW.
+    # In that module, CHAIN_REACH has the name LONG_CHAIN, and LATER_REACH has the name LARGEST_WINDOW.
     CHAIN_REACH = 1 << 16
     LATER_REACH = 1 << 20
     LATER_FINDS = 16
@@ -52,7 +52,7 @@ cdef enum:
     WRAPPED_MESSAGES = 0xFFFF
 
 
-cdef struct FoundBatches:       # file positions of the valid batches that the search found
+cdef struct FoundBatches:       # File positions of the valid batches that the search found.
     const int64_t* at
     Py_ssize_t count
 
@@ -106,7 +106,7 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
         if p - start > reach:
             return p
         if p + origin < scanned_to and batch_found_at(candidates, p + origin) and int64_at(data + p) <= last[0]:
-            return -1           # the offsets of the next batch contradict the previous offsets
+            return -1           # The offsets of the next batch contradict the previous offsets.
         while i < candidates.count and candidates.at[i] < p + origin:
             i += 1
         if i == candidates.count or candidates.at[i] != p + origin:
@@ -116,9 +116,9 @@ cdef Py_ssize_t chain_end(const uint8_t* data, Py_ssize_t size, FoundBatches* ca
     if int32_at(data + p + LENGTH_AT) > file_end - origin - p - ENTRY_OVERHEAD:
         return p
     if in_reach(int64_at(data + p), expected) and header_plausible(data + p, size - p):
-        return p                # if the batch were valid, the search would have found it
+        return p                # If the batch were valid, the search would have found it.
     if int32_at(data + p + LENGTH_AT) > size - p - ENTRY_OVERHEAD or actual_crc(data + p, int32_at(data + p + LENGTH_AT)) == stored_crc(data + p):
-        return -1               # the search skips this header, although its batch may be valid
+        return -1               # The search skips this header, although the batch may be valid.
     return p
 
 
@@ -153,7 +153,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
             if end + origin >= scanned_to:
                 return -1
             if continues_log(data + end, expected) or batch_found_at(candidates, end + origin):
-                stop = end          # the length field may be correct
+                stop = end          # The length field may be correct.
     summed = bad + (MAGIC_AT if p[MAGIC_AT] < MAGIC_V2 else CRC_START)
     i = index_after(candidates, position)
     if stop >= 0:
@@ -191,7 +191,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return -1
         if q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and p[MAGIC_AT] != MAGIC_V2 and not plain:
-            return -1           # the candidate may be inside a wrapper message
+            return -1           # The candidate may be inside a wrapper message.
         lengths[5] = <uint32_t>int32_at(q - 4)
         chained = lengths[5]
         for k in range(5):
@@ -220,7 +220,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         if int64_at(data + at) > last and int64_at(data + at) - last - 1 <= (0 if q[MAGIC_AT] == MAGIC_V2 else WRAPPED_MESSAGES):
             break
         if at == end and batch_found_at(candidates, at + origin):
-            return -1           # the offsets of the next batch contradict this one
+            return -1           # The offsets of the next batch contradict those of this batch.
         covered = end
         i += 1
     if i == candidates.count:

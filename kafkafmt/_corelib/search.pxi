@@ -19,7 +19,7 @@ kf_span_init()
 
 cdef enum:
     PREFIX_STEP = 256
-    DIRECT_LENGTH = 2048        # in bytes; the CRC of a shorter span is computed directly
+    DIRECT_LENGTH = 2048        # Size in bytes. The CRC of a shorter span is computed directly.
     KIND_CRC32C = 0
     KIND_CRC32 = 1
     SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH

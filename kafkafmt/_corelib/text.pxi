@@ -32,13 +32,13 @@ cdef enum:
     AS_FIELD = 2                # with Python's escapes, and with doubled backslashes
     AS_VALID = 3                # unchanged; only bytes that are not UTF-8 are escaped
 
-    TEXT_BLOCK = 4096           # input bytes for which space is reserved at once
-    LONGEST_ESCAPE = 6          # output bytes for one input byte
+    TEXT_BLOCK = 4096           # Number of input bytes for which space is reserved in one step.
+    LONGEST_ESCAPE = 6          # Largest number of output bytes for one input byte.
 
 cdef const char* HEX_DIGITS = "0123456789abcdef"
 cdef const char* BASE64_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-cdef struct Text:               # a growing buffer
+cdef struct Text:               # A growing buffer.
     uint8_t* data
     Py_ssize_t size
     Py_ssize_t room
@@ -62,7 +62,7 @@ cdef inline bint reserve(Text* out, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint put_bytes(Text* out, const void* p, Py_ssize_t n) noexcept nogil:
-    if n == 0:                  # `p` and `out.data` can be NULL, which memcpy() does not allow
+    if n == 0:                  # `p` and `out.data` can be NULL, which memcpy() does not allow.
         return True
     if not reserve(out, n):
         return False

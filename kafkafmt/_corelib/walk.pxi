@@ -1,13 +1,13 @@
 # Decode the records of one batch of magic 2 into the caller's columns, without the GIL.
 #
 # The length of each record is compared with the end of the batch.
-# If at least SLACK bytes of the batch follow a record, its varints cannot extend past the batch.
-# They are then read without bounds checks.
+# If at least SLACK bytes of the batch follow a record, the varints of the record cannot extend past the batch.
+# In this case, the varints of the record are read without bounds checks.
 # The lengths of the key, the value and the headers are always compared with the end of the record.
 #
 # Without bounds checks, an error can be detected one field late.
 # Therefore, decode_records() decodes a faulty record again, with every read checked.
-# As a result, it reports the same field as the pure-Python core.
+# As a result, the native core reports the same field as the pure-Python core.
 
 cdef enum:
     # Bits for the fields of the record body that the columns need.
@@ -26,7 +26,7 @@ cdef enum:
     FAULT_UNSUPPORTED = 100
     FAULT_MANY_HEADERS = 101    # Fault.delta is the number of headers
 
-    SLACK = 32                  # a record has at most 31 bytes of attributes and varints, up to and including the header count
+    SLACK = 32                  # Up to and including the header count, a record has at most 31 bytes of attributes and varints.
     AHEAD = 512                 # default prefetch distance in bytes
 
     # Bits for the modes of walk_batch().
@@ -34,17 +34,17 @@ cdef enum:
     CHECK_ONLY = 0              # check the records without storing them
     STORE = 1                   # fill the columns
     COPY = 2                    # copy keys and values into Arrow buffers instead of storing their spans
-    EASY = 4                    # all records are requested and fit, and COPY_SLACK bytes follow the source and the copies
+    EASY = 4                    # All records are requested and fit, and COPY_SLACK bytes follow the source and the copies.
     CAREFUL = 8                 # check every read
 
-cdef struct OffsetRange:        # both ends are inclusive, because an exclusive end could not include the offset 2**63 - 1
+cdef struct OffsetRange:        # Both ends are inclusive, because an exclusive end could not include the offset 2**63 - 1.
     int64_t first
     int64_t last
 
 cdef struct Binary:             # an Arrow binary column
     int32_t* offsets            # NULL if the column is not copied
     uint8_t* data
-    uint8_t* validity           # all bits are initially 1, and the bits of nulls are cleared
+    uint8_t* validity           # All bits are initially 1. The bits of nulls are cleared.
     Py_ssize_t filled           # number of bytes of `data` in use
     Py_ssize_t room             # size of `data` in bytes
 

@@ -74,7 +74,7 @@ cdef struct WireField:
     bint array
     bint nullable
     bint compact
-    bint fresh              # the default is a type that is called to create the value for each message
+    bint fresh              # The default is a type that is called to create the value for each message.
     bint ignorable
     bint tagged
     uint32_t tag
@@ -89,7 +89,7 @@ cdef class Layout:
     cdef type message_type
     cdef int version
     cdef bint flexible
-    cdef bint is_tree               # True if the structure contains no record data, so that a message is a tree of values
+    cdef bint is_tree               # True if the structure contains no record data. A message is then a tree of values.
     cdef Py_ssize_t smallest
     cdef Py_ssize_t unknown_slot
     cdef WireField* wire            # the fields, then the tagged fields, then the absent fields
@@ -98,7 +98,7 @@ cdef class Layout:
     cdef int absent_end
     cdef list names
     cdef list defaults              # the default of each field, or a type that creates the default
-    cdef list samples               # for each field, a value equal to its default
+    cdef list samples               # For each field, a value that equals the default of the field.
     cdef list layouts
 
     def __cinit__(self):

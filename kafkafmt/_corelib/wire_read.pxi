@@ -41,7 +41,7 @@ cdef class WireSource:
     cdef Source source
     cdef object buffer
     cdef object view
-    cdef int64_t objects            # how many more objects the message may contain
+    cdef int64_t objects            # Number of further objects that the message may contain.
     cdef int64_t max_objects
 
     def __cinit__(self, buffer, int64_t max_objects):
@@ -168,7 +168,7 @@ cdef object read_wire_field(Layout form, int i, WireSource source, Py_ssize_t* p
         raise TruncatedError(f"{form.where(i)}: {count} elements do not fit into the remaining {end - p[0]} bytes", start)
     source.take(form, i, 1 + count if wire.kind > WIRE_UUID else 1, start)
     cdef list values
-    if wire.kind > WIRE_UUID:    # elements take more memory than encoded bytes, so do not reserve memory for `count` elements
+    if wire.kind > WIRE_UUID:    # Do not reserve memory for `count` elements: they need more memory than their encoded bytes.
         values = []
         if form.is_tree:
             PyObject_GC_UnTrack(values)

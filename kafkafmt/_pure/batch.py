@@ -51,9 +51,9 @@ def length_error(length: int, p: int, base_offset: int) -> StructureError:
 
 
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
-    """Return the error in the batch or message at `p`, or None if it is valid.
+    """Return the error in the batch or message at `p`, or None if the batch is valid.
 
-    If the batch extends past `end`, it is not treated as an error.
+    A batch that extends past `end` is not treated as an error.
 
     The caller must ensure that the first 17 bytes of the batch are before `end`.
     """

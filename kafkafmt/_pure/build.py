@@ -106,7 +106,7 @@ class RecordBuffer:
         self._head = (
             BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
         )
-        self._lock = RLock()  # the native core needs no lock, because it holds the GIL
+        self._lock = RLock()  # Use a lock. The native core needs no lock, because it holds the GIL.
         self._data = bytearray()
         self._ends: list[int] = []
         self.closed_size = 0
@@ -206,7 +206,7 @@ class RecordBuffer:
         if type(records) is not list and type(records) is not tuple:
             raise TypeError(f"records must be a list or tuple, not {type(records).__name__}")
         origins = offset_origin(records[i - 1]) if 0 < i <= len(records) else 0
-        while i < len(records):  # the list may grow or shrink during the loop
+        while i < len(records):  # The list may grow or shrink during the loop.
             record = records[i]
             origins |= offset_origin(record)
             if origins == KEPT_OFFSET | NEXT_OFFSET:

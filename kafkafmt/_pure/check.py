@@ -37,7 +37,7 @@ from .varint import view_of
 from .walk import BODY, Batch
 
 FAR = 2**61
-"""Largest absolute value of the timestamps that the native core adds without an overflow check.
+"""Largest absolute value of timestamps that the native core adds without a check for overflow.
 
 Batches with larger timestamps take the slow path.
 """

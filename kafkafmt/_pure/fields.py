@@ -73,12 +73,12 @@ def to_fields(key: Any, value: Any, timestamp: Any, headers: Any, offset: Any) -
 
 
 def offset_of(record: Record) -> int | None:
-    """Return the offset of a Record, or None if its offset was not read (-1)."""
+    """Return the offset of a Record, or None if the offset is -1, which means that it was not read."""
     return None if record.offset == -1 else record.offset
 
 
 def offset_origin(record: Any) -> int:
-    """Return where the offset of a record comes from: KEPT_OFFSET, NEXT_OFFSET or 0.
+    """Return KEPT_OFFSET, NEXT_OFFSET or 0, depending on the origin of the offset of a record.
 
     Return KEPT_OFFSET for a Record with an offset, NEXT_OFFSET for a Record or tuple without an
     offset, and 0 for other objects.
@@ -138,6 +138,6 @@ def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None
     pairs: list[tuple[bytes | None, bytes | None]] = []
     for h in range(first, first + count):
         pairs.append((span_of(keys, headers.keys, h), span_of(values, headers.values, h)))
-        if pairs[-1][0] is None:  # as in the native core, headers after a null key are ignored
+        if pairs[-1][0] is None:  # As in the native core, headers after a null key are ignored.
             break
     return pairs

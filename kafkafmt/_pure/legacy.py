@@ -88,7 +88,7 @@ class MessageSet:
         stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
         spans = []
         try:
-            for trailing in (4, 0):  # the message must have 4 more bytes for the length of the value
+            for trailing in (4, 0):  # The message must have 4 more bytes for the length of the value.
                 (length,) = INT32.unpack_from(view, q)
                 q += 4
                 if length > stop - q - trailing:
@@ -111,8 +111,8 @@ class MessageSet:
     def check(self, view: memoryview) -> tuple[int, int]:
         """Check all messages.
 
-        Return the number of messages, and the difference between their absolute offsets and their
-        stored offsets.
+        Return two numbers: the number of messages, and the difference between the absolute and the
+        stored offset of each message.
         """
         p, count, last = self.start, 0, 0
         while p < self.end:

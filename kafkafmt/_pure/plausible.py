@@ -28,7 +28,7 @@ CHUNK = 1 << 20
 MAGICS = re.compile(rb"[\x00-\x02](?<!\x00\x00\x00\x00.....)", re.DOTALL)
 """Magic bytes of headers whose length field is not zero. Files often end with many zeros."""
 FAR_FUTURE = 1 << 53
-"""Timestamp in ms in the year 287396. Timestamps of real records are lower."""
+"""Limit for plausible timestamps, in ms. It is in the year 287396. Timestamps of real records are lower."""
 
 
 def stored_crc(view: memoryview, p: int) -> int:
@@ -135,7 +135,7 @@ def header_is_dense(view: memoryview, p: int) -> bool:
 
 
 def batch_offsets(view: memoryview, p: int) -> tuple[int, int]:
-    """Return the base offset of the batch or message at `p`, and the offset after its last offset."""
+    """Return the base offset of the batch or message at `p`, and the first offset after the batch."""
     (first,), (delta,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LAST_OFFSET_DELTA_AT)
     return first, first + 1 + (max(delta, 0) if view[p + MAGIC_AT] == MAGIC_V2 else 0)
 

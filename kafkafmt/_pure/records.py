@@ -73,7 +73,7 @@ class Output:
             if getattr(c, f"{name}_offsets") is not None:
                 self.copy(name, spans)
 
-        put(c.offset, [r[0] for r in self.rows])  # access by index takes half the time of access by name
+        put(c.offset, [r[0] for r in self.rows])  # Access by index takes half the time of access by name.
         put(c.timestamp, [r[1] for r in self.rows])
         if c.timestamp_type is not None:
             c.timestamp_type[a:b] = self.timestamp_type
@@ -154,7 +154,7 @@ def give_messages(
         if first_offset <= offset <= last_offset:
             if not output.take_data(message.key[1], message.value[1]):
                 if cursor[1] == 0 and columns.rows:
-                    return False  # the next call stores the complete message set
+                    return False  # The next call stores the complete message set.
                 break
             output.rows.append(Row(offset, message.timestamp, message.key, message.value, [], 0, message.next))
         record, position = record + 1, message.next
@@ -238,7 +238,7 @@ def decode_records(
                 record, position, last_delta = record + 1, following, delta
             if full and not parts:
                 if columns.rows:
-                    return None  # the next call stores the batch into empty columns
+                    return None  # The next call stores the batch into empty columns.
                 for _ in batch.rows(view, names, record, position, last_delta, max_headers):
                     pass
         except (StructureError, TooLargeError) as error:
@@ -269,7 +269,7 @@ def decode_plain_batches(
 ) -> int:
     """Return `start` without decoding a batch.
 
-    In Python, this function could not be faster than `scan_batches` and `decode_records`.
+    A Python version of this function could not be faster than `scan_batches` and `decode_records`.
     """
     columns.full = False
     return start

@@ -1,4 +1,4 @@
-"""Choose the position at which reading resumes after a damaged batch, among batches that a search found."""
+"""Choose the batch at which reading resumes after a damaged batch, from the batches that a search found."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ LATER_FINDS = 16
 SPANNING_FINDS = 256
 OWN_CRC_FINDS = 64
 """The limits from CHAIN_REACH to OWN_CRC_FINDS must be equal to the limits in
-log/reading/search.py. That module calls CHAIN_REACH LONG_CHAIN, and LATER_REACH LARGEST_WINDOW.
+log/reading/search.py. In that module, CHAIN_REACH has the name LONG_CHAIN, and LATER_REACH has the
+name LARGEST_WINDOW.
 """
 WRAPPED_MESSAGES = 0xFFFF
 """Largest accepted gap in the offsets after a message of format 0 or 1. There can be a gap because
 the offset of a wrapper message is the offset of its last inner message.
 """
 HIGHEST = MAX_OFFSET - (1 << 32)
-"""`resume_after` returns None for a header with a higher offset than this limit. Therefore, sums of
-offsets cannot overflow int64 in the native core.
+"""Highest offset of a header that `resume_after` handles. For a higher offset, it returns None, so
+that sums of offsets cannot overflow int64 in the native core.
 """
 
 
@@ -101,7 +102,7 @@ def chain_end(
     magic, (length,) = view[p + MAGIC_AT], INT32.unpack_from(view, p + LENGTH_AT)
     possible_batch = magic <= MAGIC_V2 and length >= MIN_LENGTHS[magic] and batch_end(view, p) <= file_end
     searched = possible_batch and in_reach(view, p, expected) and header_plausible(view, p, len(view))
-    if possible_batch and not searched:  # the search skips this header, even if its batch is valid
+    if possible_batch and not searched:  # The search skips this header, even if the batch is valid.
         if not whole(view, p, len(view)):
             return None
         stored, actual = checksums(view, p, length)
@@ -163,7 +164,7 @@ def _resume_after(
             return None
         plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
         if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and magic != MAGIC_V2 and not is_plain(view, bad):
-            return None  # the candidate may be inside a wrapper message
+            return None  # The candidate may be inside a wrapper message.
         lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
             UINT32.unpack_from(view, candidate - 4)[0]
         ]
@@ -197,7 +198,7 @@ def _resume_after(
                 else _unless_later(view, candidates, i, scanned_to, file_end, next_offset)
             )
         if at == end and at in candidates:
-            return None  # the offsets of the next batch contradict this batch
+            return None  # The offsets of the next batch contradict those of this batch.
         covered = end
     return None
 
@@ -220,7 +221,7 @@ class OwnCrc:
 
 
 def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
-    """Return the position at which reading resumes if the damaged batch's length field leads to `end`.
+    """Return the position at which reading resumes if, by its length field, the damaged batch ends at `end`.
 
     A header is at `end`, and `inside` contains the positions of valid batches before `end`. Return
     None if one of these batches ends after `end`. Otherwise, return the first of these positions up
@@ -243,5 +244,5 @@ def _unless_later(
     later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
     if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):
         return None
-    beyond = len(candidates) > i + 1 + len(later)  # the next candidate is more than LATER_REACH bytes away
+    beyond = len(candidates) > i + 1 + len(later)  # The next candidate is more than LATER_REACH bytes away.
     return (candidates[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None

@@ -60,7 +60,7 @@ def varint(data: Any, p: int, end: int) -> tuple[int, int]:
 
 
 def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
-    """Read a length, which is negative for null, and skip that many bytes.
+    """Read a length, and skip as many bytes. A negative length means null.
 
     Return the span of the skipped bytes, and the position after the span.
     """
@@ -86,7 +86,7 @@ def read_record(
             raise IndexError
         stop = p + length
         code = FAULT_TIMESTAMP
-        raw, p = raw_varint(data, p + 1, stop, MAX_VARLONG_BYTES)  # skip the attributes, which are unused
+        raw, p = raw_varint(data, p + 1, stop, MAX_VARLONG_BYTES)  # Skip the attributes, which are unused.
         timestamp = batch.timestamp(raw)
         code = FAULT_OFFSET
         delta, p = varint(data, p, stop)
@@ -133,7 +133,7 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
     calls would take most of the time.
     """
     p = start
-    if end - start < PLAIN_SIZE:  # the last records of a batch may have fewer bytes
+    if end - start < PLAIN_SIZE:  # The last records of a batch may have fewer bytes.
         return None
     byte = data[p]
     p += 1
@@ -250,10 +250,10 @@ class Batch:
             if plain:
                 try:
                     row = read_plain(data, position, end, self, last_delta, headers)
-                except IndexError:  # the buffer ends inside a faulty record
+                except IndexError:  # The buffer ends inside a faulty record.
                     pass
             if row is None:
-                plain = False  # if one record needs the slow path, most records of its batch do
+                plain = False  # If one record needs the slow path, most records of the batch need it.
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
             yield row

@@ -152,12 +152,12 @@ def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> 
 
 
 class Budget(local):
-    """Stores, for each thread, how many more objects the current message may contain."""
+    """For each thread, stores how many more objects the current message may contain."""
 
     left = limit = MAX_OBJECTS
 
     def take(self, name: str, count: int, start: int) -> None:
-        """Subtract `count` from the number of objects that are left.
+        """Subtract `count` from the number of objects that the message may still contain.
 
         Raise TooLargeError if the message contains too many objects.
         """

@@ -27,7 +27,7 @@ TOPICS = {
     "__transaction_state": "transaction_state",
     "__share_group_state": "share_group_state",
 }
-"""Maps the name of each topic that coordinators write to the name of its schema file, without suffix."""
+"""Names of the schema files, without suffix, by the name of the topic. Coordinators write to these topics."""
 FRAME_VERSION = 1
 _CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 
@@ -231,7 +231,7 @@ def java_double(value: float) -> str:
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int)
     text = "".join(map(str, digits)).rstrip("0")
-    power = len(digits) + exponent - 1  # exponent of the first digit
+    power = len(digits) + exponent - 1  # This is the decimal exponent of the first digit.
     minus = "-" if sign else ""
     if not text:
         return f"{minus}0.0"

@@ -60,7 +60,7 @@ class MetadataRangeError(ValueError):
 
 @dataclass(frozen=True)
 class ClusterMetadata:
-    """The state of a KRaft cluster, as its metadata log describes it. `kafkafmt.metadata` returns it.
+    """The state of a KRaft cluster, rebuilt from its metadata log by `kafkafmt.metadata`.
 
     No attribute contains a secret: sensitive configs have no value, and SCRAM credentials have
     neither salt nor keys.
@@ -178,8 +178,8 @@ def metadata(
         Log directory of a broker or a controller, the directory `__cluster_metadata-0` in it, or a
         snapshot (`*.checkpoint`). It can be a URL.
     at : int, optional
-        Return the state of all records with offsets below `at`. By default, all records of the log
-        are applied.
+        Return the state after all records with offsets below `at`. By default, all records of the
+        log are applied.
     at_time : int, timezone-aware datetime or str, optional
         Return the state at this time. Records with this timestamp are included. An int is a number
         of milliseconds since 1970-01-01 UTC.
@@ -385,7 +385,7 @@ def _quota_order(quota: MetadataQuota) -> tuple[str, ...]:
 
 
 def _voter_ids(quorum: dict[str, Any]) -> list[int]:
-    """Return the ids of the voters in the content of `quorum-state`, without invalid entries."""
+    """Return the valid voter ids in the content of the file `quorum-state`."""
     found = quorum.get("currentVoters")
     listed = [v.get("voterId") for v in found if isinstance(v, dict)] if isinstance(found, list) else []
     return [number for number in map(_number, listed) if number is not None]

@@ -2,8 +2,8 @@
 
 The script calls Kafka's tools `kafka-topics`, `kafka-configs` and `kafka-acls`. Names and values
 come from a file and can contain any character. Therefore, all names and values are quoted for the
-shell. They are written as part of an argument `--option=VALUE`, so that no value can be parsed as
-an option.
+shell. Each of them is written as part of an argument `--option=VALUE`, so that no value can be
+parsed as an option.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _configs(state: ClusterMetadata) -> Iterator[str]:
 
 
 def _config(config: MetadataConfig, entity: str) -> str:
-    """Return the command that sets a config, or a comment if this is not possible."""
+    """Return the command that sets a config, or a comment if no command can set the config."""
     what = f"{config.resource_type} {config.resource_name or '(default)'}: set {config.name} yourself;"
     if config.value is None:
         return _note(f"{what} its value is hidden")

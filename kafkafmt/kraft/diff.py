@@ -24,10 +24,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     "controllers": ("id",),
     "delegation_tokens": ("token_id",),
 }
-"""The tables that can be compared, and the attributes that identify their rows."""
+"""Maps each table that can be compared to the attributes that identify a row of the table."""
 DIFF_VIEWS = tuple(KEYS)
 PER_CLUSTER = ("topic_id", "directories", "leader_epoch", "partition_epoch")
-"""Attributes that always differ between clusters, and are compared only within one cluster."""
+"""Attributes that are compared only within one cluster, because they always differ between clusters."""
 HIDDEN = "(hidden)"
 """Text that replaces a sensitive value."""
 

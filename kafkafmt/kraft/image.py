@@ -94,7 +94,7 @@ class Image:
     zk_migration_state: int = 0
     _ids_by_name: dict[str, UUID] = field(default_factory=dict, compare=False)
     _with_elr: dict[UUID, set[int]] = field(default_factory=dict, compare=False)
-    """Partitions with eligible leader replicas, by topic id. With this dict, clearing them takes linear time."""
+    """Partitions with eligible leader replicas (ELRs), by topic id. With this dict, clearing ELRs takes linear time."""
 
     def apply(self, record: SchemaMessage) -> None:
         """Apply a metadata record, or raise ReplayError and leave the state unchanged."""
@@ -364,7 +364,7 @@ MIGRATING = uuid_text(UUID(int=0))
 
 
 def _directories(given: tuple[str, ...], replicas: int) -> tuple[str, ...]:
-    """Return the directory of each replica. If none is known, return MIGRATING for each replica."""
+    """Return the directory of each replica. If no directory is known, return MIGRATING for each replica."""
     if all(directory == MIGRATING for directory in given):
         return (MIGRATING,) * replicas
     if len(given) != replicas:

@@ -23,7 +23,7 @@ def _json_value(value: Any) -> Any:
     """Convert a value for JSON: rows become dicts, tuples become lists, and infinite floats become text."""
     if isinstance(value, tuple):
         return [item.to_dict() if isinstance(item, Row) else item for item in value]
-    if isinstance(value, float) and not math.isfinite(value):  # not supported by JSON
+    if isinstance(value, float) and not math.isfinite(value):  # JSON does not support infinite floats.
         return str(value)
     return value
 

@@ -1,4 +1,4 @@
-"""Rebuild the state of a cluster from a snapshot and the metadata log after it."""
+"""Rebuild the state of a cluster from a snapshot and from the metadata log after the snapshot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KRAFT_FEATURE = "kraft.version"
 
 
 class UnusableSnapshotError(Exception):
-    """Raised if a snapshot is damaged or incomplete."""
+    """Raised if a snapshot of the metadata is damaged or incomplete."""
 
 
 class SnapshotHeader(NamedTuple):
@@ -133,7 +133,7 @@ class Replay:
             self.timestamp = record.timestamp
 
     def _metadata(self, offset: int, value: bytes | None) -> None:
-        """Decode and apply a metadata record. If a transaction is open, apply the record at its end."""
+        """Decode and apply a metadata record. If a transaction is open, apply the record when the transaction ends."""
         try:
             message, _ = read_metadata_record(value or b"")
         except KafkaFormatError as error:

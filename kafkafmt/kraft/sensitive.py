@@ -39,9 +39,9 @@ NOT_SENSITIVE = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""Configs that Kafka defines, whose names match `_WORDS`, but whose type is not PASSWORD."""
+"""Configs of Kafka that are not sensitive. Their names match `_WORDS`, but their type is not PASSWORD."""
 _LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:(?:plain|gssapi|oauthbearer|scram-sha-[0-9]+)\.)?")
-"""Prefix of a config that applies to one listener, or to one SASL mechanism of a listener."""
+"""Prefix of the name of a config that applies to one listener, or to one SASL mechanism of a listener."""
 _WORDS = re.compile(
     r"passw(?:or)?d|passphrase|pwd|secret|token|credential|jaas|private[._-]?key|(?:access|api|account|sas|shared)[._-]?key"
     r"|(?:^|[._-])(?:key|auth|basic[._-]auth)$",

@@ -1,4 +1,4 @@
-"""Find the metadata log of a node, its snapshots, and the small files next to the log."""
+"""Find the metadata log of a node, the snapshots, and the files `meta.properties` and `quorum-state`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def find_source(path: str | os.PathLike[str], tell: Callable[[str], None]) -> Me
 
 
 def _log(place: Location, snapshots: list[SnapshotFile], tell: Callable[[str], None]) -> PartitionDir | None:
-    """Return the partition directory at a path, or None if it contains snapshots but no segment."""
+    """Return the partition directory at a path, or None if the directory contains snapshots but no segment."""
     try:
         found = discover([place if isinstance(place, UrlPath) else str(place)])
     except NoLogError:

@@ -11,7 +11,7 @@ from .diff import HIDDEN, MetadataDifference
 from .models import Endpoint, MetadataTopic, Row
 
 DEFAULT = "(default)"
-"""Text that is shown for a default entity, which has no stored name."""
+"""Text that is shown for a default entity, such as the default user, which has no name."""
 
 
 class Table(NamedTuple):

@@ -2,8 +2,8 @@
 
 - `schema` parses the text form of the schemas.
 - `make_class` creates a dataclass from a schema.
-- `layout_of` returns the wire layout of a class in one version. The core uses it to read and write
-  bytes.
+- `layout_of` returns the wire layout of one version of a class. With this layout, the core reads
+  and writes bytes.
 - `to_json` converts a message to JSON values, as Kafka's JSON converters do.
 """
 

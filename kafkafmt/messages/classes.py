@@ -1,8 +1,8 @@
 """Create Python classes from message schemas, such as `FetchRequest` and `FetchRequest.FetchTopic`.
 
-Each class is a dataclass with slots and keyword-only parameters. The class has all fields that
-occur in any version of the message, with Kafka's default values. The field names are Kafka's names
-in snake case. The classes of nested structures are attributes of the message class.
+Each class is a dataclass with slots and keyword-only parameters. The class has the fields of all
+versions of the message, with Kafka's default values. The field names are Kafka's names in snake
+case. The classes of nested structures are attributes of the message class.
 
 The core reads and writes messages with a `Layout`, which describes the wire format of one version
 of a message. The layout is compiled when this version is first read or written.
@@ -103,7 +103,7 @@ def _shown(value: Any) -> str:
 
 
 def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
-    """Return the default value of a field, or a type that creates the value when it is called."""
+    """Return the default value of a field, or a type that must be called to create the default value."""
     if field.default == "null":
         return None
     if field.array:
@@ -176,7 +176,7 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
     message = dataclasses.make_dataclass(
         struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False
     )
-    message.__module__ = namespace["__module__"]  # since Python 3.12, make_dataclass() sets __module__ to this module
+    message.__module__ = namespace["__module__"]  # Since Python 3.12, make_dataclass() sets __module__ to this module.
     return message
 
 

@@ -158,7 +158,7 @@ def snake_case(name: str) -> str:
 
 
 def parse_field(line: str) -> Field:
-    """Parse a line that describes a field, except the structure that the field's type names."""
+    """Parse a line that describes a field. If the type is a structure, do not parse the structure."""
     kafka_name, type_, versions, *rest = line.split(maxsplit=3)
     present = Versions.parse(versions)
     nullable = type_.endswith("?")
@@ -186,7 +186,7 @@ def parse_field(line: str) -> Field:
 def parse_message(name: str, lines: list[str]) -> Struct:
     """Parse the lines of a message schema after its first line.
 
-    The indentation of a line shows to which structure the field belongs.
+    The indentation of a line determines the structure to which the field belongs.
     """
     message = Struct(name)
     shared: dict[str, Struct] = {}

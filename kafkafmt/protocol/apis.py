@@ -47,7 +47,7 @@ class Api:
 
 @cache
 def keys() -> dict[str, int]:
-    """Return a dict that maps API names in snake case to API keys. It is sorted by key."""
+    """Return a dict that maps API names in snake case to API keys, sorted by key."""
     names = (file.name.removesuffix(".txt").partition("_") for file in files(__package__).joinpath("schemas").iterdir())
     return dict(sorted(((name, int(key)) for key, _, name in names if key.isdigit()), key=lambda item: item[1]))
 

@@ -23,8 +23,8 @@ from .streams import Correlation, FrameSplitter
 
 CHUNK = 1 << 20
 MAX_FRAME = 2**31 - 1
-"""Largest frame size that the protocol allows, in bytes. If a damaged size field contains a large
-value, no memory is wasted, because memory is allocated only for bytes that were read.
+"""Largest frame size that the protocol allows, in bytes. A lower limit is not necessary: even if a
+damaged size field contains a large value, memory is allocated only for bytes that were read.
 """
 
 
@@ -115,7 +115,7 @@ def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
     """
     splitter, position = FrameSplitter(MAX_FRAME), 0
     try:
-        while data := stream.read1(CHUNK):  # unlike read(), read1() does not wait for CHUNK bytes
+        while data := stream.read1(CHUNK):  # Unlike read(), read1() does not wait for CHUNK bytes.
             for frame in splitter.feed(data):
                 yield position, len(frame), frame, ""
                 position += len(frame)

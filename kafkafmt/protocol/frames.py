@@ -65,7 +65,7 @@ def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[
 
     If the API version is too new, the header has the form of the newest supported version, as in
     Kafka. If the API is not supported, the header is read without tagged fields, because it is not
-    known whether the header has any.
+    known whether the header has tagged fields.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
@@ -82,7 +82,7 @@ def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[
 def read_request_body(
     frame: Buffer, header: RequestHeader, position: int, max_objects: int | None = None
 ) -> tuple[Message | UnknownBody, bytes]:
-    """Read the request body that starts at `position`. Return the body and the bytes after it."""
+    """Read the request body that starts at `position`. Return the body, and the bytes after the body."""
     return _read_body(frame, position, REQUEST, header.api_key, header.api_version, max_objects)
 
 
@@ -139,7 +139,7 @@ def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple
 def read_response_body(
     frame: Buffer, position: int, api_key: int, api_version: int
 ) -> tuple[Message | UnknownBody, int, bytes]:
-    """Read the response body at `position`. Return the body, its version and the bytes after it.
+    """Read the response body at `position`. Return the body, its version, and the bytes after the body.
 
     The version is usually `api_version`. It can be 0 for ApiVersions responses; see
     `read_response`.
@@ -196,9 +196,9 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
 
     Notes
     -----
-    A broker that does not support the version of an ApiVersions request sends a response in version
-    0. Therefore, if an ApiVersions response cannot be read in the version of the request, it is
-    read in version 0. Kafka's ``ApiVersionsResponse.parse`` does the same.
+    If a broker does not support the version of an ApiVersions request, it sends a response in
+    version 0. Therefore, if an ApiVersions response cannot be read in the version of the request, the
+    function reads the response in version 0. Kafka's ``ApiVersionsResponse.parse`` does the same.
     """
     key = apis.key_of(api_key)
     header, position = read_response_header(frame, key, api_version)
@@ -208,7 +208,7 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
 def _read_body(
     frame: Buffer, position: int, kind: Kind, key: int, version: int, max_objects: int | None = None
 ) -> tuple[Message | UnknownBody, bytes]:
-    """Read a body that starts at `position`. Return the body and the bytes after it.
+    """Read a body that starts at `position`. Return the body, and the bytes after the body.
 
     An `UnknownBody` contains all bytes from `position` onwards.
     """

@@ -147,7 +147,7 @@ def class_names() -> list[str]:
 
 
 def find_class(name: str) -> type[Message] | None:
-    """Return the message class with this name, such as "FetchRequest", or None if there is none."""
+    """Return the message class with this name, such as "FetchRequest", or None if no class has this name."""
     kinds: tuple[Kind, ...] = (REQUEST, RESPONSE)
     for kind in kinds:
         if name == f"{kind.title()}Header":

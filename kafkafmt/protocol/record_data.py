@@ -24,7 +24,7 @@ class RecordData(NamedTuple):
     topic : str
         Name of the topic. It is empty if the message contains only the topic's id.
     topic_id : UUID
-        Id of the topic. It is zero if the message contains only the topic's name.
+        Id of the topic. It is the zero UUID if the message contains only the name of the topic.
     partition : int
     records : bytes-like
         Record batches. If the message was read from a frame, this is a view of the frame.

@@ -77,12 +77,12 @@ class Request(_FrameContent, Generic[Body]):
 
     @property
     def api_version(self) -> int:
-        """Version of the request's body and of the response."""
+        """Version of the API in which the body is written, and in which the broker responds."""
         return int(self.header.api_version)
 
     @property
     def client_id(self) -> str | None:
-        """The client id, which is a name that the client chooses for itself."""
+        """Client id: a name that the client chooses for itself."""
         return self.header.client_id
 
     @property
@@ -128,7 +128,7 @@ def key_of_body(body: Message | UnknownBody) -> int:
 
 
 def check_body(body: Any, kind: Kind) -> None:
-    """Raise TypeError if `body` is not the body of a request or a response, according to `kind`."""
+    """Raise TypeError unless `body` is the body of a message of this kind ("request" or "response")."""
     if not isinstance(body, BODIES) or getattr(body, "KIND", None) != kind:
         raise TypeError(
             f"the body must be a {kind}, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}"

@@ -89,7 +89,7 @@ class FrameSplitter:
             raise self._error
 
     def _split(self, data: Buffer, frames: list[memoryview]) -> None:
-        """Append each frame that ends in `data` to `frames`, and buffer the rest of `data`."""
+        """Append each frame that is completed by `data` to `frames`, and buffer the rest of `data`."""
         view = byte_view(data)
         if not isinstance(view.obj, bytes):
             view = memoryview(bytes(view))
@@ -106,7 +106,7 @@ class FrameSplitter:
         self._held += view[start:]
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Add bytes from `view` to the buffered start of a frame. Return the number of added bytes."""
+        """Add bytes of `view` to the frame whose start is buffered. Return the number of added bytes."""
         start = max(0, min(SIZE_BYTES - len(self._held), len(view)))
         self._held += view[:start]
         if len(self._held) < SIZE_BYTES:
@@ -121,7 +121,7 @@ class FrameSplitter:
         return end
 
     def _whole_size(self, head: memoryview | bytearray) -> int:
-        """Read the size field of a frame. Return the size of the frame including this field."""
+        """Read the size field of a frame. Return the total size of the frame, including the size field."""
         size = int.from_bytes(head, "big", signed=True)
         if size < 0:
             raise StructureError(f"the frame's size field is {size}; it cannot be negative", self.position)
@@ -150,7 +150,7 @@ class Correlation:
             return sum(map(len, self._waiting.values()))
 
     def sent(self, request: Request[Any]) -> None:
-        """Add a request that was sent, unless the broker does not respond to the request."""
+        """Add a request that was sent, unless the broker will send no response to the request."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 

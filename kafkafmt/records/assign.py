@@ -178,7 +178,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
                 code="format_0_wrapper",
             )
         alone = table[i : i + 1].copy()
-        alone["base_offset"] = 0  # the reader adds the base offset to relative inner offsets
+        alone["base_offset"] = 0  # `RecordReader` adds the base offset to relative inner offsets.
         for chunk in reader.read(buffer, alone):
             assert chunk.columns.offset is not None
             last = int(chunk.columns.offset[chunk.columns.rows - 1])
@@ -192,7 +192,7 @@ def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> N
 
 
 def set_timestamp(view: memoryview, row: Any, append_time: bool, timestamp: int) -> None:
-    """Write a timestamp type and a maximum timestamp into a batch or v1 message. Update its CRC."""
+    """Write a timestamp type and a maximum timestamp into a batch or v1 message, and update the CRC."""
     position, size = int(row["position"]), int(row["size"])
     v2 = view[position + MAGIC_AT] == MAGIC_V2
     low_attributes = position + (ATTRIBUTES_AT + 1 if v2 else LEGACY_ATTRIBUTES_AT)

@@ -218,7 +218,7 @@ class Batch:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last offset; -1 if the base sequence is -1.
+        """Sequence number of the record with the last offset; -1 if the base sequence is -1.
 
         The sequence number is computed from the base sequence and the last offset delta, as in
         Kafka's ``DefaultRecordBatch.lastSequence``. Sequence numbers wrap from ``2**31 - 1`` to 0.
@@ -276,7 +276,7 @@ class Batch:
 
     @property
     def key_size(self) -> int:
-        """Length of a message's key in bytes; -1 if the key is null, and always -1 in magic 2."""
+        """Length of the key of a message in bytes. It is -1 if the key is null, and always in magic 2."""
         return -1 if self.magic == MAGIC_V2 else self._field(0)[0]
 
     @property

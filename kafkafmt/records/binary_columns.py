@@ -104,8 +104,8 @@ def exact_integers(column: Any, dtype: Any, name: str) -> Any:
 def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> Spans:
     """Copy bytes-like objects into one buffer, and return their spans. The span of None is null.
 
-    `rows` contains the row number of each object, which error messages state. By default, rows are
-    numbered from 0.
+    `rows` contains the row number of each object, for error messages. By default, rows are numbered
+    from 0.
     """
     parts: list[bytes | None] = []
     for o in column:

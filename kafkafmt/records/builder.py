@@ -124,7 +124,7 @@ class BatchBuilder:
     - Tuples that contain an offset and Record objects keep their offsets. Gaps between offsets are
       kept.
     - A tuple without an offset, or with the offset None, gets the next offset. A Record with the
-      offset -1, which was not read, also gets the next offset.
+      offset -1 also gets the next offset. A Record has the offset -1 if its offset was not decoded.
     - Offsets must increase. An offset that is below `base_offset`, or not above all previous
       offsets, causes an InvalidError with the code "offset_order".
     - `extend` raises ValueError if Records that keep their offsets are mixed with records that get
@@ -184,7 +184,7 @@ class BatchBuilder:
                 raise InvalidError(f"{name} is {time}; it cannot be negative", code="timestamp")
         self.magic, self.codec = magic, CODEC_NAMES[number]
         self._compressor = _compressor(number, level)
-        self._finishing = RLock()  # a compressor can be used by only one thread at a time
+        self._finishing = RLock()  # Only one thread at a time can use a compressor.
         attributes = number
         for bit, given in (
             (LOG_APPEND_TIME_BIT, log_append_time is not None),
@@ -305,8 +305,8 @@ class BatchBuilder:
         Parameters
         ----------
         last_offset : int, optional
-            Last offset of the batch. As after compaction, it can be higher than the offset of the
-            last record. By default, it is the offset of the last record.
+            Last offset of the batch. It can be higher than the offset of the last record, as in a
+            compacted log. By default, it is the offset of the last record.
 
         Returns
         -------
@@ -335,7 +335,7 @@ def _compressor(codec: int, level: int | None) -> Compressor | None:
         if level is not None:
             raise ValueError(f"level is {level}, but codec is none; pass a codec that compresses, or omit level")
         return None
-    from ..codecs import Compressor  # import only if needed, because it imports the compression packages
+    from ..codecs import Compressor  # Import `codecs` only here, because it loads compression packages.
 
     return Compressor(codec, level)
 

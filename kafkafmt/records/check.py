@@ -1,4 +1,4 @@
-"""Check batches like a reader, but report all problems instead of only the first problem."""
+"""Check the batches in a buffer, and report all problems instead of only the first one."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
     - Each batch has a valid length, magic and CRC, and its records are well-formed.
     - Offsets increase from batch to batch, and fit into 64 bits.
-    - If `sequences` is True, the epochs of each producer id do not decrease, and its sequence
-      numbers continue without a gap.
+    - If `sequences` is True, the epochs of each producer id do not decrease, and the sequence
+      numbers of each producer id continue without a gap.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     def damaged(row: Any, failure: KafkaFormatError) -> None:
         failure.position = int(row["position"])
         invalid.add(failure.position)
-        # Impossible offsets are skipped here, because they are reported as offset_range below.
+        # Skip impossible offsets here. They are reported with the code offset_range below.
         if 0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"]):
             problems.append(_problem(failure))
 
@@ -166,7 +166,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
 
 def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]]:
-    """Yield tables of valid batches, and an error for each damaged range, in buffer order."""
+    """Yield tables of valid batches, and an error for each damaged range of bytes, in buffer order."""
     scanner, position = DamageScanner(buffer), 0
     size = scanner.size
     table = np.empty(_TABLE_ROWS, BATCH_DTYPE)

@@ -30,7 +30,7 @@ class Columns(NamedTuple):
     values: Spans | None
     """Values of the records; None if all values are null."""
     timestamps: IntArray | None
-    """Timestamps in ms, -1 if a record has none; None if no record has a timestamp."""
+    """Timestamps in ms, with -1 for records without a timestamp; None if no record has a timestamp."""
     offsets: IntArray | None
     """Offsets of the records; None if every record gets the next offset."""
     headers: HeaderSpans | None

@@ -1,9 +1,10 @@
 """Convert batches to another record format or another codec.
 
 Record formats are converted as in older versions of Kafka. These versions converted batches to
-older formats for old consumers (``RecordsUtil``), and to newer formats in the validator and the log
-cleaner. Records keep their offsets, keys and values. A compressed batch remains a single batch, and
-keeps its codec by default. Data that the target format cannot represent is dropped and counted.
+older record formats for old consumers (``RecordsUtil``). The validator and the log cleaner
+converted batches to newer record formats. Records keep their offsets, keys and values. A compressed
+batch remains a single batch, and keeps its codec by default. Data that the target format cannot
+represent is dropped and counted.
 
 Recompression changes only the encoding of the records, and the header fields that depend on the
 encoding.
@@ -321,7 +322,7 @@ def recompress(
     (5073, True)
     """
     number = codec_id(codec)
-    BatchBuilder(codec=number, level=level)  # raises an error early if the level is invalid
+    BatchBuilder(codec=number, level=level)  # This raises an error early if the level is invalid.
     view, table = byte_view(buffer), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)

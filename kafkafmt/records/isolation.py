@@ -1,10 +1,11 @@
-"""Omit the batches of aborted transactions, which a fetch response lists, from a stream.
+"""Omit the batches of aborted transactions from a stream of batches.
 
-The rules are those of Kafka's consumer (``CompletedFetch``). A listed transaction begins when a
-batch of the stream reaches the transaction's first offset. The transaction ends with the next abort
-marker of the same producer. Between these two points, the transactional batches of the producer are
-omitted. The last stable offset is not considered, because a broker does not return records above it
-to a read_committed consumer.
+A fetch response lists the aborted transactions. The rules are those of Kafka's consumer
+(``CompletedFetch``). A listed transaction begins when a batch of the stream reaches the first
+offset of the transaction. The transaction ends with the next abort marker of the same producer.
+Between these two points, the transactional batches of the producer are omitted. The last stable
+offset is not considered, because a broker returns no records at or above the last stable offset to
+a read_committed consumer.
 """
 
 from __future__ import annotations

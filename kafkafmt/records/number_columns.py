@@ -17,8 +17,8 @@ from ..types import IntArray
 from .binary_columns import arrow_array, present
 
 OnNull = Callable[[IntArray, np.ndarray], None]
-"""Function that is called if a column contains nulls. Its arguments are the numbers and a mask of
-the nulls.
+"""Type of a function to call if a column contains nulls. The function gets the numbers and a mask
+of the nulls.
 """
 
 _ARROW_INTEGER = re.compile(r"u?int(8|16|32|64)\Z")
@@ -58,7 +58,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
     array = arrow_array(column, name)
     if array is not None:
         return _of_arrow(array, name, on_null, times)
-    if hasattr(column, "to_numpy"):  # pandas; to_numpy() would convert integers with nulls to floats
+    if hasattr(column, "to_numpy"):  # For pandas, because to_numpy() would convert integers with nulls to floats.
         null = column.isna().to_numpy() if getattr(column.dtype, "kind", "") in ("i", "u") else np.zeros(0, bool)
         if null.any():
             numbers = _of_integers(column.fillna(0).to_numpy(), name).copy()
@@ -75,7 +75,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
         if null.any():
             on_null(numbers, null)
         return numbers
-    if len(column) == 0:  # accept any dtype, because an empty NumPy array is float64 by default
+    if len(column) == 0:  # Accept any dtype, because an empty NumPy array is float64 by default.
         return np.zeros(0, np.int64)
     if column.dtype.kind in "iu":
         return _of_integers(column, name)
@@ -112,9 +112,9 @@ def _of_objects(column: list[Any], name: str, on_null: OnNull) -> IntArray:
         row = next(i for i, n in enumerate(column) if type(n) in wrong)
         raise TypeError(f"{name}, row {row}: expected an integer or None, not {type(column[row]).__name__}")
     null = np.array([type(n) in nulls for n in column], bool) if nulls else np.zeros(0, bool)
-    if kinds == {int, type(None)}:  # this fast path for int and None halves the time
+    if kinds == {int, type(None)}:  # This fast path for int and None halves the time of the conversion.
         column = [0 if n is None else n for n in column]
-    elif kinds - {int}:  # convert to int, because NumPy's integers overflow silently
+    elif kinds - {int}:  # Convert to int, because NumPy's integers overflow silently.
         column = [0 if type(n) in nulls else int(n) for n in column]
     try:
         numbers = np.array(column, np.int64)
@@ -157,7 +157,7 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
     try:
         found = times.astype("datetime64[ms]")
         back = found.astype(times.dtype)
-    except OverflowError:  # raised by NumPy 2.5 and newer
+    except OverflowError:  # NumPy 2.5 and newer raise this error.
         raise _time_error(times, name, _first_overflow(times)) from None
     numbers: IntArray = found.astype(np.int64)
     one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
@@ -170,7 +170,7 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
 
 def _first_overflow(times: np.ndarray) -> int:
     """Find the first row whose time in milliseconds does not fit into 64 bits, by bisection."""
-    low, high = 0, len(times)  # the row is in [low, high)
+    low, high = 0, len(times)  # The row is in the range [low, high).
     while high - low > 1:
         middle = (low + high) // 2
         try:

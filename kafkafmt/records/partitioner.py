@@ -1,4 +1,4 @@
-"""Compute the partition of a key as Kafka's default partitioner does."""
+"""Compute the partition of a key with the algorithm of Kafka's default partitioner."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Partitioner:
 
     Notes
     -----
-    Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. The
-    partitions that this class assigns depend only on its input.
+    Kafka's counterparts are ``BuiltInPartitioner.partitionForKey`` and ``Utils.murmur2``. The same
+    arguments and the same sequence of keys always result in the same partitions.
 
     Up to version 2.3, Kafka's producers also assigned null keys to the partitions in turn. Since
     version 2.4 (KIP-480), they assign null keys to one partition until a batch is full. Since

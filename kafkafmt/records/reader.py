@@ -52,8 +52,8 @@ class Chunk(NamedTuple):
     """A chunk of decoded records. It is valid until the next chunk is requested.
 
     `source` and `columns` are reused for the next chunk. If `columns` is a `CopiedColumns`, the
-    rows of a chunk are added after the rows of earlier chunks, until the owner of the columns
-    removes the rows.
+    rows of each chunk are added to the rows of earlier chunks. The owner of the columns must remove
+    the rows.
     """
 
     source: Buffer
@@ -122,7 +122,7 @@ class RecordReader:
 
     @cached_property
     def _decompressor(self) -> Decompressor:
-        from ..codecs import Decompressor  # imported only if needed, because it imports the compression packages
+        from ..codecs import Decompressor  # Import `codecs` only here, because it loads compression packages.
 
         return Decompressor(self._max_batch_bytes)
 
@@ -166,13 +166,13 @@ class RecordReader:
             return
         base_offset = table["base_offset"]
         last_offset = base_offset + table["last_offset_delta"]
-        impossible = last_offset < base_offset  # the delta is negative, or the sum has overflowed
+        impossible = last_offset < base_offset  # The last offset delta is negative, or the last offset has overflowed.
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
             # Batches with a negative offset are corrupted. They are included, so that their errors are reported.
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
-            wanted |= table["count"] < 0  # include all wrapper messages, because no CRC covers their offset field
+            wanted |= table["count"] < 0  # Include all wrapper messages, because no CRC covers their offset field.
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
@@ -232,7 +232,7 @@ class RecordReader:
         placed: list[tuple[int, int]] = []
         arena.filled = 0
         for i, start in enumerate(starts):
-            if counts[i] == sizes[i] == 0 <= deltas[i]:  # compaction has removed all records
+            if counts[i] == sizes[i] == 0 <= deltas[i]:  # Compaction has removed all records of the batch.
                 continue
             at, failure = arena.filled, None
             try:

@@ -1,4 +1,4 @@
-"""Renumber the offset deltas of a batch whose deltas do not increase.
+"""Renumber the offset deltas of a batch if the deltas do not increase.
 
 A correct client does not send batches whose offset deltas do not increase. If such a batch were
 appended unchanged, it would be inconsistent. However, a broker that re-encodes a batch ignores the

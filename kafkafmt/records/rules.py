@@ -69,7 +69,7 @@ class Records(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Settings of a topic on which the rules depend; see `LogValidator`."""
+    """Settings of a topic that the rules use; see `LogValidator`."""
 
     magic: int
     create_time: bool
@@ -173,7 +173,7 @@ class Rules(NamedTuple):
         has_timestamp = seen.timestamps != NO_TIMESTAMP
         if self.create_time:
             low, high = self.time_bounds(now)
-            age = np.int64(now) - seen.timestamps  # overflows int64 silently, as in Java
+            age = np.int64(now) - seen.timestamps  # This overflows int64 silently, as in Java.
             outside = has_timestamp & ((age > self.before) | (-age > self.after))
             wrong.append(
                 (

@@ -42,7 +42,7 @@ The number is small, so that scanned batches are still in the CPU cache when the
 
 @dataclass(frozen=True)
 class ValidatorSettings:
-    """The settings of a `LogValidator`. The constructor of `LogValidator` has checked them."""
+    """The settings of a `LogValidator`, which the constructor of `LogValidator` has checked."""
 
     rules: Rules
     codec: int | None
@@ -204,7 +204,7 @@ class SlowPath:
         where = int(row["position"]), int(row["base_offset"])
         try:
             return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
-        except InvalidError as error:  # the position in the error refers to the rebuilt batch
+        except InvalidError as error:  # The position in the error refers to the rebuilt batch.
             error.position, error.base_offset = where
             raise
 
@@ -271,7 +271,7 @@ class SlowPath:
     ) -> tuple[int, int]:
         """Return the largest timestamp, and the offset of the first record with this timestamp.
 
-        If the timestamp or the offset does not exist or is unknown, the number is -1.
+        Each of the two numbers is -1 if it does not exist or is unknown.
         """
         if not self._settings.create_time and (self._settings.magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])
@@ -286,13 +286,13 @@ class SlowPath:
         row = int(np.searchsorted(seen.ends, i, "right"))
         group = int(np.searchsorted(groups.start, row, "right")) - 1
         if table["magic"][row] == MAGIC_V2 and groups.reason[group] == 0:
-            delta = (int(seen.offsets[i]) - int(table["base_offset"][row])) % 2**64  # decoded offsets wrap at 64 bits
+            delta = (int(seen.offsets[i]) - int(table["base_offset"][row])) % 2**64  # Decoded offsets wrap at 64 bits.
             return best, int(assigned[row]) + delta
         return best, int(groups.offset[group] + i - groups.first[group])
 
 
 def _joined(buffer: Buffer, table: BatchTable, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
-    """Return all groups in order: rebuilt groups from `parts`, other groups from the buffer."""
+    """Return the bytes of all groups in order: rebuilt groups from `parts`, other groups from the buffer."""
     view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
         last = table[stop - 1]

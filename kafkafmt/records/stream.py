@@ -178,7 +178,7 @@ def read_chunks(
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     if buffer is None:
         return iter(())
-    view_of(buffer)  # raise TypeError here instead of at the first record
+    view_of(buffer)  # Raise TypeError here instead of when the first record is read.
     return _chunks(buffer, reader, transactions, control, check_crc)
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class InnerOffsets(NamedTuple):
     """The offsets and the number of the messages inside wrapper messages, with one element per wrapper.
 
-    If the offsets of the inner messages do not increase, `first` is 2**63 - 1 and `last` is -2**63.
+    If the offsets inside a wrapper message do not increase, `first` is 2**63 - 1 and `last` is
+    -2**63.
     """
 
     first: IntArray
@@ -47,7 +48,7 @@ class WrapperReader:
         The positions in `table` refer to `buffer`.
         """
         if self._tools is None:
-            from ..codecs import Arena, Decompressor  # import only if needed, as it imports compression packages
+            from ..codecs import Arena, Decompressor  # Import `codecs` only here. It loads compression packages.
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools
@@ -78,7 +79,7 @@ class WrapperReader:
 
 
 def _read(arena: Arena, placed: BatchTable, rows: list[int], result: InnerOffsets) -> None:
-    """Write the offsets of the messages in the arena into `result`, and empty the arena."""
+    """Write the offsets of the inner messages in the arena into `result`, and empty the arena."""
     found = InnerOffsets(*(np.empty(len(rows), np.int64) for _ in range(3)))
     core.message_offsets(arena.view[: arena.filled], placed[rows], *found)
     for target, values in zip(result, found, strict=True):

@@ -15,7 +15,7 @@ from ..log.reading.json_path import JsonEquals, json_path
 Pattern = str | bytes | re.Pattern[bytes]
 """Type of the arguments `key_regex` and `value_regex`."""
 HeaderConditions = str | Mapping[str, str | bytes | None] | Iterable[str | tuple[str, str | bytes | None]]
-"""Type of the argument `headers`, which contains the headers that a record must have."""
+"""Type of the argument `headers`. The argument contains the headers that a record must have."""
 
 
 class FindArguments(TypedDict, total=False):

@@ -13,7 +13,7 @@ from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_cond
 from .selection_arguments import SelectionArguments
 
 CHUNK_ROWS = 4096
-"""Maximum number of records that `find` decodes at once. Columns of this size fit into a CPU cache."""
+"""Largest number of records that `find` decodes at once. The columns then fit into a CPU cache."""
 
 
 class Finding:

@@ -73,15 +73,15 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Live partitions and partitions whose directory was opened by path, by topic and number."""
+        """Live partitions, and partitions whose own directory was opened, ordered by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property
     def not_live(self) -> list[Partition]:
         """The partitions in ``-delete``, ``-stray`` and ``-future`` directories.
 
-        If one of these directories was opened by its own path, `partitions` contains its partition
-        instead.
+        If the path of such a directory was passed to `kafkafmt.open`, its partition is in
+        `partitions` instead.
         """
         return [p for p in self._partitions if not p.log.directory.readable]
 
@@ -136,8 +136,8 @@ class Log:
         whose timestamp is `at_time` or later. It is an estimate if producers set the timestamps. If it is
         below the committed offset, the lag is 0.
 
-        Compaction removes older commits. If it may have removed commits that were valid at the time
-        `at_time`, a message is added to `Log.messages`.
+        Compaction removes older commits. If commits that were valid at the time `at_time` may have
+        been removed, a message is added to `Log.messages`.
         """
         if GROUPS_TOPIC not in self.topics:
             raise NoLogError(f"the log contains no partition of {GROUPS_TOPIC}, the topic that stores consumer groups")
@@ -285,15 +285,15 @@ class Log:
         DamagedLogError
             A partition contains damage, and `on_error` is "fail". Before the error is raised, the
             iterator returns the batches of this partition before the damage. If `ordered` is True,
-            it also returns all batches of the previous partitions.
+            all batches of the previous partitions are also returned before the error.
         TypeError, ValueError
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
 
         Notes
         -----
-        At most about four batches per thread are in memory: two batches that wait, one that was
-        just read, and one that is being built. With ``on_error="skip"``, `Partition.damaged` lists
+        At most about four Arrow record batches per thread are in memory: two batches that wait to be
+        returned, one that was just read, and one that is being built. With ``on_error="skip"``, `Partition.damaged` lists
         the damaged ranges of bytes in each partition. Internal topics, such as
         ``__consumer_offsets``, are also read.
         """

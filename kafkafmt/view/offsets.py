@@ -137,7 +137,7 @@ class PartitionOffsets:
         return None if hit is None else (hit.offset, hit.timestamp)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest leader epoch that is at most `epoch`, and the offset at which it ended.
+        """Return the largest leader epoch that is at most `epoch`, and the end offset of this leader epoch.
 
         Parameters
         ----------

@@ -116,7 +116,8 @@ class Partition(Finding, PartitionOffsets):
         Notes
         -----
         Only the records of complete, valid batches are returned. If the last batch is incomplete, a
-        broker may still be writing it. Its records are returned when the batch is complete. With
+        broker may still be writing this batch. The records of the batch are returned when the batch is
+        complete. With
         "read_committed", the records of a transaction are returned after the transaction has ended.
         """
         selection, skip = parse_selection(
@@ -174,8 +175,8 @@ class Partition(Finding, PartitionOffsets):
         Raises
         ------
         KafkaFormatError
-            The header of a batch is damaged. If the batch is in the last segment, no error is
-            raised, and sending ends before the batch.
+            The header of a batch is damaged. If this batch is in the last segment, sending ends
+            before the batch, and no error is raised.
         OSError
             Reading or writing failed.
 
@@ -432,7 +433,7 @@ class Partition(Finding, PartitionOffsets):
 
 
 def _first_records(lists: Iterable[list[core.Record[Any]]], limit: int) -> Iterator[list[core.Record[Any]]]:
-    """Yield lists with the first `limit` records of `lists`."""
+    """Yield the first `limit` records of `lists`, as lists."""
     if not limit:
         return
     for records in lists:

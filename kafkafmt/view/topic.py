@@ -32,8 +32,7 @@ class Topic:
     name : str
         Name of the topic.
     partitions : list of Partition
-        The live partitions and the partitions whose directory was opened by path, ordered by
-        number.
+        The live partitions, and the partitions whose own directory was opened, ordered by number.
     """
 
     def __init__(self, name: str, partitions: Sequence[Partition]) -> None:
@@ -80,7 +79,7 @@ class Topic:
     ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records, one partition after another.
 
-        A `Record` does not contain the number of its partition. If you need the number, iterate
+        A `Record` does not contain a partition number. If you need the partition number, iterate
         over `partitions`, or use `to_batches`. Several threads may share the iterator.
 
         Parameters
@@ -265,7 +264,7 @@ SHOWN = 20
 
 
 def partition_numbers(partitions: Sequence[Partition]) -> str:
-    """Return a phrase for error messages that lists the partition numbers of a topic."""
+    """Return a phrase that lists the partition numbers of a topic, for error messages."""
     return f"this topic has the {_numbers(partitions)}"
 
 
