@@ -215,22 +215,31 @@ class BatchLists:
         return starts[at] if at < len(starts) else None
 
     def add(self, added: CheckedBatches) -> None:
-        """Add a `CheckedBatches` object. Objects whose offset ranges overlap with it are removed."""
-        kept = [item for item in self if item.end <= added.start or item.start >= added.end]
-        kept.append(added)
-        self._set(kept)
+        """Add batches. Known batches that overlap them are removed."""
+        starts, items = self._sorted
+        first, after = bisect_left(starts, added.start), bisect_left(starts, added.end)
+        if first and items[first - 1].end > added.start:
+            first -= 1
+        self._replace(first, max(first, after), [added])
 
     def remove(self, removed: CheckedBatches) -> None:
-        """Remove a `CheckedBatches` object, if the list contains it."""
-        self._set([item for item in self if item is not removed])
+        """Remove batches, if they are known."""
+        starts, items = self._sorted
+        at = bisect_left(starts, removed.start)
+        if at < len(items) and items[at] is removed:
+            self._replace(at, at + 1, [])
 
     def clear(self) -> None:
         """Remove all batches."""
-        self._set([])
+        self._sorted = [], []
 
-    def _set(self, items: list[CheckedBatches]) -> None:
-        items.sort(key=lambda item: item.start)
-        self._sorted = [item.start for item in items], items
+    def _replace(self, first: int, after: int, added: list[CheckedBatches]) -> None:
+        """Replace the items in [first, after). The lists are copied, because other threads may read them."""
+        starts, items = self._sorted
+        self._sorted = (
+            [*starts[:first], *(item.start for item in added), *starts[after:]],
+            [*items[:first], *added, *items[after:]],
+        )
 
 
 class BatchCache:

@@ -21,7 +21,7 @@ from kafkafmt import LogDirectory, ServerLimits
 from kafkafmt.log import PartitionLog
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.server import connection
-from kafkafmt.server.checked_batches import CheckedBatches, Span
+from kafkafmt.server.checked_batches import BatchLists, CheckedBatches, Span
 from kafkafmt.types import BATCH_DTYPE
 
 Start = Callable[..., kafkafmt.Server]
@@ -218,3 +218,47 @@ def test_selected_batches_are_those_of_a_simple_loop(seed: int) -> None:
         elif not full:
             assert continue_at == batches.end
         assert batches.bytes_after(offset) == sum(size for first, _, _, size, _ in rows if first >= offset)
+
+
+def batches_of(start: int, end: int) -> CheckedBatches:
+    return CheckedBatches(Path("x"), 1, start, end, 0, np.zeros(0, BATCH_DTYPE))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_lists_contain_the_latest_batches_of_each_offset(seed: int) -> None:
+    choose, lists, known = random.Random(seed), BatchLists(), list[CheckedBatches]()
+    for _ in range(300):
+        if known and choose.random() < 0.3:
+            removed = choose.choice([*known, batches_of(0, 5)])
+            lists.remove(removed)
+            known = [item for item in known if item is not removed]
+        else:
+            start = choose.randrange(100)
+            added = batches_of(start, start + choose.randint(1, 20))
+            lists.add(added)
+            known = [item for item in known if item.end <= added.start or item.start >= added.end] + [added]
+        known.sort(key=lambda item: item.start)
+        assert list(lists) == known
+        for offset in range(0, 125, 5):
+            assert lists.find(offset) is next((item for item in known if item.start <= offset < item.end), None)
+            assert lists.limit(offset) == next((item.start for item in known if item.start > offset), None)
+
+
+def test_adding_batches_reads_few_offsets() -> None:
+    reads = 0
+
+    class Counted:
+        def __init__(self, start: int) -> None:
+            self.start, self._end = start, start + 10
+
+        @property
+        def end(self) -> int:
+            nonlocal reads
+            reads += 1
+            return self._end
+
+    lists = BatchLists()
+    for start in range(0, 20_000, 10):
+        added: Any = Counted(start)
+        lists.add(added)
+    assert reads < 3 * 2000  # a scan of all batches at each call reads 2 million
