@@ -59,7 +59,7 @@ class OutputFormat(ParamType[LineFormat]):
     name = "FORMAT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LineFormat:
-        """Return the output format."""
+        """Convert the value of --format to a `LineFormat`."""
         if isinstance(value, LineFormat):
             return value
         try:
@@ -69,14 +69,14 @@ class OutputFormat(ParamType[LineFormat]):
 
 
 class CatCommand(click.Command):
-    """Command class for `cat`, in which `-f` has two meanings.
+    """Command class for `cat`, whose option `-f` has two meanings.
 
-    `-f` alone means --follow. If a format that contains ``%`` follows, as in kcat, `-f` means
-    --format. An argument that is an existing path is never a format.
+    `-f` alone means --follow. If the next argument is a format that contains ``%``, as in kcat, `-f`
+    means --format. An argument that is an existing path is never a format.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace `-f` with --format if an output format, such as ``%k %s``, follows it."""
+        """Replace `-f` with --format if the next argument is an output format, such as ``%k %s``."""
         args = list(args)
         for i, argument in enumerate(args):
             if argument == "--":
@@ -263,7 +263,7 @@ def _waiter(handle: int) -> Callable[[float], None]:
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return time.sleep
     poll = select.poll()
-    # poll() always reports POLLERR and POLLHUP, so no other events are requested.
+    # poll() always reports POLLERR and POLLHUP. No other event is of interest, so the event mask is 0.
     poll.register(handle, 0)
 
     def wait(seconds: float) -> None:

@@ -25,7 +25,8 @@ def sparkline(rate: Rate, width: int) -> tuple[str, int, int, int]:
     start, end : int
         Start of the first period and end of the last period, in milliseconds since 1970-01-01 UTC.
     outside : int
-        Number of records outside the chart: a few records whose timestamps are far from all others.
+        Number of records that the chart does not show, because their timestamps are far from all
+        others.
     """
     shown = rate.without_outliers(width)
     first, last = shown[0].timestamp, shown[-1].timestamp

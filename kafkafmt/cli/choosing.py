@@ -42,7 +42,8 @@ class Choice:
     selection : Selection
         The records to read in each partition.
     damaged : bool
-        True if the offsets of the consumer group may be outdated, because newer ones are damaged.
+        True if the committed offsets of the consumer group may be outdated, because later commits
+        are damaged.
     """
 
     partitions: list[PartitionDir]
@@ -62,12 +63,12 @@ def find(paths: Collection[str], replicas: str | None) -> Discovery:
 
 
 def not_there(error: PartitionNotFoundError) -> NotThereError:
-    """Return the usage error to raise if no partition is selected."""
+    """Convert the error that no partition is selected to a usage error of the command."""
     return NotThereError("; ".join(error.missing) or ONLY_OTHERS)
 
 
 def tell_nothing_to_read() -> None:
-    """Print that no partition can be read, for a command without -t and -p."""
+    """Print a message that no partition can be read. Used by commands without the options -t and -p."""
     tell(f"nothing to read: {ONLY_OTHERS}")
 
 

@@ -30,7 +30,7 @@ class ApiName(ParamType[int]):
     name = "NAME|KEY"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the key of the API."""
+        """Convert the name or the key of an API to the key."""
         if isinstance(value, str) and value.isascii() and value.isdigit() and apis.api(int(value)) is not None:
             return int(value)
         try:

@@ -259,8 +259,8 @@ def _progress() -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
     with contextlib.ExitStack() as stack:
         terminal = sys.stderr
-        # stderr is redirected while Java starts, so the progress bar needs a duplicate of the
-        # descriptor
+        # stderr is redirected while Java starts. Therefore, the progress bar writes to a duplicate of
+        # stderr's file descriptor.
         if terminal.isatty():
             terminal = stack.enter_context(open(os.dup(terminal.fileno()), "w", encoding=terminal.encoding))
         bar = stack.enter_context(

@@ -43,7 +43,7 @@ class BytesText(ParamType[bytes]):
     name = "TEXT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Return the bytes."""
+        """Convert the value of an option to bytes."""
         if isinstance(value, bytes):
             return value
         try:
@@ -58,7 +58,7 @@ class Regex(ParamType[BytePattern]):
     name = "REGEX"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> BytePattern:
-        """Return the regular expression."""
+        """Compile the value of an option to a regular expression for bytes."""
         if isinstance(value, BytePattern):
             return value
         try:

@@ -137,7 +137,7 @@ def _discard_output() -> None:
 
 
 def _in_one_line(message: str) -> str:
-    """Return a message of click without the line breaks that click adds between the values of a choice."""
+    """Return an error message of click in one line. click puts the values of a choice on separate lines."""
     return message.replace("\n\t", " ").strip()
 
 
@@ -151,7 +151,7 @@ def run() -> NoReturn:
         _prepare_streams()
         if request := os.environ.get(VARIABLE):
             sys.exit(complete(group, request))
-        # group.main() is not used, because it exits with 1 if the reader of a pipe closes it.
+        # group.main() is not used, because it exits with code 1 if the program that reads stdout closes the pipe.
         with group.make_context("kafkafmt", sys.argv[1:]) as context:
             code = group.invoke(context)
         sys.stdout.flush()

@@ -28,7 +28,7 @@ class OffsetOrTime(ParamType[Moment]):
     name = "OFFSET|@TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
-        """Return the offset or the time."""
+        """Convert the value of --at to an offset or a time."""
         if isinstance(value, tuple):
             return value
         try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """Base class for parameter types that every release of click can subscript: `ParamType[int]`."""
+        """Base class for parameter types. `ParamType[int]` works with this class even in old releases of click."""
 
         def __class_getitem__(cls, item):
             return cls
@@ -59,7 +59,7 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number."""
+        """Convert the value of an option to an int."""
         if isinstance(value, str):
             if not re.fullmatch(r"-?[0-9]+", value):
                 self.fail(f"{value!r} is not a whole number", param, ctx)
@@ -74,7 +74,7 @@ class Numbers(ParamType[list[int]]):
     name = "N[,N-M…]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        """Return the partition numbers."""
+        """Convert a list such as `0,3-5` to partition numbers."""
         if isinstance(value, list):
             return value
         wrong = f"{value!r} is not a list of partition numbers such as 0,3-5"
@@ -98,7 +98,7 @@ class ByteSize(ParamType[int]):
     name = "BYTES"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number of bytes."""
+        """Convert a size such as `64MB` to a number of bytes."""
         if isinstance(value, int):
             return value
         found = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower(), re.ASCII)
@@ -116,7 +116,7 @@ class Names(ParamType[tuple[str, ...]]):
         self.known = known
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """Return the names."""
+        """Split a list of names at the commas, and check that each name is known."""
         if isinstance(value, tuple):
             return value
         names = tuple(name.strip() for name in value.split(","))
@@ -132,7 +132,7 @@ class Codec(ParamType[tuple[str, int | None]]):
     name = "NAME[:LEVEL]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
-        """Return the name of the codec, and the compression level (None if it was not given)."""
+        """Convert `NAME[:LEVEL]` to the name of the codec and the compression level (None without LEVEL)."""
         if isinstance(value, tuple):
             return value
         codec, colon, level = str(value).partition(":")
@@ -157,7 +157,7 @@ class Time(ParamType[int]):
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the time in milliseconds."""
+        """Convert the value of an option to a time in milliseconds since 1970-01-01 UTC."""
         if isinstance(value, int):
             return value
         try:
@@ -172,7 +172,7 @@ class Offsets(ParamType[OffsetRange]):
     name = "FROM:TO"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetRange:
-        """Return the range of offsets."""
+        """Convert `FROM:TO` to a range of offsets."""
         if isinstance(value, OffsetRange):
             return value
         try:
@@ -191,7 +191,7 @@ class LocalPath(ParamType[str]):
         return [CompletionItem(incomplete, type="file")]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the local path."""
+        """Convert a path or a `file:` URL to a local path."""
         if not value:
             self.fail("the path is empty", param, ctx)
         try:
@@ -210,7 +210,7 @@ class InputPath(ParamType[str]):
         return [CompletionItem(incomplete, type="file")]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path or URL. Check that a package that can read the URL is installed."""
+        """Return the path or URL of an input. Check that a package that can read the URL is installed."""
         try:
             place = input_path(value) if value else value
             if isinstance(place, UrlPath):

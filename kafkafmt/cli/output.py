@@ -30,7 +30,7 @@ BYTES: dict[str, Callable[[bytes], str]] = {
 
 
 def _wrapped(line: str, terminal: bool, indent: int) -> str:
-    """Return a line with control characters escaped. For a terminal, wrap it between words."""
+    """Return a line with control characters escaped. If it is for a terminal, wrap the line between words."""
     text = plain(line)
     if not terminal:
         return text

@@ -40,7 +40,7 @@ _TOKEN = re.compile(
 
 
 class LineFormat(NamedTuple):
-    """How records are written.
+    """The format in which records are written as lines.
 
     Attributes
     ----------

@@ -31,8 +31,8 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, sho
 @click.option(
     "--until",
     type=Time(),
-    help="End each partition after its last record before TIME. TIME is a number of milliseconds since 1970-01-01 UTC, "
-    "or an ISO time.",
+    help="End each partition after its last record with a timestamp before TIME. TIME is a number of milliseconds "
+    "since 1970-01-01 UTC, or an ISO time.",
 )
 @click.option(
     "--abort-open-transactions",

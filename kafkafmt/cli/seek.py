@@ -42,7 +42,7 @@ class Time(ParamType[int | str]):
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return the time in milliseconds, or Kafka's name for a special time."""
+        """Convert the value of --timestamp to a time in milliseconds, or to Kafka's name for a special time."""
         word = WORDS.get(value, value)
         if word in WORDS.values():
             return str(word)

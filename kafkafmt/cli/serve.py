@@ -39,7 +39,7 @@ class Address(ParamType[tuple[str, int]]):
     name = "HOST:PORT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Return the host and the port."""
+        """Convert an address such as `127.0.0.1:9092` to the host and the port."""
         if isinstance(value, tuple):
             return value
         host, colon, port = str(value).rpartition(":")
@@ -60,7 +60,7 @@ class Bound(ParamType[OffsetBound]):
     name = "OFFSET|@TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OffsetBound:
-        """Return the offset or the time."""
+        """Convert the value of --at to an offset or a time."""
         if isinstance(value, OffsetBound):
             return value
         try:
@@ -95,7 +95,8 @@ class Bound(ParamType[OffsetBound]):
     type=click.Choice(["skip", "fail"]),
     default="skip",
     show_default=True,
-    help="Omit damaged spans (skip), or respond with CORRUPT_MESSAGE to a client that reaches one (fail).",
+    help='How to handle damaged data. "skip" omits damaged spans. "fail" responds with CORRUPT_MESSAGE to a client '
+    "that reads a damaged span.",
 )
 @click.option(
     "--tls-cert",
@@ -188,7 +189,7 @@ def serve(
 
 
 def _raise_open_file_limit() -> None:
-    """Raise the soft limit of open files to the hard limit. Each connection and each open segment is a file."""
+    """Raise the soft limit of open files to the hard limit. Connections and open segments count as open files."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

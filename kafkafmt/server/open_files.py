@@ -68,8 +68,8 @@ class OpenFiles:
     Parameters
     ----------
     capacity : int
-        Largest number of unused files that are kept open. The number is reduced to a quarter of the
-        file descriptors that the process can have.
+        Largest number of unused files that are kept open. It is limited to a quarter of the file
+        descriptors that the process can have.
     """
 
     def __init__(self, capacity: int) -> None:
