@@ -295,7 +295,11 @@ class Catalog:
         return 0
 
     def _identify(self) -> Cluster:
-        """Return the cluster id and the broker id in ``meta.properties``, or a derived cluster id and broker 0."""
+        """Return the cluster id and the broker id in ``meta.properties``.
+
+        If the cluster id is missing, it is derived from the paths. If the broker id is missing, it is 0.
+        """
+        node = 0
         for served in self.partitions:
             if isinstance(served.directory.path, UrlPath):
                 break
@@ -311,4 +315,4 @@ class Catalog:
                     return Cluster(values["cluster.id"], node)
             break
         paths = "\n".join(sorted(os.fspath(path) for path in self.settings.paths))
-        return Cluster(uuid_text(UUID(bytes=hashlib.sha256(paths.encode()).digest()[:16], version=4)), 0)
+        return Cluster(uuid_text(UUID(bytes=hashlib.sha256(paths.encode()).digest()[:16], version=4)), node)

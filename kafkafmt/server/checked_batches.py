@@ -215,7 +215,7 @@ class BatchLists:
         return starts[at] if at < len(starts) else None
 
     def add(self, added: CheckedBatches) -> None:
-        """Add batches. Known batches that overlap them are removed."""
+        """Add a `CheckedBatches` object. Objects whose offset ranges overlap with it are removed."""
         starts, items = self._sorted
         first, after = bisect_left(starts, added.start), bisect_left(starts, added.end)
         if first and items[first - 1].end > added.start:
@@ -223,7 +223,7 @@ class BatchLists:
         self._replace(first, max(first, after), [added])
 
     def remove(self, removed: CheckedBatches) -> None:
-        """Remove batches, if they are known."""
+        """Remove a `CheckedBatches` object, if the list contains it."""
         starts, items = self._sorted
         at = bisect_left(starts, removed.start)
         if at < len(items) and items[at] is removed:

@@ -353,3 +353,11 @@ def test_segment_that_is_named_alone_is_served_alone(started: Start, segments: P
     with Client(started(second).port) as client:
         assert client.offset("t", 0, -2).offset == int(second.stem)
         assert client.offset("t", 0, -1).offset == int(third.stem)
+
+
+def test_broker_id_is_used_without_a_cluster_id(started: Start, segments: Path) -> None:
+    (segments / "meta.properties").write_text("version=0\nbroker.id=7\n")
+    server = started(segments)
+    with Client(server.port) as client:
+        found = client.ask(protocol.MetadataRequest(topics=None), 12)
+    assert (len(found.cluster_id), [b.node_id for b in found.brokers]) == (22, [7])
