@@ -1181,8 +1181,8 @@ def make_values(
 class RecordBuffer:
     """Build batches in a growing buffer. The buffer contains closed batches, then one open batch.
 
-    In magic 0 and 1 without a codec, a batch is a sequence of messages without a header. Closing
-    such a batch writes nothing, and only begins the next batch.
+    In magic 0 and 1 without a codec, a batch is a sequence of messages without a batch header.
+    Closing such a batch writes nothing, and only begins the next batch.
 
     Parameters
     ----------

@@ -218,7 +218,7 @@ class Batch:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the record with the last offset; -1 if the base sequence is -1.
+        """Sequence number that belongs to the last offset; -1 if the base sequence is -1.
 
         The sequence number is computed from the base sequence and the last offset delta, as in
         Kafka's ``DefaultRecordBatch.lastSequence``. Sequence numbers wrap from ``2**31 - 1`` to 0.
