@@ -18,6 +18,15 @@ from .served_partition import ServedPartition
 LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = 2, 23
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 """Special values of the timestamp in a ListOffsets request, as in Kafka's ``ListOffsetsRequest``."""
+LOWEST_VERSIONS = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""Lowest version of ListOffsets in which a special value is defined."""
 UNKNOWN = -1
 LEADER_EPOCH_VERSION = 4
 
@@ -70,6 +79,8 @@ class OffsetApis:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return answer
         answer.error_code = wrong_epoch(served, wanted.current_leader_epoch)
+        if not answer.error_code and _is_undefined(wanted.timestamp, version):
+            answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         if answer.error_code:
             return answer
         try:
@@ -127,6 +138,14 @@ def _repeated(partitions: Iterable[Key]) -> set[Key]:
     """Return the partitions that occur more than once."""
     counts = Counter(partitions)
     return {key for key, count in counts.items() if count > 1} if len(counts) < counts.total() else set()
+
+
+def _is_undefined(timestamp: int, version: int) -> bool:
+    """Return whether a version of ListOffsets does not define a negative timestamp.
+
+    Kafka's rule is in ``ReplicaManager.isListOffsetsTimestampUnsupported``.
+    """
+    return timestamp < 0 and version < LOWEST_VERSIONS.get(timestamp, version + 1)
 
 
 def _find(served: ServedPartition, timestamp: int, committed: bool) -> Found:

@@ -214,6 +214,16 @@ def test_list_offsets_supports_the_special_timestamps(client: Client) -> None:
     assert client.offset(TOPIC, 0, -5, 9).offset == -1
 
 
+@pytest.mark.parametrize("version", versions(LIST_OFFSETS))
+def test_list_offsets_refuses_timestamps_that_its_version_lacks(client: Client, version: int) -> None:
+    lowest = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
+    for timestamp in (*lowest, -7, -(2**63)):
+        expected = 0 if version >= lowest.get(timestamp, 99) else ErrorCode.UNSUPPORTED_VERSION
+        answer = client.offset(TOPIC, 0, timestamp, version)
+        assert answer.error_code == expected, timestamp
+        assert version == 0 or not expected or answer.offset == -1
+
+
 @pytest.mark.parametrize("version", versions(23))
 def test_end_offset_of_a_leader_epoch_is_returned_in_every_version(client: Client, version: int) -> None:
     make = protocol.OffsetForLeaderEpochRequest

@@ -1,11 +1,13 @@
 """Search the keys or values of many records for a regular expression.
 
 A span is the position and length of a key or value in a buffer. A regular expression matches bytes
-inside one span, and its text is encoded as UTF-8. Three fast paths avoid a call for each span:
+inside one span, and its text is encoded as UTF-8. Four fast paths avoid a call for each span:
 
 - A pattern without special characters is searched by the core.
 - If every match must contain one of a few literals, the core first finds the spans that contain at
   least one of these literals.
+- If every match must contain a rare sequence of byte sets, such as twelve digits, only spans that
+  contain the sequence are searched (required_bytes.py).
 - If the length of a match is limited, and if a match does not depend on the bytes around it, the
   whole buffer is searched at once. Only spans that contain the start of a match are then searched
   separately.
@@ -22,6 +24,7 @@ import numpy as np
 
 from ..._backend import core
 from ...types import Buffer, IntArray, LengthArray, byte_view
+from .required_bytes import find_sequence, required_sets
 
 FEW = 8
 """If fewer than 1 in FEW spans contain a required literal, each of these spans is searched separately."""
@@ -86,6 +89,7 @@ class BytePattern:
         else:
             raise TypeError(f"a pattern must be str, bytes or a compiled pattern of bytes, not {pattern!r}")
         self._facts = _facts_of(source, flags)
+        self._required = () if self._facts.exact else required_sets(self.pattern)
         self._matches_empty = self._facts.local and self.pattern.search(b"") is not None
 
     def __eq__(self, other: object) -> bool:
@@ -118,10 +122,24 @@ class BytePattern:
             return found
         view, positions = byte_view(source), positions[found]
         ends = positions + lengths[found]
+        ascending = not (ends[:-1] > positions[1:]).any()
         few = bool(facts.literals) and len(found) * FEW < count
-        if not facts.local or few or (ends[:-1] > positions[1:]).any():
+        if self._required and ascending and not few:
+            chosen = self._possible(view, positions, ends)
+            found, positions, ends = found[chosen], positions[chosen], ends[chosen]
+            few = len(found) * FEW < count
+        if not len(found):
+            return found
+        if not facts.local or few or not ascending:
             return found[self._each(view, positions.tolist(), ends.tolist())]
         return found[self._together(view, positions.tolist(), ends.tolist())]
+
+    def _possible(self, view: memoryview, starts: IntArray, ends: IntArray) -> IntArray:
+        """Return the indexes of the spans that contain the required bytes. `starts` and `ends` must be ascending."""
+        first, last = int(starts[0]), int(ends[-1])
+        at = find_sequence(np.frombuffer(view, np.uint8)[first:last], self._required) + first
+        spans = np.searchsorted(starts, at, "right") - 1
+        return np.unique(spans[at + len(self._required) <= ends[spans]])
 
     def _each(self, view: memoryview, starts: list[int], ends: list[int]) -> IntArray:
         search = self.pattern.search
