@@ -236,10 +236,7 @@ def _others(mask: np.ndarray) -> str:
 
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
-    """Return a mask that is True for entries that refer to damage or to an unfinished tail.
-
-    Entries that refer to such bytes cannot be checked.
-    """
+    """Return a mask that is True for entries that refer to damage. Such entries cannot be checked."""
     if not len(offsets) or not len(plan.damaged):
         return np.zeros(len(offsets), bool)
     damaged = DamageColumns.of(plan.damaged)

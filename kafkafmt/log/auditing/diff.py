@@ -94,9 +94,9 @@ def diff(
     not checked, so identical damage in both segments is not reported.
 
     All other segments are read in offset order, and the CRC of each batch is checked. Two batches
-    are equal if they have the same offsets, size, magic, CRC and leader epoch. Equal batches are not
-    decompressed. The leader epoch and the offsets are compared because the CRC does not cover the
-    leader epoch and the base offset. If two batches differ, their records are compared.
+    are equal if they have the same offsets, size, magic, CRC and leader epoch. Equal batches are
+    not decompressed. The leader epoch and the offsets are compared because the CRC does not cover
+    the leader epoch and the base offset. If two batches differ, their records are compared.
 
     Only offsets at or above both log start offsets are compared. The transaction indexes of two
     copies are equal if they list the same aborted transactions. The files

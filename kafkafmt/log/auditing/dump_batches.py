@@ -100,11 +100,11 @@ class LogDump:
             yield from self._judged(bad)
 
     def _judged(self, bad: list[Problem]) -> list[Problem]:
-        """Plan the segment, and return the damage and the findings of the plan as problems.
+        """Return the problems that `plan_segment` finds. If the file is not a segment, return `bad`.
 
-        The plan replaces the problems in `bad`. A plan also reports batches whose offsets contradict
-        each other. It reports an incomplete last batch and a repeated batch as findings, not as
-        damage. If the file is not a segment, return `bad`.
+        `bad` contains only invalid batches. `plan_segment` also reports batches whose offsets
+        contradict each other. It reports an incomplete last batch and a repeated batch as findings,
+        not as damage.
         """
         if self.path.suffix != ".log":
             return bad

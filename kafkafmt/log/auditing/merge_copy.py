@@ -80,7 +80,7 @@ def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceR
 
 
 def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
-    """Return the ranges of offsets that are not used, because a replica contradicts the leader there."""
+    """Return the offset ranges at the ends of replicas that contradict the leader. These ranges are not used."""
     found = (SourceRange(r.path, max(r.usable_end, r.start), r.end - 1) for r in replicas if r.diverged)
     return tuple(r for r in found if r.first_offset <= r.last_offset)
 
@@ -271,7 +271,7 @@ class MergedDirectory:
         return path if exact else None
 
     def _copy(self, target: int, rows: Headers) -> None:
-        """Append batches of one segment file to the file descriptor `target`. Cut batches are rebuilt."""
+        """Append batches of one segment file to `target`. Batches that are used only in part are rebuilt."""
         if rows["cut"][0]:
             for row in rows:
                 batch = batch_bytes(self.replicas, row)
@@ -371,7 +371,10 @@ class MergedDirectory:
 
 
 def _by_file(rows: Headers) -> Iterator[Headers]:
-    """Yield groups of consecutive batches from one segment file. In a group, either all batches are cut or none."""
+    """Yield groups of consecutive batches from one segment file.
+
+    A group contains either only whole batches, or only batches that are used in part.
+    """
     if not len(rows):
         return
     keys = rows["replica"].astype(np.int64) * 2 + rows["cut"], rows["segment"]

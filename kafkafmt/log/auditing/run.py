@@ -115,8 +115,8 @@ class Run:
     def _callback(self) -> Iterator[None]:
         """Record an error that one of the caller's callback functions raises.
 
-        If the error is an OSError, it is not a read error. The method `reading` re-raises such an
-        error.
+        An OSError from a callback function is not a read error. The method `reading` re-raises such
+        an error.
         """
         try:
             yield

@@ -66,10 +66,10 @@ class SalvagedPartition:
         Offsets of the lost abort markers that salvage has written again. The transaction of each
         of these markers is listed in a transaction index of the source.
     sources : tuple of SourceRange, or None
-        None, except with ``replicas="merge"``: the ranges of offsets, in offset order, each with
-        the replica from which it was copied. After a merge, `source` is the report on the copy. The
-        `damaged` spans of this report are the ranges that are valid in no replica. They have length
-        0.
+        With ``replicas="merge"``, the ranges of offsets in offset order, each with the replica from
+        which the range was copied. Otherwise None. After a merge, `source` is the report on the
+        copy. The `damaged` spans of this report are the ranges that are valid in no replica. The
+        length of these spans is 0.
     diverged : tuple of SourceRange
         With ``replicas="merge"``, the ranges of offsets at the end of a replica that were not used,
         because they contradict the replica with the latest leader epoch.

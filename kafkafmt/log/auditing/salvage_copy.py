@@ -75,8 +75,7 @@ class Salvaged:
         Producers with a transaction that is open at the end of the copy, the oldest transaction
         first.
     damaged : list of Damage
-        Batches that were left out because no index can hold them, although the plan of the source
-        accepts them.
+        Valid batches that were left out because no offset index can list them.
     restored : list of int
         Offsets of abort markers that were lost in the source and written again.
     left_out : list of LeftOut

@@ -32,8 +32,8 @@ _CLASSES = 40 * 256
 class SizeCounts:
     """Counts sizes in a histogram, to estimate quantiles.
 
-    Each size below 511 has its own class. For larger sizes, the width of a class is at most 0.4 % of
-    the size.
+    Each size below 511 has its own class. For larger sizes, the width of a class is at most 0.4 %
+    of the size.
     """
 
     def __init__(self) -> None:

@@ -124,7 +124,7 @@ def verify_partition(
     Parameters
     ----------
     log : PartitionLog
-        The partition. The check stores the computed plans and transactions in this object.
+        The partition. The check caches what it finds in the segments in this object.
     shallow : bool, default False
         Check batches and CRCs only. Do not check records or the files next to the segments.
     progress : callable, optional
@@ -217,8 +217,8 @@ def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> No
 def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Damage]:
     """Return the damage of one segment, sorted by position.
 
-    `planned` is the damage in the plan of the segment, and `deep` is the damage that was found
-    later.
+    `planned` is the damage that was found when batches were checked. `deep` is the damage that was
+    found when records were decoded.
     """
     position = DamageColumns.of(planned).position
     if not deep and bool((position[1:] >= position[:-1]).all()):

@@ -1,4 +1,4 @@
-"""Collect the data that verify needs while a segment is planned, so that the segment is read only once.
+"""Collect the data for `verify` while the batches of a segment are checked, to read the segment only once.
 
 `plan_segment` reads a segment to decide which batches are delivered. It passes each valid batch to
 `VerifyPass.see`. At that time, it is unknown whether all valid batches will be delivered in file
@@ -28,7 +28,7 @@ from .audit import PartitionAudit
 class VerifyPass:
     """Collects data for verify during the first pass over one partition.
 
-    For each segment, call `begin`, plan the segment with `see` as the callback, and then call
+    For each segment, call `begin`, then `plan_segment` with `see` as the callback, and then
     `is_complete`. Call `finish` after the last segment.
 
     Parameters
@@ -129,7 +129,7 @@ class VerifyPass:
         return False
 
     def _follow(self, plan: SegmentPlan) -> None:
-        """Stop collecting transactions if the segment before the segment of `plan` is missing.
+        """Stop collecting transactions if the segment before the current segment is missing.
 
         The marker of a transaction may have been in the missing segment.
         """

@@ -180,7 +180,7 @@ def errors_of(path: UrlPath) -> Iterator[None]:
 
 
 def nanoseconds(time: Any) -> int | None:
-    """Convert a datetime or a number of seconds since 1970 to ns since 1970. Return None for any other value."""
+    """Convert a datetime, or a number of seconds since 1970, to ns since 1970. Return None for other values."""
     if isinstance(time, datetime):
         time = time.timestamp()
     return int(time * 1_000_000_000) if isinstance(time, int | float) else None

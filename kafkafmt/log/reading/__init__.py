@@ -1,1 +1,1 @@
-"""Find, plan and read partitions, including damaged ones."""
+"""Find and read partitions, including damaged ones."""

@@ -247,9 +247,9 @@ class Follower:
         return error.code != "truncated" or before[1] != view.size
 
     def _judge(self, segment: SegmentFile) -> None:
-        """Plan the whole segment, to decide which of its bytes are damaged.
+        """Read the whole segment again, to decide which of its bytes are damaged.
 
-        If the plan delivers batches after the damage, these batches are marked as seen.
+        If valid batches follow the damage, these batches are marked as seen.
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size

@@ -101,7 +101,7 @@ def _log_start_checkpoint(directory: PartitionDir) -> int:
 
 
 def changed(segment: SegmentFile, how: str) -> UnavailableSegmentError:
-    """Return the error for a segment file that has changed since it was planned."""
+    """Return the error for a segment file that has changed since its batches were checked."""
     what = f"the file has changed since it was planned: {how}"
     return unavailable(
         segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE

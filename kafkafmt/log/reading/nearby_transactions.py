@@ -15,7 +15,7 @@ log. The functions of this module return None if they cannot guarantee this, for
 reasons:
 
 - A header is damaged.
-- A batch is damaged that is small enough to be a marker.
+- A damaged batch is small enough to be a marker.
 - A segment is missing.
 - A transaction index contradicts the log.
 """

@@ -87,7 +87,7 @@ class Part:
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Return the damage for the rest of an extent whose file has changed since it was planned."""
+        """Return the damage for the rest of an extent. Its file has changed since the batches were checked."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
@@ -125,8 +125,8 @@ class GroupReader:
     def read(self, k: int) -> Part | None:
         """Return the batches of extent `k` and of later extents that are close to extent `k` in the file.
 
-        Extents that have changed since they were planned are not included. If extent `k` is too
-        large or has changed, return None.
+        Extents whose bytes have changed since they were checked are not included. If extent `k` is
+        too large or has changed, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
         position = max(

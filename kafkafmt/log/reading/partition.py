@@ -69,7 +69,7 @@ class PartitionLog(PlannedLog):
     read_seconds: float
     decompress_seconds: float
     confirmed_only: bool = False
-    """Whether to raise `UnconfirmedError` if a segment must be planned."""
+    """Whether to raise `UnconfirmedError` if a segment cannot be delivered in one pass."""
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
@@ -141,7 +141,8 @@ class PartitionLog(PlannedLog):
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
         """Use a segment plan and transaction outcomes that another process or machine has computed.
 
-        If the segment has changed since it was planned, `parts` raises `UnavailableSegmentError`.
+        If the segment has changed since the plan was made, `parts` raises
+        `UnavailableSegmentError`.
         """
         self._plans[plan.segment.name] = plan
         self._adopted.add(plan.segment.name)
@@ -253,7 +254,7 @@ class PartitionLog(PlannedLog):
     def _segment_parts(
         self, events: Events, start: int, end: int, on_damage: OnDamage | None, grouped: bool
     ) -> Iterator[Part]:
-        """Yield the batches of one planned segment."""
+        """Yield the batches of one segment, according to its plan."""
         plan, extents, damaged, before = events.plan, events.extents, events.damaged, events.damage_before
         view: FileView | None = None
         group: GroupReader | None = None

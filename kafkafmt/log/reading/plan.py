@@ -55,7 +55,7 @@ class SegmentPlan:
     segment : SegmentFile
         The segment.
     size : int
-        Size of the file when it was planned, in bytes.
+        Size of the file when the plan was made, in bytes.
     extents : sequence of Run
         Runs of valid batches, in offset order. There are no bytes between the batches of an extent.
     damaged : sequence of Damage

@@ -1,4 +1,4 @@
-"""Make the plan of each segment of a partition when the plan is first needed."""
+"""Keep the plans of a partition's segments: which batches to deliver, and which spans are damaged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ UNKNOWN = MIN_OFFSET
 
 
 class PlannedLog:
-    """Contains the segments of one partition directory, and plans each segment when its plan is first needed.
+    """Contains the segments of one partition directory, with a plan for each segment.
+
+    A plan lists the batches to deliver and the damaged spans. The plan of a segment is made when it
+    is first used.
 
     Parameters
     ----------
@@ -56,7 +59,7 @@ class PlannedLog:
         Time in seconds that `chunks` has spent on reading segments, and on decompressing their
         records. `decompress_seconds` is updated when `chunks` ends.
     stamps : dict
-        The `files.stamp` of each segment before it was planned, by file name.
+        The `files.stamp` of each segment before its plan was made, by file name.
     """
 
     bytes_read: int
@@ -195,7 +198,7 @@ class PlannedLog:
         """Copy the plans of segments from another `PlannedLog` of the same partition.
 
         `names` contains the file names of the segments. The files must not have changed since
-        `other` planned them.
+        `other` made the plans.
         """
         for name, plan in other._plans.items():
             if name in names:
@@ -205,7 +208,7 @@ class PlannedLog:
 
     @property
     def planned(self) -> int:
-        """Number of segments that have been planned completely."""
+        """Number of segments that have a complete plan."""
         return len(self._plans)
 
     @property

@@ -134,7 +134,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
     runs: list[Run] = []
     for at, _, rows, error in walker.tables(position, walker.size):
         if ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any():
-            return None  # the offsets of wrapper messages are checked only when the whole segment is planned
+            return None  # the offsets of wrapper messages are checked only when the whole segment is read
         for part in walker.runs(rows, at, cut_gaps=True) if len(rows) else []:
             expected = runs[-1].last_offset + 1 if runs else min(start, part.first_offset)
             follows = part.dense and part.first_offset == expected

@@ -1,4 +1,4 @@
-"""Reduce the plan of a segment to the batches and damaged spans that were not delivered before planning."""
+"""Reduce the plan of a segment to the batches and damaged spans that have not been delivered yet."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Reading resumes at the first of these positions that exists:
 
 1. The start of a valid batch, if the CRC of the damaged batch matches its bytes up to this
-   position. In this case, the damaged batch has only a wrong length field, which the CRC does not
-   cover.
+   position. The damaged batch then has only a wrong length field, which the CRC does not cover.
 2. The end of the damaged batch according to its length field. A plausible header, only zeros, or
    the end of the file must follow, and no valid batch may span this position.
 3. The start of a valid batch that scanning finds and that the bytes after it confirm (see

@@ -1,4 +1,4 @@
-"""Read the batches of a segment in one pass, range by range, without planning the segment.
+"""Read the batches of a segment in one pass, range by range. Each range is delivered once it is checked.
 
 A range of bytes is read into memory, and checked before any of its batches is delivered. The range
 is confirmed if all of these conditions are true:
@@ -14,8 +14,8 @@ is confirmed if all of these conditions are true:
 
 If every range of a segment is confirmed, all its batches are valid and in order. A plan of the
 segment (plan.py) would deliver the same batches and report nothing. At the first range that is not
-confirmed, the caller plans the segment, and the plan determines which of the remaining batches are
-delivered.
+confirmed, the caller reads the whole segment to make a plan. The plan determines which of the
+remaining batches are delivered.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1
 
 
 class UnconfirmedError(Exception):
-    """Raised if a segment must be planned, but the caller allows only reading in one pass.
+    """Raised if a segment cannot be read in one pass, but the caller does not allow another pass.
 
     Attributes
     ----------

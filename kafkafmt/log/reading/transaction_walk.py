@@ -7,8 +7,8 @@ transaction.
 
 The marker of a transaction may be in a damaged span or in a missing segment. The transaction index,
 which lists every aborted transaction, is then read. If the index does not show how the transaction
-ended, the transaction is reported as a `Doubt`, and the records of the transaction before the damage
-are omitted.
+ended, the transaction is reported as a `Doubt`, and the records of the transaction before the
+damage are omitted.
 
 Even if nothing is damaged, a transaction index can have an entry for a marker that is not in the
 log. This module trusts such an entry, as a broker does. The transaction then ends at the marker
@@ -90,7 +90,7 @@ class ReadableLog(Protocol):
 
     @property
     def planned(self) -> int:
-        """Number of segments that have been planned."""
+        """Number of segments that have a complete plan."""
 
     def plan(self, segment: SegmentFile) -> SegmentPlan:
         """Return the plan of a segment, which lists the batches to deliver and the damaged spans."""
@@ -219,7 +219,7 @@ def find_transactions(log: ReadableLog) -> Transactions:
 
 
 def _has_none(log: ReadableLog) -> bool:
-    """Return whether all segments have been planned and none of them contains a transactional batch."""
+    """Return whether all segments have a plan, and no segment contains a transactional batch."""
     return log.planned == len(log.segments) and not any(log.plan(s).stats.transactional for s in log.segments)
 
 
