@@ -16,6 +16,7 @@ import click
 
 from .._backend import core
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
+from ..log.auditing.run import error_text
 from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.find import Conditions, HeaderEquals, matching
 from ..log.reading.follow import Follower
@@ -42,7 +43,8 @@ from .options import (
     replicas_option,
     selection_options,
 )
-from .output import EXIT_DAMAGE, tell, write_bytes
+from .output import EXIT_DAMAGE, EXIT_UNREADABLE, tell, write_bytes
+from .read_errors import ReadError, read_errors_of, reading
 from .record_lines import FORMATS, LineFormat, line_format, line_template
 
 EXPLAINED = 3
@@ -217,26 +219,46 @@ def cat(
         sys.stdout.flush()
         tell(error.message)
         return EXIT_DAMAGE
+    if printer.unreadable:
+        return EXIT_UNREADABLE
     return EXIT_DAMAGE if printer.damaged else 0
 
 
 def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | None) -> None:
-    """Print the selected records of all partitions, or explain why there are none."""
+    """Print the selected records of all partitions, or explain why there are none.
+
+    A partition that cannot be read is reported, and the other partitions are printed.
+    """
     for directory in choice.partitions:
-        log = PartitionLog(directory, limits, tell=tell)
         if printer.left == 0:
             break
-        interval = choice.selection.resolve(log)
-        if interval.committed:
-            transactions = log.transactions_in(interval.low, interval.high)
-            doubts = transactions.within(interval.low, interval.high - 1).doubts
-            printer.damaged = _report_undecided(directory, transactions, doubts) or printer.damaged
-        printer.write(log, log.chunks(COLUMNS, interval, on_damage=printer.on_damage(log), capacity=CHUNK_ROWS))
-    if choice.partitions and printer.shown == 0 and limit != 0 and not printer.damaged:
+        try:
+            log, chunks = _selected(directory, choice.selection, printer, limits)
+            printer.write(log, chunks)
+        except ReadError as error:
+            sys.stdout.flush()
+            printer.unreadable = True
+            tell(f"{directory.topic}-{directory.partition} cannot be read: {error_text(error.cause)}")
+    if choice.partitions and printer.shown == 0 and limit != 0 and not printer.damaged and not printer.unreadable:
         if printer.read:
             tell(f"none of the {counted(printer.read, 'record')} matches")
         else:
             tell(why_nothing(choice.partitions, choice.selection))
+
+
+def _selected(
+    directory: PartitionDir, selection: Selection, printer: _Printer, limits: ReadLimits
+) -> tuple[PartitionLog, Iterator[Chunk]]:
+    """Return a partition and its selected records. Report transactions whose outcome is not known."""
+    with reading():
+        log = PartitionLog(directory, limits, tell=tell)
+        interval = selection.resolve(log)
+        if interval.committed:
+            transactions = log.transactions_in(interval.low, interval.high)
+            doubts = transactions.within(interval.low, interval.high - 1).doubts
+            printer.damaged = _report_undecided(directory, transactions, doubts) or printer.damaged
+    chunks = log.chunks(COLUMNS, interval, on_damage=printer.on_damage(log), capacity=CHUNK_ROWS)
+    return log, read_errors_of(chunks)
 
 
 def _follow(followers: Followers, printer: _Printer) -> None:
@@ -284,6 +306,8 @@ class _Printer:
         Number of records that were read, and number of records that were printed.
     damaged : bool
         True if damage was skipped.
+    unreadable : bool
+        True if a partition could not be read.
     """
 
     def __init__(
@@ -298,6 +322,7 @@ class _Printer:
         self.left = limit
         self.read = self.shown = 0
         self.damaged = damaged
+        self.unreadable = False
         self._format, self._encoding = output_format, encoding
         self._conditions = conditions
         self._skips = on_error == "skip"

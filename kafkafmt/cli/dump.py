@@ -15,11 +15,13 @@ import click
 from ..internal_topics.decode import coordinator_texts, metadata_text
 from ..log.auditing.dump import BOOTSTRAP, METADATA_SNAPSHOT, DumpedFile
 from ..log.auditing.dump import dump as dump_files
+from ..log.auditing.run import error_text
 from ..text import json_encoder, plain
 from .dump_rows import Row, row_of
 from .dump_text import text_of
 from .options import Decorator, LocalPath, WholeNumber, bytes_option, format_option, limit_batch_option, options
-from .output import BYTES, EXIT_DAMAGE, raw_in_a_pipe, tell
+from .output import BYTES, EXIT_DAMAGE, EXIT_UNREADABLE, raw_in_a_pipe, tell
+from .read_errors import ReadError, read_errors_of
 
 encode: Callable[[Any], str] = json_encoder(default=lambda data: base64.b64encode(data).decode())
 Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
@@ -121,6 +123,15 @@ def dump(
     given = [LocalPath().convert(n, None, None) for text in names for n in text.split(",") if n]
     if not given:
         raise click.UsageError("--files is empty; specify at least one file")
+    skipped: list[str] = []
+
+    def skip(error: OSError) -> None:
+        reason = error_text(error)
+        if reason not in skipped:  # for each of its indexes, a segment is read again
+            sys.stdout.flush()
+            tell(f"cannot be read: {reason}")
+        skipped.append(reason)
+
     found = dump_files(
         given,
         deep=deep_iteration or contents,
@@ -128,6 +139,7 @@ def dump(
         max_bytes=max_bytes,
         max_batch_bytes=max_batch_bytes,
         on_message=tell,
+        on_unreadable=skip,
     )
     as_json = partial(_json_line, BYTES[encoding])
     as_text = partial(text_of, contents=contents, skip_metadata=skip_record_metadata)
@@ -140,19 +152,26 @@ def dump(
             show = as_text
             sys.stdout.write(raw_in_a_pipe(f"Dumping {file.path}") + "\n" + _title(file))
         gaps = []
-        for item in file:
-            row = row_of(item)
-            if row["type"] == "record" and decoder is not None and "control" not in row:
-                row["key"], row["value"] = decoder(row["offset"], row["key"], row["value"])
-            elif row["type"] in ("damage", "finding"):
-                _tell_problem(file.path, row)
-                damaged = damaged or row["type"] == "damage" or checks_index
-            elif row["type"] == "gap":
-                gaps.append(f"  {row['after']} is followed by {row['offset']}")
-            sys.stdout.write(show(row))
+        try:
+            for item in read_errors_of(file):
+                row = row_of(item)
+                if row["type"] == "record" and decoder is not None and "control" not in row:
+                    row["key"], row["value"] = decoder(row["offset"], row["key"], row["value"])
+                elif row["type"] in ("damage", "finding"):
+                    _tell_problem(file.path, row)
+                    damaged = damaged or row["type"] == "damage" or checks_index
+                elif row["type"] == "gap":
+                    gaps.append(f"  {row['after']} is followed by {row['offset']}")
+                sys.stdout.write(show(row))
+        except ReadError as error:
+            if [str(file.path)] == given:
+                raise error.cause from None
+            skip(error.cause)
         if gaps and output_format == "text":
             sys.stdout.flush()
             click.echo("\n".join([plain(f"Non-consecutive offsets in {file.path}"), *gaps]), err=True)
+    if skipped:
+        return EXIT_UNREADABLE
     return EXIT_DAMAGE if damaged else 0
 
 

@@ -209,6 +209,8 @@ def export(
         click.echo(encode_json(report.to_dict()))
     else:
         show(report)
+    if report.unreadable:
+        return EXIT_UNREADABLE
     return 0 if report.ok and not choice.damaged else EXIT_DAMAGE
 
 

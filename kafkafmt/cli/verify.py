@@ -90,6 +90,7 @@ ADVICE = {
     "index_mismatch": DELETE_INDEX,
     "index_beyond_end": DELETE_INDEX,
     "unreadable_index": DELETE_INDEX,
+    "unreadable_sectors": "the disk is failing: copy its content to another disk first",
     "unreadable_snapshot": "a broker deletes this snapshot, and reads all segments after the previous snapshot",
     "snapshot_mismatch": SALVAGE_REBUILDS,
     "snapshot_beyond_end": "the end of the log is lost; a broker continues without this snapshot",

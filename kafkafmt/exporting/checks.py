@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
-from ..log import PartitionDir
+from ..log import PartitionDir, PartitionLog, SegmentFile
 from ..log.auditing.salvage_output import OutputPlaceError
+from ..log.format.local_files import open_regular
 from ..paths import Location, UrlPath, input_path
 
 
@@ -43,3 +45,19 @@ def check_names(directories: Iterable[PartitionDir]) -> None:
             problem = f"the topic name {directory.topic!a} is not valid UTF-8, so the topic cannot be exported"
             remedy = "rename the directory, or omit it"
             raise OSError(errno.EILSEQ, f"{problem}: {remedy}", str(directory.path)) from None
+
+
+def check_access(log: PartitionLog, segments: Iterable[SegmentFile]) -> None:
+    """Raise OSError if this process cannot open a segment, so that the partition is reported before tasks fail.
+
+    A segment that retention has removed is reported and ignored. The sizes of the segments are
+    read first. Therefore, a task fails if a segment disappears later.
+    """
+    for segment in segments:
+        if isinstance(segment.place, UrlPath):
+            continue
+        _ = segment.size
+        try:
+            os.close(open_regular(segment.place)[0])
+        except FileNotFoundError:
+            log.skip_missing(segment)

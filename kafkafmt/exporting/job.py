@@ -24,6 +24,8 @@ from datetime import UTC, datetime
 from time import perf_counter
 
 from ..log import Damage, DamagedLogError, Discovery, PartitionDir, PartitionLog, SegmentFile
+from ..log.auditing.reports import UnreadablePartition
+from ..log.auditing.run import error_text
 from ..log.reading.plan import SegmentPlan
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import TransactionInDoubtError, Transactions
@@ -32,7 +34,7 @@ from ..text import counted, json_encoder
 from ..text import size as size_text
 from .bucket_output import output_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
-from .checks import check_names, check_place
+from .checks import check_access, check_names, check_place
 from .delivered import check_damage, check_files, check_missing, check_records, plan_in_task, transactions_in_task
 from .engine import Engine, JobProgress, group_tasks
 from .options import ExportOptions, Progress
@@ -95,6 +97,7 @@ class Export:
         self.messages: list[str] = list(found.messages)
         self._on_message = on_message or (lambda _: None)
         self._steps: list[Step] = []
+        self._unreadable: list[UnreadablePartition] = []
         self.output: Output = output_of(options)
         check_place(self.output.target, [*options.paths, *(p.path for p in found.partitions)])
         self.output.check()
@@ -161,6 +164,7 @@ class Export:
                 run=earlier.runs,
                 partitions=[partition_result(work, found) for work, found in zip(works, plans, strict=True)],
                 left_out=left_out(self.found, self.chosen),
+                unreadable=self._unreadable,
                 messages=self.messages,
                 files=1 if options.single_file else sum(len(result.files) for _, result in works.done),
                 results=[result for _, result in works.done],
@@ -187,10 +191,25 @@ class Export:
         """
         works = []
         for directory in self.chosen:
-            log = PartitionLog(directory, self._limits, tell=self._report_message)
-            interval = self.options.selection.resolve(log)
+            try:
+                log = PartitionLog(directory, self._limits, tell=self._report_message)
+                interval = self.options.selection.resolve(log)
+                check_access(log, Work(log, interval).segments)
+            except OSError as error:
+                if self.options.on_error == "fail" or len(self.chosen) == 1:
+                    raise
+                self._report_unreadable(directory, error)
+                continue
             works.append(Work(log, earlier.after(log, interval, self._report_message)))
+        if self._unreadable and not works:
+            first = self._unreadable[0]
+            raise OSError(f"no partition can be read; {first.topic}-{first.partition}: {first.error}")
         return works
+
+    def _report_unreadable(self, directory: PartitionDir, error: OSError) -> None:
+        reason = error_text(error)
+        self._unreadable.append(UnreadablePartition(*directory.key, str(directory.path), reason))
+        self._report_message(f"{directory.topic}-{directory.partition} cannot be read, and is not exported: {reason}")
 
     @property
     def _limits(self) -> ReadLimits:

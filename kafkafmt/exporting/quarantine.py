@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..constants import MAX_OFFSET
 from ..log import Damage, PartitionDir
 from ..log.format.file_view import FileView
+from ..log.format.unreadable import overlapping
 from ..log.reading.offset_interval import OffsetInterval
 from ..log.reading.plan import SegmentPlan
 from .options import ExportOptions
@@ -87,11 +88,23 @@ def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], 
     return size
 
 
+def _with_zeros(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+    """Return `data` with zeros at the given positions, which can be partly outside `data`."""
+    changed = bytearray(data)
+    for start, end in spans:
+        start, end = max(start, 0), min(end, len(data))
+        changed[start:end] = bytes(end - start)
+    return bytes(changed)
+
+
 def _row(directory: PartitionDir, damage: Damage) -> dict[str, Any]:
     message, data = damage.message, None
     try:
-        with FileView(directory.path / damage.file) as view:
+        with FileView(directory.path / damage.file, fill_unreadable=True) as view:
             data = view.read(damage.position, min(damage.length, MAX_SPAN_BYTES))
+            if inside := overlapping(view.unreadable, damage.position, damage.position + len(data)):
+                data = _with_zeros(data, [(start - damage.position, end - damage.position) for start, end in inside])
+                message += " (the stored bytes contain zeros instead of the bytes that the disk cannot read)"
     except OSError as error:
         message += f" (the damaged bytes could not be stored: {error.strerror})"
     if data is not None and damage.length > len(data):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..log import Damage, Finding
-from ..log.auditing.reports import damage_dict
+from ..log.auditing.reports import UnreadablePartition, damage_dict
 from ..log.reading.transactions import Doubt
 from ..notebook import html_table
 from ..paths import Location, UrlPath
@@ -214,7 +214,7 @@ class ExportReport:
     Attributes
     ----------
     ok : bool
-        False if data is damaged, or if "read_committed" omitted a transaction because its outcome
+        False if data is damaged, if a partition could not be read, or if "read_committed" omitted a transaction because its outcome
         is not known.
     started, finished : datetime
         Start and end of the export, in UTC.
@@ -228,6 +228,8 @@ class ExportReport:
         exported.
     partitions : tuple of PartitionExport
         One result for each exported partition, sorted by topic and partition.
+    unreadable : tuple of UnreadablePartition
+        Partitions that could not be read, and are not in the output.
     codec : Codec
         Compression codec of the Parquet files.
     seconds : Seconds
@@ -255,6 +257,7 @@ class ExportReport:
     skipped: TotalSkipped
     in_doubt: TotalInDoubt
     partitions: tuple[PartitionExport, ...]
+    unreadable: tuple[UnreadablePartition, ...]
     codec: Codec
     seconds: Seconds
     steps: tuple[Step, ...]
@@ -272,6 +275,8 @@ class ExportReport:
             strings.
         """
         result: dict[str, Any] = _json_value(self)
+        if not self.unreadable:
+            del result["unreadable"]
         return result
 
     def _repr_html_(self) -> str:

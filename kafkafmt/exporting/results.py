@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from .. import __version__, backend
 from ..extras import LIBRARIES, library_versions
 from ..log import Discovery, PartitionDir
+from ..log.auditing.reports import UnreadablePartition
 from ..log.reading.plan import SegmentPlan
 from ..paths import Location
 from .options import ExportOptions
@@ -88,6 +89,7 @@ def make_report(
     run: int,
     partitions: Sequence[PartitionExport],
     left_out: Sequence[LeftOutPartition],
+    unreadable: Sequence[UnreadablePartition],
     messages: Sequence[str],
     files: int,
     results: Sequence[BundleResult],
@@ -104,7 +106,7 @@ def make_report(
     quarantined, skipped = [p.quarantined for p in partitions], [p.skipped for p in partitions]
     doubts = sum(len(p.in_doubt) for p in partitions)
     return ExportReport(
-        ok=not doubts and not any(q.spans for q in quarantined),
+        ok=not doubts and not unreadable and not any(q.spans for q in quarantined),
         started=started,
         finished=datetime.now(UTC),
         output=output,
@@ -135,6 +137,7 @@ def make_report(
         ),
         in_doubt=TotalInDoubt(doubts),
         partitions=tuple(partitions),
+        unreadable=tuple(unreadable),
         codec=Codec(options.compression, options.compression_level),
         seconds=_seconds(*seconds, sum(w.records for w in writes), results),
         steps=tuple(steps),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 from itertools import groupby
 from typing import Any
 
+from ..log.format.unreadable import DISK_ERRORS
 from .catalog import Catalog
 from .checked_batches import Span
 from .file_records import FileRecords, is_placeholder
@@ -116,7 +116,10 @@ class ResponseWriter:
                 sent = await self._sendfile(file.fileno(), position, count)
             else:
                 small = local and count <= SMALL_SPAN
-                data = file.read(position, count) if small else await self._catalog.run(file.read, position, count)
+                try:
+                    data = file.read(position, count) if small else await self._catalog.run(file.read, position, count)
+                except OSError as error:
+                    raise _unreadable(error) from None
                 await self._send_bytes(data)
                 sent = len(data)
             if sent <= 0:
@@ -135,9 +138,7 @@ class ResponseWriter:
             except BlockingIOError:
                 await self._writable()
             except OSError as error:
-                if error.errno == errno.EIO:
-                    raise UnreadableError(f"a segment cannot be read: {error.strerror}") from None
-                raise
+                raise _unreadable(error) from None
 
     async def _send_bytes(self, data: bytes) -> None:
         if self._socket is None:
@@ -198,3 +199,10 @@ class ResponseWriter:
 def _set_once(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+def _unreadable(error: OSError) -> Exception:
+    """Return the exception to raise for an error of a read or send call."""
+    if error.errno in DISK_ERRORS:
+        return UnreadableError(f"a segment cannot be read: {error.strerror}")
+    return error

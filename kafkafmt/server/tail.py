@@ -73,7 +73,7 @@ class Tail:
         Return False if the index or a batch is damaged. The whole segment must then be checked.
         """
         border = last_border(segment)
-        with FileView(segment.path) as view:
+        with FileView(segment.path, fill_unreadable=True) as view:
             if border is not None:
                 batch = batch_at(view, border.position)
                 if batch is None or not self.end <= int(batch["base_offset"]) <= last_offset(batch) <= border.upto:
@@ -121,7 +121,7 @@ class Tail:
             self.segment, self.position, self._unread = segment, 0, None
             self.end = max(self.end, segment.base_offset or 0)
         error: KafkaFormatError | None = None
-        with FileView(segment.path) as view:
+        with FileView(segment.path, fill_unreadable=True) as view:
             walker = Walker(view, self.end, max_batch_bytes, first_read=FIRST_READ)
             for start, buffer, table, error in walker.tables(self.position, view.size):  # noqa: B007 (the last one, below)
                 rising = self._rising(table)
@@ -144,7 +144,9 @@ class Tail:
         return int(np.argmax(wrong)) if wrong.any() else len(table)
 
     def _is_damage(self, view: FileView, segment: SegmentFile) -> bool:
-        """Return whether the bytes after the last batch are damaged. A batch that is being written is no damage."""
+        """Return whether the bytes after the last batch are damaged, and not a batch that is being written."""
+        if view.unreadable:
+            return True
         here = self.position, view.size
         if not view.read(self.position, BATCH_HEADER_SIZE).strip(b"\0"):
             return not segment.last and view.size > self.position

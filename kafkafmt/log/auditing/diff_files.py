@@ -28,7 +28,7 @@ def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:
 
 
 def _same_content(a: SegmentFile, b: SegmentFile) -> bool:
-    with FileView(a.path) as view, FileView(b.path) as other:
+    with FileView(a.path, fill_unreadable=True) as view, FileView(b.path, fill_unreadable=True) as other:
         if view.size != other.size:
             return False
         left, right = (aligned_buffer(-(-min(BLOCK, max(view.size, 1)) // 8) * 8) for _ in range(2))
@@ -36,7 +36,7 @@ def _same_content(a: SegmentFile, b: SegmentFile) -> bool:
         other.expect(0, other.size)
         for position in range(0, view.size, len(left)):
             got = view.read_into(left[: view.size - position], position)
-            if other.read_into(right[: other.size - position], position) != got:
+            if other.read_into(right[: other.size - position], position) != got or view.unreadable or other.unreadable:
                 return False
             words = got // 8 * 8
             if not np.array_equal(left[:words].view(np.int64), right[:words].view(np.int64)):

@@ -86,6 +86,7 @@ def dump(
     max_bytes: int | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     on_message: Callable[[str], None] | None = None,
+    on_unreadable: Callable[[OSError], None] | None = None,
 ) -> Iterator[DumpedFile]:
     """Yield the files of a log. Iterate over each file to get its batches, records or entries.
 
@@ -107,6 +108,10 @@ def dump(
         Largest size of one batch, in bytes after decompression.
     on_message : callable, optional
         Called with a message about each file that is not read.
+    on_unreadable : callable, optional
+        Called with the error for each directory that cannot be listed, which is then skipped. By
+        default, the error is raised. Iterating over a file that cannot be read always raises
+        OSError.
 
     Yields
     ------
@@ -131,7 +136,7 @@ def dump(
     most = arguments.optional_integer("max_bytes", max_bytes, 0)
     limit = arguments.integer("max_batch_bytes", max_batch_bytes, 1)
     given = [Path(local_path(path)) for path in paths_of(paths)]
-    for path in _files(given, on_message or (lambda _: None)):
+    for path in _files(given, on_message or (lambda _: None), on_unreadable):
         yield DumpedFile(path, base_offset_in(path.name), deep, indexes, most, limit)
 
 
@@ -141,7 +146,9 @@ def base_offset_in(name: str) -> int:
     return int(found[0]) if found else 0
 
 
-def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Path]:
+def _files(
+    given: list[Path], on_message: Callable[[str], None], on_unreadable: Callable[[OSError], None] | None
+) -> Iterator[Path]:
     """Yield the given files, and the files in the given directories."""
     if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
         packed = [f"; {path}: {how}" for path in given if (how := packing(path))]
@@ -150,8 +157,12 @@ def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Pat
     for path in given:
         path.stat()  # raise OSError if the path does not exist
         if path.is_dir():
-            found = list(_below(path))
-            if not found:
+            skipped: list[OSError] = []
+            found = list(_below(path, None if on_unreadable is None else skipped.append))
+            if on_unreadable is not None:
+                for error in skipped:
+                    on_unreadable(error)
+            if not found and not skipped:
                 raise NoLogError(f"{path} contains no file that can be dumped (only {', '.join(SUFFIXES)})")
             yield from found
         elif path.suffix in SUFFIXES:
@@ -161,10 +172,15 @@ def _files(given: list[Path], on_message: Callable[[str], None]) -> Iterator[Pat
             on_message(f"Ignoring unknown file {path}" + (f": {how}" if how else ""))
 
 
-def _below(path: Path) -> Iterator[Path]:
+def _below(path: Path, on_unreadable: Callable[[OSError], None] | None) -> Iterator[Path]:
     """Yield the files in a partition directory, or in all partitions of a log directory."""
     directories, names = files.list_directory(path)
     known = (n for n in names if n.endswith(SUFFIXES))
     yield from (path / n for n in known if BASE_OFFSET.match(n) or METADATA_SNAPSHOT.match(n) or n == BOOTSTRAP)
     for directory in directories:
-        yield from (p for p in _below(path / directory) if p.parent == path / directory)
+        try:
+            yield from [p for p in _below(path / directory, on_unreadable) if p.parent == path / directory]
+        except OSError as error:
+            if on_unreadable is None:
+                raise
+            on_unreadable(error)

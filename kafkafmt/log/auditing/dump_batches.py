@@ -31,8 +31,10 @@ from ...records import RecordReader, decode_control_record
 from ...types import BATCH_DTYPE, BatchTable, Buffer, last_offsets
 from ..format.file_view import FileView
 from ..format.snapshots import sequence_after
+from ..format.unreadable import named, overlapping
 from ..reading.discovery import NoLogError, discover
 from ..reading.partition import PartitionLog
+from ..reading.plan import UNREADABLE
 from ..reading.read_limits import ReadLimits
 from ..reading.segment_walker import Walker
 from .dump_items import DumpedBatch, DumpedRecord, InvalidBytes, Item, OffsetGap, Problem
@@ -75,7 +77,7 @@ class LogDump:
         """Yield the batches and records in file order, followed by the problems."""
         bad: list[Problem] = []
         rising = True
-        with FileView(self.path) as view:
+        with FileView(self.path, fill_unreadable=True) as view:
             whole = view.size
             view.size = whole if self.max_bytes is None else min(whole, self.max_bytes)
             cut = view.size < whole
@@ -93,8 +95,12 @@ class LogDump:
                 if error is None or (cut and error.code == "truncated"):
                     break
                 end, _ = walker.search.resume(position, expected)
-                bad.append(self._damage(error.code, error.message, position, end - position))
-                yield from self._bad(view, position, end)
+                unreadable = overlapping(view.unreadable, position, end)
+                if unreadable:  # what can be decoded from filler is not printed
+                    bad.append(self._damage(UNREADABLE, named(unreadable), position, end - position))
+                else:
+                    bad.append(self._damage(error.code, error.message, position, end - position))
+                    yield from self._bad(view, position, end)
                 position = end
         if bad or not rising:
             yield from self._judged(bad)

@@ -279,7 +279,7 @@ class MergedDirectory:
                 local_files.write_all(target, built)
             return
         spans = np.stack((rows["position"], rows["position"] + rows["size"]), axis=1)
-        with FileView(self._path(int(rows["replica"][0]), int(rows["segment"][0]))) as view:
+        with FileView(self._path(int(rows["replica"][0]), int(rows["segment"][0])), fill_unreadable=True) as view:
             self._spans.copy(view, target, spans)
 
     def _checkpoints(self, first: int) -> dict[str, int]:

@@ -117,6 +117,10 @@ class PartitionReport:
         row["findings"] = [finding_dict(f) for f in self.findings]
         return row
 
+    def with_findings(self, findings: Sequence[Finding]) -> PartitionReport:
+        """Return a copy of the report with additional findings."""
+        return replace(self, findings=[*self.findings, *findings]) if findings else self
+
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
         """Return a copy of this report with additional damaged spans.
 

@@ -264,7 +264,8 @@ def salvage(
             report = verify_partition(log, progress=run.advance)
             made = salvage_partition(log, report.damaged, filled.work, stop_at_first, bounds)
             run.advance(report.bytes)
-            return add_damage(report, log, made.damaged), made, find_open_transactions(log, report.damaged, made)
+            found = add_damage(report, log, made.damaged).with_findings(made.findings)
+            return found, made, find_open_transactions(log, report.damaged, made)
         return None
 
     def merge(group: list[PartitionLog]) -> Merged | None:

@@ -41,8 +41,9 @@ from ..format.names import file_name, snapshot_offset_of
 from ..format.producers import Producers, marker_reader
 from ..format.snapshots import ProducerEntry, read_snapshot, snapshot_bytes
 from ..format.span_copier import SpanCopier
+from ..format.unreadable import DISK_ERRORS
 from ..reading.damaged_spans import DamageColumns, DamagedSpans
-from ..reading.models import Damage
+from ..reading.models import Damage, Finding
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
@@ -57,6 +58,8 @@ CLUSTER_METADATA = "__cluster_metadata"
 """The topic of Kafka's metadata log. Offset checkpoints have no entry for it."""
 QUORUM_STATE = "quorum-state"
 KRAFT_SNAPSHOT = ".checkpoint"
+SOURCE_ERRORS = (*DISK_ERRORS, errno.EACCES, errno.ENOENT)
+"""Errors that concern only one file of the source, so that the other files are copied."""
 OWNER = 0o600
 """Permissions that the owner needs for the files until the copy is complete."""
 
@@ -75,7 +78,10 @@ class Salvaged:
         Producers with a transaction that is open at the end of the copy, the oldest transaction
         first.
     damaged : list of Damage
-        Valid batches that were left out because no offset index can list them.
+        Batches that were left out because no index can hold them, although the plan of the source
+        accepts them.
+    findings : list of Finding
+        Files that were not copied because they cannot be read.
     restored : list of int
         Offsets of abort markers that were lost in the source and written again.
     left_out : list of LeftOut
@@ -94,6 +100,7 @@ class Salvaged:
     offsets: dict[str, int] = field(default_factory=dict)
     open: list[ProducerEntry] = field(default_factory=list)
     damaged: list[Damage] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     modes: dict[str, int] = field(default_factory=dict)
@@ -239,7 +246,7 @@ class PartitionCopy:
         if not self.is_copied(source, spans, damaged):
             self.unsure = True
             return
-        with FileView(source.place) as view:
+        with FileView(source.place, fill_unreadable=True) as view:
             before = (
                 self.state.copy(),
                 self.unsure,
@@ -456,8 +463,26 @@ class PartitionCopy:
                     continue
             elif name != QUORUM_STATE and not name.endswith(KRAFT_SNAPSHOT):
                 continue
-            self.made.modes[name] = files.narrowed(ALL_FILE_BITS | 0o111, self.source / name)
-            copy_file(self.source / name, self.made.path / name, self.made.modes[name] | OWNER)
+            mode = files.narrowed(ALL_FILE_BITS | 0o111, self.source / name)
+            problem = copy_readable(self.source / name, self.made.path / name, mode | OWNER)
+            if problem is None:
+                self.made.modes[name] = mode
+                continue
+            code = "unreadable_checkpoint" if name == QUORUM_STATE else "unreadable_snapshot"
+            self.made.findings.append(Finding(name, code, f"{name}: not copied: {problem}"))
+            self.log.tell(f"{self.source / name}: not copied: {problem}")
+
+
+def copy_readable(source: Location, target: Path, mode: int) -> str | None:
+    """Copy a file like `copy_file`. If the source cannot be read, create no file and return the reason."""
+    try:
+        copy_file(source, target, mode)
+    except OSError as error:
+        if error.errno not in SOURCE_ERRORS or error.filename != str(source):
+            raise
+        target.unlink(missing_ok=True)
+        return error.strerror or str(error)
+    return None
 
 
 def copy_file(source: Location, target: Path, mode: int) -> None:

@@ -30,7 +30,7 @@ from ..format.checkpoints import (
 from ..format.syncing import sync_tree
 from ..reading.discovery import INCOMPLETE
 from ..reading.partition_dir import PartitionDir
-from .salvage_copy import OWNER, Salvaged, copy_file
+from .salvage_copy import OWNER, Salvaged, copy_file, copy_readable
 from .salvage_source import ALL_FILE_BITS, BOOTSTRAP, Bounds, restrict
 
 
@@ -123,6 +123,9 @@ def finish_directory(
         except StructureError as error:
             messages.append(f"{source}: not copied: {error.message.removeprefix(f'{META_PROPERTIES}: ')}")
             continue
+        except PermissionError as error:
+            messages.append(f"{source}: not copied: {error.strerror}")
+            continue
         if identity is not None:
             messages.append(f"{output}: contains the {META_PROPERTIES} of {identity}; that of {root} is not copied")
             continue
@@ -130,7 +133,9 @@ def finish_directory(
     if identity is None:
         messages.append(f"{output}: has no {META_PROPERTIES}; a broker needs one (`kafka-storage.sh format` writes it)")
     elif identity / BOOTSTRAP not in foreign and files.file_size(identity / BOOTSTRAP) is not None:
-        _copy(identity / BOOTSTRAP, output / BOOTSTRAP)
+        mode_of_copy = files.narrowed(ALL_FILE_BITS, identity / BOOTSTRAP) | OWNER
+        reason = copy_readable(identity / BOOTSTRAP, output / BOOTSTRAP, mode_of_copy)
+        messages += [] if reason is None else [f"{identity / BOOTSTRAP}: not copied: {reason}"]
     local_files.write_new(output / CLEAN_SHUTDOWN, clean_shutdown_text().encode(), mode | OWNER, synced=False)
     if identity is not None:
         _copy(identity / META_PROPERTIES, output / META_PROPERTIES)

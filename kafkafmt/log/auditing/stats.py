@@ -204,7 +204,7 @@ class _PartitionReader:
         """Count the batches of a segment from their headers. Read whole batches if the headers are inconsistent."""
         found = ContentCounts(deep=False)
         try:
-            with FileView(segment.path) as view:
+            with FileView(segment.path, fill_unreadable=True) as view:
                 try:
                     for table in header_tables(view, segment.base_offset or 0, segment.next_base):
                         rows = table[last_offsets(table) >= self._low]

@@ -9,7 +9,6 @@ fewer bytes, which callers treat as the end of the input.
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from .files import file_size, stamp
 from .local_files import COPY_STEP, copy_range, open_regular, truncated, write_all
 from .packed import SequentialReader, open_unpacked, segment_name_of
 from .remote import RemoteFile
+from .unreadable import DISK_ERRORS, SECTOR, UnreadableSectors, overlapping
 
 ALIGNMENT = 64
 CRC_STEP = 1 << 20
@@ -39,8 +39,6 @@ MAX_TEXT_LINES = 1 << 20
 
 A broker's checkpoint has one line per partition. A parsed line takes about 250 bytes of memory.
 """
-DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
-"""Values of errno that indicate a damaged disk or file system."""
 MAX_INDEX_BYTES = 1 << 28
 """Largest number of bytes that `read_bytes` returns. Valid index files are smaller than this."""
 _LINE_ENDS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
@@ -97,11 +95,16 @@ class FileView:
     path : str, os.PathLike or UrlPath
         A regular file, or the URL of a file.
     mapped : bool, default False
-        Also map the file into memory, as `data`. This is safe only if the file is never truncated.
-        A URL raises ValueError, because it cannot be mapped. A compressed segment is not mapped.
+        Also map the file into memory, as `data`. This is safe only if the file is never truncated and
+        the disk can read all of it; otherwise, an access ends the process (SIGBUS). A URL raises ValueError, because it cannot be mapped. A compressed segment is not mapped.
     whole : bool, default False
         Read a compressed segment without decompressing it. By default, the decompressed content is
         read.
+    fill_unreadable : bool, default False
+        If a local disk cannot read a sector, return filler (see unreadable.py), and add the sector
+        to `unreadable`. By default, the read raises OSError. The content of a compressed segment
+        is never filled. Code that writes to the file must not use this option, because filler
+        looks like the end of the log.
 
     Attributes
     ----------
@@ -118,7 +121,13 @@ class FileView:
 
     least_read: int = 0
 
-    def __init__(self, path: str | os.PathLike[str] | UrlPath, mapped: bool = False, whole: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | UrlPath,
+        mapped: bool = False,
+        whole: bool = False,
+        fill_unreadable: bool = False,
+    ) -> None:
         self.bytes_read: int = 0
         self.reads: int = 0
         self.seconds: float = 0.0
@@ -127,8 +136,11 @@ class FileView:
         self._fd = -1
         self._remote: RemoteFile | None = None
         self._given = path
+        self._fills = fill_unreadable
+        self._sectors: UnreadableSectors | None = None
         name = path.name if isinstance(path, UrlPath) else os.path.basename(path)
         if not whole and segment_name_of(name) is not None:
+            self._fills = False
             self._fd = open_unpacked(self.path, stamp(self.path), partial(_open_whole, self.path))
             self.size: int = os.fstat(self._fd).st_size
             return
@@ -167,11 +179,18 @@ class FileView:
             self._count_requests(self._remote)
             self.seconds += perf_counter() - started
             return got
-        while got < len(target):
+        if self._sectors is not None:
+            got = self._read_or_fill(target, position)
+        while got < len(target) and self._sectors is None:
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
-            except OSError as error:  # the error that preadv raises does not name the file
-                raise OSError(error.errno, error.strerror, str(self.path)) from error
+            except OSError as error:
+                if not self._fills or error.errno not in DISK_ERRORS:  # the error does not name the file
+                    raise OSError(error.errno, error.strerror, str(self.path)) from error
+                self._sectors = UnreadableSectors(self.size)
+                got += self._read_sector(target[got:], position + got, error)
+                got += self._read_or_fill(target[got:], position + got)
+                break
             self.reads += 1
             if n == 0:
                 break
@@ -179,6 +198,51 @@ class FileView:
         self.bytes_read += got
         self.seconds += perf_counter() - started
         return got
+
+    @property
+    def unreadable(self) -> list[tuple[int, int]]:
+        """The bytes that the disk could not read so far, as sorted pairs (start, end) of positions."""
+        return [] if self._sectors is None else self._sectors.spans
+
+    def is_filler(self, start: int, end: int) -> bool:
+        """Return whether a read of the bytes [start, end) has returned filler for any of them."""
+        return self._sectors is not None and bool(overlapping(self._sectors.spans, start, end))
+
+    def _read_or_fill(self, target: memoryview, position: int) -> int:
+        """Read like `read_into`, with filler for unreadable sectors."""
+        assert self._sectors is not None
+        got = 0
+        while got < len(target):
+            at = position + got
+            left = self._sectors.next_from(at) - at
+            n = self._read_readable(target[got : got + left], at) if left > 0 else self._sectors.fill(target[got:], at)
+            if n == 0:
+                break
+            got += n
+        return got
+
+    def _read_readable(self, target: memoryview, position: int) -> int:
+        """Read bytes that are not known to be unreadable. Return the number of bytes read."""
+        try:
+            self.reads += 1
+            return os.preadv(self._fd, [target], position)
+        except OSError as error:
+            return self._read_sector(target, position, error)
+
+    def _read_sector(self, target: memoryview, position: int, error: OSError) -> int:
+        """Read one sector after a longer read has raised `error`. If this fails too, fill the sector's part of `target`."""
+        assert self._sectors is not None
+        part = target[: SECTOR - position % SECTOR]
+        try:
+            if error.errno in DISK_ERRORS and len(part) < len(target):
+                self.reads += 1
+                return os.preadv(self._fd, [part], position)
+        except OSError as caught:
+            error = caught
+        if error.errno not in DISK_ERRORS:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
+        self._sectors.add(position, error, str(self.path))
+        return self._sectors.fill(target, position)
 
     def _count_requests(self, remote: RemoteFile) -> None:
         """Copy the counts of fetched bytes and of requests from `remote`. More bytes can be fetched than read."""

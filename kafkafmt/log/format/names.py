@@ -6,6 +6,7 @@ Kafka's counterparts are ``LocalLog`` and ``LogFileUtils``.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from ...constants import MAX_OFFSET
@@ -63,6 +64,7 @@ def index_base_of(file_name: str) -> int | None:
     return _offset_of(file_name, ".txnindex")
 
 
+@lru_cache(1024)  # code that reads one segment asks for its name many times
 def file_name(offset: int, suffix: str = ".log") -> str:
     """Return a file name that consists of an offset and a suffix.
 

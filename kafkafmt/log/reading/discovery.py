@@ -340,6 +340,8 @@ def _read_checkpoints(root: Location) -> tuple[Checkpoints, list[tuple[str, str,
     def read(name: str) -> dict[tuple[str, int], int] | StructureError:
         try:
             return read_offset_checkpoint(file_view.read_text(root / name) or "", name)
+        except PermissionError as error:
+            return StructureError(f"{name} cannot be read: {error.strerror}")
         except StructureError as error:
             return error
 
@@ -372,7 +374,7 @@ def _partition(
     values, problems = checkpoints[0], list(checkpoints[1])
     if any(file == LOG_STARTS for file, _, _ in problems):
         messages.append(
-            f"{path.parent / LOG_STARTS}: ignored, because it is damaged; each log starts with its first segment"
+            f"{path.parent / LOG_STARTS}: ignored, because it cannot be read; each log starts with its first segment"
         )
     segments = _segments(path, logs, names, sizes, problems)
     messages += _skipped(path, names, {s.name for s in segments})

@@ -198,7 +198,7 @@ class Follower:
             self._segment, self._position, self._stuck, self._judged = segment, 0, None, None
         error: KafkaFormatError | None = None
         try:
-            with FileView(segment.path) as view:
+            with FileView(segment.path, fill_unreadable=True) as view:
                 walker = Walker(view, self._end, self._limits.max_batch_bytes, first_read=FIRST_READ)
                 for start, buffer, rows, error in walker.tables(self._position, view.size):
                     rising = self._rising(rows)
@@ -238,6 +238,8 @@ class Follower:
 
         If the result is False, a broker may still be writing the last batch.
         """
+        if view.unreadable:
+            return True
         here = self._position, view.size
         if not view.read(self._position, BATCH_HEADER_SIZE).strip(b"\0") or self._judged == here:
             return False

@@ -97,7 +97,10 @@ class _HeaderScan:
         """Return a table of the next batch headers, which can be empty. Return None at the end of the file."""
         if self._position >= self._view.size:
             return None
-        return self._read_block() if self._in_blocks else self._read_headers()
+        table = self._read_block() if self._in_blocks else self._read_headers()
+        if self._view.unreadable:  # a header can contain filler, and no CRC is checked
+            raise UnclearHeadersError
+        return table
 
     def _read_block(self) -> BatchTable:
         """Read the next block of the file, and check every whole batch in it."""

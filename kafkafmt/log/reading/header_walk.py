@@ -133,7 +133,10 @@ class HeaderWalk:
             found = self._read_block()
             if found is not None:
                 return found
-        return self._read_one()
+        found = self._read_one()
+        if self.view.unreadable:  # a header can contain filler, and no CRC is checked
+            raise UnclearHeadersError
+        return found
 
     def _read_one(self) -> list[TransactionalBatch] | None:
         head = self.view.read(self.position, BATCH_HEADER_SIZE)

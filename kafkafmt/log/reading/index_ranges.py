@@ -211,7 +211,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
             before = _border(view, base, _last_entry(view, lambda at, _: at <= start - base))
             after = _border(view, base, _last_entry(view, lambda at, _: at < end - 1 - base) + 2)
             _count(view, counts)
-        with FileView(segment.path) as log:
+        with FileView(segment.path, fill_unreadable=True) as log:
             first = None if before is None else first_offset_at(log, before)
             if before is None or first is None or first > start:
                 before = whole.start

@@ -121,7 +121,7 @@ class _Outcomes:
 @contextmanager
 def _counted_view(segment: SegmentFile, counts: ReadCounts | None) -> Iterator[FileView]:
     """Open the file of a segment, and add its numbers of bytes and read calls to `counts`."""
-    with FileView(segment.path) as view:
+    with FileView(segment.path, fill_unreadable=True) as view:
         try:
             yield view
         finally:

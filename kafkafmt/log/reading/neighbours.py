@@ -43,7 +43,7 @@ class Neighbours:
             return False
         size = piece.end - piece.position
         try:
-            with FileView(self.segment.path.with_name(file_name(base))) as view:
+            with FileView(self.segment.path.with_name(file_name(base)), fill_unreadable=True) as view:
                 if base not in self._held:
                     self._held[base] = _batches(view, base)
                 position = self._held[base].get((piece.first_offset, size))

@@ -208,7 +208,7 @@ class PartitionLog(PlannedLog):
         """
         stretch = self._stretches.get(segment.name)
         try:
-            view = FileView(segment.place, self.mapped)
+            view = FileView(segment.place, self.mapped, fill_unreadable=True)
         except FileNotFoundError:
             self.skip_missing(segment)
             return None
@@ -265,7 +265,7 @@ class PartitionLog(PlannedLog):
                 extent = extents[k]
                 if view is None:
                     try:
-                        view = FileView(plan.segment.place, self.mapped)
+                        view = FileView(plan.segment.place, self.mapped, fill_unreadable=True)
                     except FileNotFoundError:
                         self.skip_missing(plan.segment, "while")
                         self._damage_of(damaged, before[0], len(damaged), on_damage)

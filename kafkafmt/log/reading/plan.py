@@ -14,7 +14,7 @@ Damage inside a batch whose CRC matches is found later, when its records are dec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from ...constants import (
 from ...errors import ChecksumError, TruncatedError
 from ...types import last_offsets
 from ..format.file_view import FileView
+from ..format.unreadable import named, overlapping
 from .batch_head import header_stands
 from .conflicts import believable, in_order
 from .damaged_spans import DamagedSpans, OffsetBounds, damaged_spans
@@ -40,6 +41,8 @@ from .rows import Joined
 from .segment_stats import Stats
 from .segment_walker import See, Walker
 
+UNREADABLE = "unreadable_sectors"
+"""Code of damage and findings in bytes that the disk cannot read."""
 MIN_ZERO_TAIL = 8
 """If a file ends with at least this many zero bytes, a last batch with a wrong CRC counts as
 incomplete. Pages of the file that were never written contain zeros.
@@ -64,6 +67,8 @@ class SegmentPlan:
         Problems that do not prevent the delivery of any complete batch.
     stats : Stats
         Summary of the batch headers of the segment.
+    unreadable : sequence of (start, end)
+        Positions of the bytes that the disk cannot read.
     """
 
     segment: SegmentFile
@@ -72,6 +77,7 @@ class SegmentPlan:
     damaged: Sequence[Damage]
     findings: Sequence[Finding]
     stats: Stats = field(default_factory=Stats)
+    unreadable: Sequence[tuple[int, int]] = ()
 
     @property
     def first_offset(self) -> int | None:
@@ -98,24 +104,47 @@ def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see:
     see : callable, optional
         Called with all valid batches, in file order, while the segment is read.
     """
+    with FileView(segment.place, limits.mapped, fill_unreadable=True) as view:
+        plan = _plan(segment, view, limits, see)
+        return with_unreadable(plan, view.unreadable) if view.unreadable else plan
+
+
+def _plan(segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | None) -> SegmentPlan:
     lower = segment.base_offset or 0
-    with FileView(segment.place, limits.mapped) as view:
-        walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes)
-        parts = walker.walk(see=see)
-        stats = walker.stats
-        if not in_order(parts, lower, segment.next_base):
-            runs = walker.walk(cut_gaps=True).runs
-            cut_at = {*runs.first.tolist(), *(runs.last[runs.last < MAX_OFFSET] + 1).tolist()}
-            for border in (lower, MAX_OFFSET if segment.next_base is None else segment.next_base):
-                for i in np.flatnonzero((runs.first < border) & (border <= runs.last)).tolist():
-                    cut_at |= _cuts(walker, runs.position[i], runs.end[i], border)
-            first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
-            for i in np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last)).tolist():
-                # the last offset delta of the last batch of a run can be wrong
-                cut_at |= _cuts(walker, runs.position[i], runs.end[i], int(following[i]))
-            parts = walker.walk(cut_gaps=True, cut_at=cut_at)
-            return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
+    walker = Walker(view, lower, limits.max_batch_bytes, limits.run_bytes)
+    parts = walker.walk(see=see)
+    stats = walker.stats
+    if in_order(parts, lower, segment.next_base):
         return _resolve(segment, walker, stats, parts, lower, None)
+    runs = walker.walk(cut_gaps=True).runs
+    cut_at = {*runs.first.tolist(), *(runs.last[runs.last < MAX_OFFSET] + 1).tolist()}
+    for border in (lower, MAX_OFFSET if segment.next_base is None else segment.next_base):
+        for i in np.flatnonzero((runs.first < border) & (border <= runs.last)).tolist():
+            cut_at |= _cuts(walker, runs.position[i], runs.end[i], border)
+    first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
+    for i in np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last)).tolist():
+        # the last offset delta of the last batch of a run can be wrong
+        cut_at |= _cuts(walker, runs.position[i], runs.end[i], int(following[i]))
+    parts = walker.walk(cut_gaps=True, cut_at=cut_at)
+    return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
+
+
+def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentPlan:
+    """Return a plan in which all bytes that the disk cannot read are reported.
+
+    The damage that contains such bytes gets the code `unreadable_sectors`. Other such bytes are
+    reported as findings.
+    """
+    damaged: list[Damage] = []
+    covered: set[tuple[int, int]] = set()
+    for damage in plan.damaged:
+        inside = overlapping(spans, damage.position, damage.position + damage.length)
+        if inside:
+            covered.update(inside)
+            damage = replace(damage, code=UNREADABLE, message=named(inside))
+        damaged.append(damage)
+    found = [Finding(plan.segment.name, UNREADABLE, named([span])) for span in spans if span not in covered]
+    return replace(plan, damaged=damaged, findings=[*plan.findings, *found], unreadable=tuple(spans))
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
@@ -206,6 +235,8 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
     start = int(np.searchsorted(parts.bad_at, parts.run_at[-1])) if len(runs) else 0
     for b in range(start, n):
         bad = parts.bad(b)
+        if walker.view.is_filler(bad.position, walker.size):
+            continue
         if bad.records is None and (why := _tail_kind(walker, bad, expected)):
             length = walker.size - bad.position
             findings.append(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
@@ -29,6 +31,8 @@ from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .segment_walker import FIRST_READ, See, Walker
 
 Tell = Callable[[str], None]
+MOST_TRIED = 16
+"""Largest number of segments that are tried before a disk is considered as failed."""
 UNKNOWN = MIN_OFFSET
 """Value in `largest_timestamps` for a segment whose largest timestamp has not been looked up yet."""
 
@@ -137,7 +141,7 @@ class PlannedLog:
     @contextmanager
     def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
         """Open the file of a segment for the duration of a `with` block, and count the bytes read from it."""
-        with FileView(segment.place, mapped) as view:
+        with FileView(segment.place, mapped, fill_unreadable=True) as view:
             try:
                 yield view
             finally:
@@ -157,12 +161,26 @@ class PlannedLog:
             self.stamps[name] = files.stamp(segment.place)
             try:
                 plan = plan_segment(segment, self.limits, see)
+                if plan.size and plan.unreadable and tuple(plan.unreadable[0]) == (0, plan.size):
+                    self._check_disk(segment)
             except FileNotFoundError:
                 self.skip_missing(segment)
                 plan = SegmentPlan(segment, 0, [], [], [])
             self._plans[name] = plan
             self.bytes_read += plan.size
         return plan
+
+    def _check_disk(self, unreadable: SegmentFile) -> None:
+        """Raise OSError if the disk can read no segment, so that the partition is unreadable, and not damaged."""
+        others = [s for s in self.segments if s is not unreadable and s.size]
+        for segment in others[:MOST_TRIED]:
+            try:
+                with FileView(segment.place) as view:
+                    view.read(0, 1)
+                return
+            except OSError:
+                continue
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(unreadable.path))
 
     def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
         """Report that retention has removed the file of a segment.

@@ -82,7 +82,7 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
     while position < end:
         got = view.read_into(buffer[: min(step, len(buffer), end - position)], position)
         scan = core.scan_batches(buffer, table, 0, got, False)
-        if scan.error is not None and not scan.count:
+        if view.unreadable or (scan.error is not None and not scan.count):
             return None
         if scan.count:
             rows = table[: scan.count]
@@ -180,6 +180,8 @@ def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     also returned as the first offset.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
+    if view.is_filler(position, position + len(head)):
+        raise StructureError("the disk cannot read the batch header at this position", position)
     size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big", signed=True) + ENTRY_OVERHEAD
     if len(head) <= MAGIC_AT or size > view.size - position:
         raise TruncatedError("the file ends inside a batch", position)

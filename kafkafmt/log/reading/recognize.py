@@ -57,7 +57,7 @@ def packing_of_content(head: bytes) -> str | None:
 
 def packing(path: Location) -> str | None:
     """Return a phrase for messages that names the format of a compressed or packed file, or None for other files."""
-    with FileView(path) as view:
+    with FileView(path, fill_unreadable=True) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
     if found is not None:
         return f"its format is {found}; unpack it first"
@@ -95,7 +95,7 @@ def has_valid_batch(path: Location) -> bool:
     The result is False for a file that is missing, unreadable or packed.
     """
     try:
-        view = FileView(path)
+        view = FileView(path, fill_unreadable=True)
     except (FileNotFoundError, PermissionError):
         return False
     with view:
@@ -127,5 +127,5 @@ def _by_length(view: FileView) -> Iterator[int]:
 
 def starts_with_batch(path: Location) -> bool:
     """Return whether a file starts with a valid batch."""
-    with FileView(path) as view:
+    with FileView(path, fill_unreadable=True) as view:
         return Search(view).valid(0)

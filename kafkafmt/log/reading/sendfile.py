@@ -126,7 +126,7 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
         try:
             base, last, size = read_head(view, at)
         except KafkaFormatError:
-            if segment.last:
+            if segment.last and not view.unreadable:
                 break
             raise
         if last < offset and start == at:  # the index refers to an earlier batch than the one with `offset`

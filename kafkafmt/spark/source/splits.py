@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ...constants import NO_END
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile, discover
+from ...log.format.file_view import FileView
 from ...log.reading.index_ranges import Stretch, border_near, stretch_of
 from ...log.reading.nearby_transactions import outcomes_near
 from ...log.reading.offset_interval import OffsetInterval
@@ -241,6 +242,8 @@ def cut_splits(
     left = 0
     for segment in segments:
         rest = stretch_of(segment, interval.low, interval.high)
+        if not segment.size:
+            _check_exists(log, segment)
         while rest.size:
             if left <= 0:
                 splits.append(Split(directory.topic, directory.partition))
@@ -255,6 +258,17 @@ def cut_splits(
             left -= taken.size
             rest = Stretch(border, rest.end)
     return splits
+
+
+def _check_exists(log: PartitionLog, segment: SegmentFile) -> None:
+    """Raise OSError if a segment without a known size is not empty, but missing or unreadable.
+
+    A segment that retention has removed is reported.
+    """
+    try:
+        FileView(segment.place).close()
+    except FileNotFoundError:
+        log.skip_missing(segment)
 
 
 def make_splits(

@@ -1,0 +1,38 @@
+"""Separate errors of input files from errors of stdout, so that a command can continue with other input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+class ReadError(Exception):
+    """Raised if an input cannot be read. It is no OSError, because stdout raises OSErrors too.
+
+    Attributes
+    ----------
+    cause : OSError
+        The error.
+    """
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Convert an OSError that the block raises to a `ReadError`."""
+    try:
+        yield
+    except OSError as error:
+        raise ReadError(error) from error
+
+
+def read_errors_of(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items. If the iterable raises an OSError, raise a `ReadError`."""
+    with reading():
+        yield from items

@@ -1,0 +1,92 @@
+"""Remember which sectors of a file the disk cannot read, and return filler bytes in their place.
+
+The filler of a sector consists of zeros, and of 16 bytes 0xFF at the end of the sector. The last
+bytes ensure that filler is never accepted as data:
+
+- If a batch begins in an unreadable sector, its base offset or its length field is negative.
+- If a file ends with an unreadable sector, the sector is no preallocated space, which contains only
+  zeros.
+- A CRC does not match a batch that contains filler.
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_left
+
+SECTOR = 4096
+"""Size in bytes of the units that are read one by one after a read error. It is the page size of the kernel's cache."""
+MOST_IN_A_ROW = 256
+"""Largest number of consecutive unreadable sectors in a file that is still read."""
+MOST_SECTORS = 1024
+"""Largest number of unreadable sectors in a file that is still read. A failing disk can take seconds for each of them."""
+MOST_NAMED = 3
+DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
+"""Errors of a damaged disk or file system. Other errors, such as missing permissions, have other causes."""
+_END = b"\xff" * 16
+
+
+class UnreadableSectors:
+    """Contains the unreadable sectors of one open file.
+
+    Parameters
+    ----------
+    size : int
+        Size of the file in bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._starts: list[int] = []
+        self._in_a_row = 0
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The unreadable bytes as sorted pairs (start, end). Adjacent sectors are merged."""
+        found: list[tuple[int, int]] = []
+        for start in self._starts:
+            end = min(start + SECTOR, self._size)
+            if found and found[-1][1] == start:
+                found[-1] = found[-1][0], end
+            else:
+                found.append((start, end))
+        return found
+
+    def next_from(self, position: int) -> int:
+        """Return the start of the first unreadable sector that ends after `position`, or a very large position."""
+        i = bisect_left(self._starts, position - position % SECTOR)
+        return self._starts[i] if i < len(self._starts) else 1 << 63
+
+    def add(self, position: int, error: OSError, path: str) -> None:
+        """Add the sector at `position`. Raise OSError if too many sectors are unreadable."""
+        start = position - position % SECTOR
+        i = bisect_left(self._starts, start)
+        previous = i > 0 and self._starts[i - 1] == start - SECTOR
+        self._in_a_row = self._in_a_row + 1 if previous else 1
+        if self._in_a_row >= MOST_IN_A_ROW or len(self._starts) >= MOST_SECTORS:
+            where = f"in {len(self._starts) + 1} sectors of {SECTOR} bytes, the last one at position {start}"
+            raise OSError(error.errno, f"{error.strerror} {where}", path) from error
+        self._starts.insert(i, start)
+
+    def fill(self, target: memoryview, position: int) -> int:
+        """Write filler for the sector at `position` to the start of `target`, and return its length in bytes."""
+        end = min(position - position % SECTOR + SECTOR, self._size)
+        filler = (bytes(SECTOR - len(_END)) + _END)[-max(end - position, 0) :] if end > position else b""
+        count = min(len(filler), len(target))
+        target[:count] = filler[:count]
+        return count
+
+
+def overlapping(spans: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """Return the spans that overlap the range [start, end). `spans` must be sorted and disjoint."""
+    first = bisect_left(spans, start, key=lambda span: span[1] - 1)
+    return spans[first : bisect_left(spans, end, key=lambda span: span[0])]
+
+
+def named(spans: list[tuple[int, int]]) -> str:
+    """Return a phrase for messages that names unreadable bytes."""
+    ranges = [f"{start} to {end - 1}" for start, end in spans[:MOST_NAMED]]
+    if len(spans) > MOST_NAMED:
+        ranges.append(f"{len(spans) - MOST_NAMED} more ranges")
+    before = ", ".join(ranges[:-1])
+    return f"the disk cannot read bytes {f'{before} and ' if before else ''}{ranges[-1]}"
