@@ -345,18 +345,34 @@ def test_commit_is_in_the_file_before_the_response(tmp_path: Path) -> None:
         assert json.loads(path.read_text().splitlines()[-1])["offset"] == 7
 
 
-def test_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_ignored_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "groups.json"
     with serving(path) as server:
         run(server.commit({("source", 0): 7}))
         run(server.commit({("source", 0): 8}))
+        assert not server.messages
     data = path.read_bytes()
     with open(path, "ab") as file:
         file.write(data.splitlines()[-1].replace(b'"offset":8', b'"offset":9')[:-1])
     with serving(path) as server:
         server.load()
         assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 8
+        (message,) = server.messages
+        assert message.startswith(f"{path}: the last line is incomplete and is ignored: ")
+        assert '"offset":9' in message
     assert path.read_bytes().endswith(b"}\n")
+
+
+def test_last_line_without_its_line_break_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    with serving(path) as server:
+        run(server.commit({("source", 0): 7}))
+        run(server.commit({("source", 0): 8}))
+    path.write_bytes(path.read_bytes()[:-1])
+    with serving(path) as server:
+        server.load()
+        assert server.apis.coordinator.offsets.of_group("g")["source", 0].offset == 8
+        assert not server.messages
 
 
 def test_outdated_lines_are_removed_while_the_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,11 @@ class GroupApis:
             if file is not None:
                 file.close()
             raise
+        if file is not None and file.ignored:
+            catalog.settings.on_message(
+                f"{file.path}: the last line is incomplete and is ignored: {file.ignored[:200]!r}; "
+                "a client that commits its offsets again restores the commit"
+            )
         self.coordinator: Coordinator = Coordinator(offsets, limits or GroupLimits(), time.monotonic)
         self._offset_apis = OffsetApis(catalog, self.coordinator)
         self._consumer_apis = ConsumerApis(catalog, self.coordinator, self._changed)

@@ -10,8 +10,8 @@ lines concern the same commit or group, the later line applies. A line has one o
 - ``{"group": "g", "protocol_type": "consumer", "generation": 3}``: the group has this protocol type and generation;
 - ``{"group": "g"}``: the group is deleted.
 
-The server appends each change to the file. If the last line is incomplete, it is ignored. The
-server rewrites the file without outdated lines when it starts, and when the file contains many
+The server appends each change to the file. If the last line is incomplete, it is ignored and
+reported. A last line that lacks only its line break is complete. The server rewrites the file without outdated lines when it starts, and when the file contains many
 outdated lines. The new file replaces the old file by an atomic rename.
 """
 
@@ -88,10 +88,16 @@ class GroupsFile:
         Another process has locked the groups file.
     OSError
         The groups file cannot be opened.
+
+    Attributes
+    ----------
+    ignored : bytes
+        The incomplete last line that `load` has ignored, or b"".
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.ignored: bytes = b""
         self._lines = 0
         self._handle = _open_locked(path)
 
@@ -108,7 +114,11 @@ class GroupsFile:
         size = os.fstat(self._handle.fileno()).st_size
         if size > MAX_BYTES:
             raise GroupsFileError(f"{self.path} has {size} bytes; a groups file has at most {MAX_BYTES} bytes")
-        lines = self.path.read_bytes().split(b"\n")[:-1]
+        *lines, last = self.path.read_bytes().split(b"\n")
+        if isinstance(_parse(last), dict):  # only the line break is missing
+            lines.append(last)
+        elif last:
+            self.ignored = last
         if size and (not lines or _parse(lines[0]) != HEADER):
             raise GroupsFileError(
                 f"{self.path} is not a groups file: the first line is not {json.dumps(HEADER)}; pass another path"
