@@ -51,7 +51,7 @@ cdef class WireSource:
         self.view = None
 
     cdef int take(self, Layout form, int i, int64_t count, Py_ssize_t start) except -1:
-        """Add `count` to the number of objects in the message, which must not exceed `max_objects`."""
+        """Count `count` more objects. Raise TooLargeError if the message has more than `max_objects` objects."""
         self.objects -= count
         if self.objects < 0:
             raise TooLargeError(TOO_MANY_OBJECTS.format(name=form.where(i), limit=self.max_objects), start)

@@ -286,7 +286,8 @@ class MergedDirectory:
         """Return the merged partition's offset for each offset checkpoint file, by file name.
 
         - The log start offset is that of the leader.
-        - The high watermark is the highest high watermark of all replicas.
+        - The high watermark is the highest high watermark of all replicas. The high watermark of a
+          replica counts only up to the replica's usable end.
         - The cleaner offset is the lowest cleaner offset of the replicas that contribute batches.
           If only some of these replicas have a cleaner offset, the result is the first base offset.
         """

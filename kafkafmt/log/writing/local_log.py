@@ -307,7 +307,8 @@ class LocalLog:
     def enforce_retention(self, now: int) -> list[int]:
         """Delete the segments that exceed the retention limits, and return their base offsets.
 
-        The state of producers that have written nothing for a day is dropped. `now` is the current
+        The state of a producer is dropped if it has written nothing for a day and has no open
+        transaction. `now` is the current
         time in ms.
         """
         self.state.producers.forget(now - PRODUCER_EXPIRATION_MS)

@@ -420,7 +420,8 @@ class LogWriter:
         """Delete the oldest segments that exceed ``retention_ms`` or ``retention_bytes``.
 
         Segments whose records are all below the log start offset are deleted too. As in a broker,
-        the state of producers that have written nothing for a day is dropped.
+        the state of a producer is dropped if it has written nothing for a day and has no open
+        transaction.
 
         Parameters
         ----------
