@@ -14,10 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_blocks import NOT_CODE, OUTPUT, Block, Runner, blocks_of, matches, rewrite
+from code_blocks import (
+    NOT_CODE,
+    OUTPUT,
+    PAGES_RUN_ELSEWHERE,
+    ROOT,
+    Block,
+    Runner,
+    blocks_of,
+    is_run_elsewhere,
+    matches,
+    rewrite,
+)
 from example_data import make_example_data
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),
@@ -27,33 +37,6 @@ PAGES = sorted(
     ]
 )
 LANGUAGES = ("python", "console", "sh", "sql", "json", *NOT_CODE)
-
-PAGES_RUN_ELSEWHERE = {
-    "docs/from-a-damaged-directory-to-a-new-cluster.md": "tests/broker/test_guide.py, with real brokers",
-    "docs/guides/serve.md": "tests/broker/test_serve_guide.py, with a real broker",
-    "docs/guides/spark-cluster.md": "tests/spark/test_cluster_guide.py, with a standalone cluster",
-}
-"""Pages whose ``sh`` blocks are not run here, with the test that runs them."""
-COMMANDS_RUN_ELSEWHERE = {
-    r"make( [a-z-]+)?( [A-Z]+=.*)?": "CI, which calls the make targets; benchmarks and fuzzing run by hand",
-    r"\.ci/run": "CI",
-    r"pip install .*": "tests/project/test_wheel.py, in a new environment",
-    r"pre-commit install": "developers",
-    r"mvn dependency:copy .*|python scripts/compare_schemas.py .*": "tests/protocol/test_compare_schemas.py",
-    r"python -m fuzz.minimise .*": "tests/fuzz/test_tools.py",
-    r"python examples/record_proxy.py .*": "tests/protocol/test_examples.py, with a real broker",
-    r"KAFKAFMT_UPDATE_DOCS=1 .*": "developers: it rewrites the pages",
-}
-"""Commands in ``sh`` blocks that are not run here, with the test that runs them."""
-
-
-def is_run_elsewhere(block: Block) -> bool:
-    if block.language != "sh":
-        return False
-    commands = [line.partition("  #")[0].strip() for line in block.content.splitlines() if line.strip()]
-    return str(block.page.relative_to(ROOT)) in PAGES_RUN_ELSEWHERE or all(
-        any(re.fullmatch(pattern, command) for pattern in COMMANDS_RUN_ELSEWHERE) for command in commands
-    )
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import kafkafmt
+
+ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)(?P<attributes>[^\n`]*)$")
 NOT_CODE = ("text", "mermaid")
 OUTPUT = 'title="Output"'
+
+
+PAGES_RUN_ELSEWHERE = {
+    "docs/from-a-damaged-directory-to-a-new-cluster.md": "tests/broker/test_guide.py, with real brokers",
+    "docs/guides/serve.md": "tests/broker/test_serve_guide.py, with a real broker",
+    "docs/guides/spark-cluster.md": "tests/spark/test_cluster_guide.py, with a standalone cluster",
+}
+"""Pages whose ``sh`` blocks are not run here, with the test that runs them."""
+COMMANDS_RUN_ELSEWHERE = {
+    r"make( [a-z-]+)?( [A-Z]+=.*)?": "CI, which calls the make targets; benchmarks and fuzzing run by hand",
+    r"\.ci/run": "CI",
+    r"pip install .*": "tests/project/test_wheel.py and tests/docs/test_install_lines.py, in new environments",
+    r"pre-commit install": "developers",
+    r"mvn dependency:copy .*|python scripts/compare_schemas.py .*": "tests/protocol/test_compare_schemas.py",
+    r"python -m fuzz.minimise .*": "tests/fuzz/test_tools.py",
+    r"python examples/record_proxy.py .*": "tests/protocol/test_examples.py, with a real broker",
+    r"KAFKAFMT_UPDATE_DOCS=1 .*": "developers: it rewrites the pages",
+}
+"""Commands in ``sh`` blocks that are not run here, with the test that runs them."""
 
 
 @dataclass
@@ -51,6 +73,15 @@ class Block:
 
     def __str__(self) -> str:
         return f"{self.page.name}:{self.line}"
+
+
+def is_run_elsewhere(block: Block) -> bool:
+    if block.language != "sh":
+        return False
+    commands = [line.partition("  #")[0].strip() for line in block.content.splitlines() if line.strip()]
+    return str(block.page.relative_to(ROOT)) in PAGES_RUN_ELSEWHERE or all(
+        any(re.fullmatch(pattern, command) for pattern in COMMANDS_RUN_ELSEWHERE) for command in commands
+    )
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -137,10 +168,10 @@ class Runner:
             for name, module in (("kafkafmt", "-m kafkafmt"), ("python", ""), ("python3", "")):
                 (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
                 (tools / name).chmod(0o755)
-        root = Path(__file__).resolve().parents[2]
+        installed = Path(kafkafmt.__file__).resolve().parents[1]
         environment = os.environ | {
             "PATH": f"{tools}:{os.environ['PATH']}",
-            "PYTHONPATH": str(root),
+            "PYTHONPATH": str(installed),
             "COLUMNS": "110",
             "LC_ALL": "C.UTF-8",
         }
