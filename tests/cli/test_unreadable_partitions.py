@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from bad_sectors import BadSectors
 from command import inside
@@ -100,11 +101,15 @@ def test_dump_continues_after_a_file_that_cannot_be_opened(folder: Path, unopena
     assert f"Dumping {sorted((folder / BROKEN).glob('*.log'))[2]}" in done.stdout
 
 
-@pytest.mark.parametrize("cause", ["unlistable", "unopenable"])
-def test_export_lists_the_unreadable_partition_in_its_report(
-    folder: Path, request: pytest.FixtureRequest, cause: str
-) -> None:
-    error = request.getfixturevalue(cause)
+def test_export_reports_a_directory_that_cannot_be_listed(folder: Path, unlistable: str) -> None:
+    check_report_of_export(folder, unlistable)
+
+
+def test_export_reports_a_segment_that_cannot_be_opened(folder: Path, unopenable: str) -> None:
+    check_report_of_export(folder, unopenable)
+
+
+def check_report_of_export(folder: Path, error: str) -> None:
     done = export(folder)
     assert done.returncode == 3, done.stderr
     assert f"{BROKEN} cannot be read, and is not exported: " in done.stderr
@@ -114,6 +119,18 @@ def test_export_lists_the_unreadable_partition_in_its_report(
     (unreadable,) = report["unreadable"]
     assert (f"{unreadable['topic']}-{unreadable['partition']}", error in unreadable["error"]) == (BROKEN, True)
     assert {f"{p['topic']}-{p['partition']}" for p in report["partitions"]} == set(others(folder))
+
+
+def test_export_stores_unreadable_bytes_as_zeros_and_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = sorted((folder / BROKEN).glob("*.log"))[1]
+    BadSectors(monkeypatch).add(segment, [0])
+    done = export(folder)
+    assert done.returncode == 1, done.stderr
+    (row,) = pq.read_table(folder.parent / "out" / "quarantine").to_pylist()
+    assert (row["file"], row["position"], row["error"]) == (segment.name, 0, "unreadable_sectors")
+    assert "the disk cannot read bytes 0 to " in row["message"]
+    assert "the stored bytes contain zeros" in row["message"]
+    assert row["bytes"] == bytes(segment.stat().st_size)
 
 
 def test_resumed_export_adds_the_partition_that_was_unreadable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +188,7 @@ def test_vanished_files_are_reported_in_one_line(
     lines = [line for line in done.stderr.splitlines() if BROKEN in line]
     assert len(lines) == len(set(lines)), done.stderr
     assert arguments[0] == "dump" or len(lines) <= 1, done.stderr
-    if arguments[0] not in ("groups",):
+    if arguments[0] not in ("groups", "verify"):
         for name in others(folder):
             assert name.rsplit("-", 1)[0] in done.stdout
 

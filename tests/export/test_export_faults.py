@@ -55,7 +55,7 @@ def entries(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {"log", "spark", "notes", "blockmgr"}
 
 
-def test_read_error_in_a_segment_ends_the_export(run_export: RunExport, folder: Path, tmp_path: Path) -> None:
+def test_read_error_after_planning_ends_the_export(run_export: RunExport, folder: Path, tmp_path: Path) -> None:
     broken = segments_of(folder)[1]
     place, code = str(broken), errno.EIO
 
@@ -73,7 +73,9 @@ def test_read_error_in_a_segment_ends_the_export(run_export: RunExport, folder: 
         with patch.object(os, "preadv", read):
             return write_bundle(bundle, settings)
 
-    with pytest.raises(TaskOSError, match=rf"^{broken}: Input/output error \(on host \S+\)$"):
+    with pytest.raises(
+        TaskOSError, match=rf"^{broken}: Input/output error, the disk cannot read bytes 0 to \d+ \(on host \S+\)$"
+    ):
         run_export([folder.parent], write=write_from_a_broken_disk, split_bytes=2000)
     assert entries(tmp_path) == set()
 

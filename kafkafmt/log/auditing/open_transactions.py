@@ -91,7 +91,7 @@ def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: S
     copy : Salvaged
         The copy.
     """
-    lost = [d for d in damaged if not d.empty]
+    lost = [d for d in damaged if not d.empty] if copy.open else []
     found = []
     for p in copy.open:
         first = p.txn_first_offset

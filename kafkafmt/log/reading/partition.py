@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import cached_property
@@ -16,6 +18,7 @@ from ...types import COLUMNS, RecordColumns
 from ..format import file_view
 from ..format.file_view import FileView
 from ..format.leader_epochs import Epochs, believable_epochs, epochs_of
+from ..format.unreadable import named
 from .events import Events
 from .index_ranges import Stretch, stretch_of
 from .missing import changed
@@ -25,7 +28,7 @@ from .offset_interval import OffsetInterval
 from .part import GroupReader, Part
 from .partition_dir import SegmentFile
 from .parts import Run
-from .plan import SegmentPlan
+from .plan import SegmentPlan, with_cause
 from .planned_log import PlannedLog
 from .ranges import MAX_HEADERS_READ, reach
 from .remainder import Remainder, StretchRemainder
@@ -305,9 +308,12 @@ class PartitionLog(PlannedLog):
                 if before >= start:
                     yield part
             if error is not None:
+                if adopted and view.unreadable:
+                    why = f"{os.strerror(errno.EIO)}, {named(view.unreadable)}"
+                    raise OSError(errno.EIO, why, str(plan.segment.path))
                 if adopted:
                     raise changed(plan.segment, f"{error.message} at position {error.position}")
-                self.damage(part.unreadable_rest(error), on_damage)
+                self.damage(with_cause(part.unreadable_rest(error), view.unreadable), on_damage)
             if before + 1 >= end:
                 return
         if adopted and begin == extent.position and (batches, before) != (extent.batches, extent.last_offset):

@@ -129,6 +129,15 @@ def _plan(segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | N
     return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
 
 
+def with_cause(damage: Damage, spans: list[tuple[int, int]]) -> Damage:
+    """Return a damaged span with the code `unreadable_sectors` if the disk cannot read some of its bytes.
+
+    `spans` contains the positions of all bytes of the file that the disk cannot read.
+    """
+    inside = overlapping(spans, damage.position, damage.position + damage.length)
+    return replace(damage, code=UNREADABLE, message=named(inside)) if inside else damage
+
+
 def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentPlan:
     """Return a plan in which all bytes that the disk cannot read are reported.
 
@@ -138,11 +147,8 @@ def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentP
     damaged: list[Damage] = []
     covered: set[tuple[int, int]] = set()
     for damage in plan.damaged:
-        inside = overlapping(spans, damage.position, damage.position + damage.length)
-        if inside:
-            covered.update(inside)
-            damage = replace(damage, code=UNREADABLE, message=named(inside))
-        damaged.append(damage)
+        covered.update(overlapping(spans, damage.position, damage.position + damage.length))
+        damaged.append(with_cause(damage, spans))
     found = [Finding(plan.segment.name, UNREADABLE, named([span])) for span in spans if span not in covered]
     return replace(plan, damaged=damaged, findings=[*plan.findings, *found], unreadable=tuple(spans))
 
