@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arguments import integer, one_of
+from .errors import InvalidError
 from .log import LogDirectory, LogWriter, StrayPartitionWarning
 from .log.auditing.salvage_output import Output, OutputPlaceError
 from .log.format.names import MAX_PARTITION, is_topic_name
@@ -323,11 +324,17 @@ class _Making:
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Assign rows to partitions, and write them."""
+        from .table_files import RowsError
+
         self._check(rows.schema.names)
         for topic, chosen, columns in self._by_topic(rows):
             numbers = self._numbers(topic, rows, chosen, columns)
             for number, part in _groups(numbers, columns):
-                self._targets[topic, number].add(part)
+                try:
+                    self._targets[topic, number].add(part)
+                except InvalidError as error:
+                    # The position in the error is a position in the new batch, which users do not see.
+                    raise RowsError(f"a row of topic {topic} cannot be written: {error.message}") from None
 
     def _check(self, names: list[str]) -> None:
         """Raise RowsError if columns are missing or unknown, and report ignored columns once."""

@@ -30,6 +30,11 @@ _NO_INTEGER = re.compile(r"(?:couldn't parse: ?|error to int64: invalid value ')
 """Errors of pyarrow. Only the column `partition` is read as int64."""
 
 
+_NUMBER_TEXT = "^-?[0-9]+$"
+_ZONE_TEXT = "[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+"""Text of a number of milliseconds, and of an ISO time with a time zone."""
+
+
 class RowsError(ValueError):
     """Raised if a row cannot be converted to a record, because of its columns or values."""
 
@@ -125,8 +130,17 @@ def _table_batches(source: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    batch = _without_dictionaries(batch)
     for start in range(0, len(batch), MAX_ROWS):
         yield batch.slice(start, MAX_ROWS)
+
+
+def _without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Decode dictionary-encoded columns, such as categorical columns of pandas and Polars."""
+    if not any(pa.types.is_dictionary(kind) for kind in batch.schema.types):
+        return batch
+    columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _parquet(source: Any) -> Iterator[pa.RecordBatch]:
@@ -135,7 +149,8 @@ def _parquet(source: Any) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(source) as file:
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         row_bytes = max((g.total_byte_size // max(g.num_rows, 1) for g in groups), default=0)
-        yield from file.iter_batches(batch_size=max(1, min(MAX_ROWS, BLOCK_BYTES // max(row_bytes, 1))))
+        for batch in file.iter_batches(batch_size=max(1, min(MAX_ROWS, BLOCK_BYTES // max(row_bytes, 1)))):
+            yield _without_dictionaries(batch)
 
 
 def _csv(source: Any) -> Iterator[pa.RecordBatch]:
@@ -175,32 +190,63 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
 def milliseconds(column: pa.Array, now: int) -> pa.Array:
     """Convert a timestamp column to integers (milliseconds) or Arrow timestamps.
 
-    A null timestamp is replaced by `now`. A string must be in ISO format. If it contains no time
-    zone, it is in UTC.
+    A null timestamp is replaced by `now`. A string must be a number of milliseconds, or a time in
+    ISO format. If an ISO time contains no time zone, it is in UTC.
     """
-    if pa.types.is_null(column.type):
+    kind = column.type
+    if pa.types.is_null(kind):
         return pa.array([now] * len(column), pa.int64())
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        try:
-            column = column.cast(pa.timestamp("ms", "UTC"))
-        except pa.ArrowInvalid:
-            try:
-                column = column.cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
-            except pa.ArrowInvalid as error:
-                found = re.search("string: '(.*)' as a scalar", str(error))
-                what = repr(found[1]) if found else "text"
-                raise RowsError(
-                    f"the column 'timestamp' contains {what}, which is not a time; valid forms are a number of "
-                    "milliseconds since 1970-01-01 UTC, and an ISO date or time"
-                ) from None
-    if column.null_count:
-        value = pa.scalar(now, pa.timestamp("ms", "UTC")).cast(column.type) if _is_time(column) else now
-        column = column.fill_null(value)
-    return column
+    if _is_text(kind):
+        return _parsed_times(column).fill_null(now)
+    if not column.null_count:
+        return column
+    if pa.types.is_integer(kind):
+        return _cast(column, pa.int64()).fill_null(now)
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.unit == "s"):
+        # These types cannot represent the milliseconds of `now`.
+        column = _cast(column, pa.timestamp("ms", getattr(kind, "tz", None)))
+    if pa.types.is_timestamp(column.type):
+        return column.fill_null(pa.scalar(now, pa.timestamp("ms", "UTC")).cast(column.type))
+    return column  # The type is reported as wrong later.
 
 
-def _is_time(column: pa.Array) -> bool:
-    return bool(pa.types.is_timestamp(column.type) or pa.types.is_date(column.type))
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise RowsError(f"the column 'timestamp' contains a value that is too large: {error}") from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _parsed_times(column: pa.Array) -> pa.Array:
+    """Parse a column of strings, and return milliseconds since 1970-01-01 UTC as int64. Nulls remain null."""
+    text = column.cast(pa.string())
+    # Arrow does not parse more than three digits of a second as milliseconds.
+    text = pc.replace_substring_regex(text, r"([.][0-9]{3})[0-9]{1,6}", r"\1")
+    numeric = pc.match_substring_regex(text, _NUMBER_TEXT)
+    zoned = pc.match_substring_regex(text, _ZONE_TEXT)
+    local = pc.invert(pc.or_(numeric, zoned))
+    nothing = pa.scalar(None, pa.string())
+    try:
+        numbers = pc.if_else(numeric, text, nothing).cast(pa.int64())
+        # Arrow converts strings with a time zone and strings without one to different types.
+        with_zone = pc.if_else(zoned, text, nothing).cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+        without_zone = pc.if_else(local, text, nothing).cast(pa.timestamp("ms")).cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        found = re.search("string: '(.*)' as a scalar", str(error))
+        what = repr(found[1]) if found else "text"
+        raise RowsError(
+            f"the column 'timestamp' contains {what}, which is not a time; valid forms are a number of "
+            "milliseconds since 1970-01-01 UTC, and an ISO date or time"
+        ) from None
+    times = pc.coalesce(with_zone, without_zone)
+    if pc.any(pc.less(times, 0)).as_py():
+        # In Kafka, -1 means that a record has no timestamp.
+        raise RowsError("the column 'timestamp' contains a time before 1970, which Kafka cannot represent")
+    return pc.coalesce(numbers, times)
 
 
 def header_structs(column: pa.Array) -> pa.Array:
@@ -210,26 +256,31 @@ def header_structs(column: pa.Array) -> pa.Array:
     unchanged.
     """
     kind = column.type
-    inner = kind.value_type if pa.types.is_list(kind) else kind
-    if pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_struct(kind):
+    inner = kind.value_type if _is_list(kind) else kind
+    if _is_text(inner) or pa.types.is_struct(kind):
         raise RowsError(f"the column 'headers' contains values of the type {kind}; {HEADER_PAIRS}")
-    if not pa.types.is_list(column.type):
+    if not _is_list(kind):
         return column
-    inner = column.type.value_type
     if pa.types.is_null(inner):
+        if len(column.flatten()):
+            raise RowsError(f"the column 'headers' contains a null in a list; {HEADER_PAIRS}")
         return pa.nulls(len(column))
-    if not pa.types.is_list(inner):
+    if not _is_list(inner):
         return column
-    if pa.types.is_null(inner.value_type) or not len(column.flatten()):
-        return pa.nulls(len(column)) if not len(column.flatten()) else column
     pairs = column.flatten()
-    if not pc.all(pc.equal(pc.list_value_length(pairs), 2)).as_py():
+    if not len(pairs):
+        return pa.nulls(len(column))
+    if pairs.null_count or not pc.all(pc.equal(pc.list_value_length(pairs), 2)).as_py():
         raise RowsError(f"the column 'headers' contains a list that is not a pair; {HEADER_PAIRS}")
     words = pairs.flatten()
     structs = pa.StructArray.from_arrays([words[::2], words[1::2]], ["key", "value"])
     counts = pc.fill_null(pc.list_value_length(column), 0)
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(counts.cast(pa.int64()))])
     return pa.LargeListArray.from_arrays(offsets, structs)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:

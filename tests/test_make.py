@@ -7,6 +7,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,74 @@ def test_headers_are_written_from_structs_and_from_pairs(tmp_path: Path) -> None
         assert [tuple(map(tuple, r[3])) for r in rows_of(tmp_path / str(i), "t")[0]] == expected[-len(headers) :]
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.large_list(pa.large_list(pa.large_string())),  # the type that Polars uses
+        pa.list_(pa.list_(pa.string(), 2)),
+    ],
+)
+def test_headers_are_written_from_every_list_type(kind: Any, tmp_path: Path) -> None:
+    headers = pa.array([[["a", "1"], ["a", "2"]], None, []], kind)
+    k.make(pa.table({"value": ["v"] * 3, "headers": headers}), tmp_path / "out", topic="t")
+    assert [r[3] for r in rows_of(tmp_path / "out", "t")[0]] == [(("a", b"1"), ("a", b"2")), (), ()]
+
+
+@pytest.mark.parametrize("form", ["table", "parquet"])
+def test_dictionary_encoded_columns_are_decoded(form: str, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    texts = {"topic": ["x", "y", "x"], "key": ["a", None, "a"], "value": ["1", "2", None]}
+    rows = pa.table({name: pa.array(column).dictionary_encode() for name, column in texts.items()})
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(rows, path)
+    k.make(path if form == "parquet" else rows, tmp_path / "out")
+    found = {topic: [r[:2] for r in rows_of(tmp_path / "out", topic)[0]] for topic in "xy"}
+    assert found == {"x": [(b"a", b"1"), (b"a", None)], "y": [(None, b"2")]}
+
+
+TIMES = [
+    ("2026-01-01", 0),
+    ("2026-01-01T00:00:00Z", 0),
+    ("2026-01-01 01:00:00.25+01:00", 250),
+    ("2026-01-01T00:00:01.123456", 1123),
+    ("2025-12-31T23:30:00.999999-0030", 999),
+    (str(FIRST + 7), 7),
+]
+
+
+def test_times_as_text_may_have_different_forms(tmp_path: Path) -> None:
+    rows = pa.table({"value": ["v"] * len(TIMES), "timestamp": [text for text, _ in TIMES]})
+    k.make(rows, tmp_path / "out", topic="t")
+    assert [r[2] - FIRST for r in rows_of(tmp_path / "out", "t")[0]] == [ms for _, ms in TIMES]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("s"), pa.timestamp("s", "UTC"), pa.date32(), pa.date64(), pa.timestamp("ns")], ids=str
+)
+def test_null_times_of_every_type_are_now(kind: Any, tmp_path: Path) -> None:
+    rows = pa.table({"value": ["v"] * 2, "timestamp": pa.array([datetime(2026, 1, 1), None], kind)})
+    before = k.times.now_millis()
+    k.make(rows, tmp_path / "out", topic="t")
+    first, now = (r[2] for r in rows_of(tmp_path / "out", "t")[0])
+    assert first == FIRST
+    assert before <= now <= k.times.now_millis()
+
+
+def test_null_times_in_json_and_csv_are_now(tmp_path: Path) -> None:
+    given = {
+        "json": '{"value": "a", "timestamp": "2026-01-01T00:00:00Z"}\n{"value": "b"}\n',
+        "csv": "value,timestamp\na,2026-01-01\nb,\n",
+    }
+    before = k.times.now_millis()
+    for kind, text in given.items():
+        (tmp_path / f"rows.{kind}").write_text(text)
+        k.make(tmp_path / f"rows.{kind}", tmp_path / kind, topic="t")
+        first, now = (r[2] for r in rows_of(tmp_path / kind, "t")[0])
+        assert first == FIRST
+        assert now >= before
+
+
 def test_times_without_a_zone_are_in_utc_and_missing_times_are_now(tmp_path: Path) -> None:
     rows = pa.table({"value": ["v"] * 3, "timestamp": ["2026-01-01T00:00:00", None, "2026-01-01T00:00:01"]})
     before = k.times.now_millis()
@@ -120,7 +189,13 @@ def test_log_append_time_codec_and_segment_size_are_used(tmp_path: Path) -> None
         ({"value": ["v"], "partition": ["0"]}, "the column 'partition' has the type string"),
         ({"value": ["v"], "timestamp": ["yesterday"]}, "valid forms are a number of milliseconds"),
         ({"value": ["v"], "timestamp": [1.5]}, "timestamp must contain integers or times"),
+        ({"value": ["v"], "timestamp": [-5]}, "a row of topic t cannot be written: timestamp -5 is negative"),
+        ({"value": ["v"], "timestamp": ["1969-12-31T23:59:59.999Z"]}, "contains a time before 1970"),
+        ({"value": ["v", "v"], "timestamp": [True, None]}, "not the Arrow type bool"),
         ({"value": ["v"], "headers": [[["a"]]]}, "contains a list that is not a pair"),
+        ({"value": ["v"], "headers": [[["a", "1"], None]]}, "contains a list that is not a pair"),
+        ({"value": ["v"], "headers": [[None]]}, "contains a null in a list"),
+        ({"value": ["v"], "headers": [[{"key": None, "value": b"1"}]]}, "cannot be written: a header key is null"),
     ],
 )
 def test_wrong_rows_are_refused_and_leave_nothing(columns: Any, message: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from .._backend import core
 from ..log import Damage, DamagedLogError, PartitionDir, PartitionLog, discover
@@ -59,6 +60,10 @@ class OutputFormat(ParamType[LineFormat]):
     """A parameter type for the output format of records."""
 
     name = "FORMAT"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names of the formats."""
+        return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LineFormat:
         """Convert the value of --format to a `LineFormat`."""

@@ -5,8 +5,16 @@ from __future__ import annotations
 import click
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of the commands that begin with `incomplete`."""
+    root = ctx.find_root()
+    if ctx.params.get("words") or not isinstance(root.command, click.Group):
+        return []
+    return [name for name in root.command.list_commands(root) if name.startswith(incomplete)]
+
+
 @click.command(epilog="\b\nExample: kafkafmt help metadata diff")
-@click.argument("words", metavar="[COMMAND]", nargs=-1)
+@click.argument("words", metavar="[COMMAND]", nargs=-1, shell_complete=_complete)
 @click.pass_context
 def help(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Describe a command, as `kafkafmt COMMAND --help` does. Without COMMAND, list all commands."""

@@ -115,6 +115,12 @@ class Names(ParamType[tuple[str, ...]]):
     def __init__(self, known: Sequence[str]) -> None:
         self.known = known
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that can be added to the list."""
+        head, comma, last = incomplete.rpartition(",")
+        given = head.split(",")
+        return [CompletionItem(head + comma + n) for n in self.known if n.startswith(last) and n not in given]
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         """Split a list of names at the commas, and check that each name is known."""
         if isinstance(value, tuple):
@@ -130,6 +136,10 @@ class Codec(ParamType[tuple[str, int | None]]):
     """A parameter type for a codec, and optionally its compression level: `NAME[:LEVEL]`."""
 
     name = "NAME[:LEVEL]"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names of the codecs."""
+        return [CompletionItem(name) for name in CODEC_NAMES if name.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
         """Convert `NAME[:LEVEL]` to the name of the codec and the compression level (None without LEVEL)."""

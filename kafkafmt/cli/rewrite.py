@@ -76,6 +76,8 @@ def rewrite(
     Kafka's internal topics (__…) are copied unchanged, unless -t with a pattern that starts with __
     selects them.
     """
+    if drop_tombstones and not compact:
+        raise click.UsageError("--drop-tombstones requires --compact")
     target = os.path.abspath(output)
     try:
         with progress_bar("rewriting") as progress:

@@ -41,6 +41,18 @@ def test_commands_options_views_and_paths_are_completed() -> None:
     assert complete("kafkafmt", "ls", "/missing", "-t", "s") == []
 
 
+def test_values_of_options_are_completed() -> None:
+    assert complete("kafkafmt", "cat", "--format", "t") == ["plain,text", "plain,tsv"]
+    assert complete("kafkafmt", "make", "--codec", "z") == ["plain,zstd"]
+    assert complete("kafkafmt", "export", "--columns", "o") == ["plain,offset"]
+    assert complete("kafkafmt", "export", "--columns", "offset,k") == ["plain,offset,key"]
+
+
+def test_help_completes_commands() -> None:
+    assert complete("kafkafmt", "help", "me") == ["plain,metadata"]
+    assert complete("kafkafmt", "help", "cat", "") == []
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
     done = inside("completion", shell)

@@ -58,7 +58,8 @@ class BrokerDirectory:
     Raises
     ------
     RestoreError
-        `path` is not a log directory of a broker, or the metadata log is missing.
+        `path` is not a log directory of a broker, the metadata log is missing, or
+        `metadata_directory` belongs to another cluster.
     BlockingIOError
         A broker, or another process, uses the directory.
     """
@@ -72,6 +73,8 @@ class BrokerDirectory:
                 "specify log.dirs of a broker that has been started once"
             )
         self.properties: dict[str, str] = read_meta_properties(text)
+        if metadata_directory is not None:
+            self._check_cluster(metadata_directory)
         self._lock = take_lock(path / LOCK)
         try:
             self._like_root(path / LOCK)
@@ -94,6 +97,23 @@ class BrokerDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         release_lock(self._lock)
+
+    def _check_cluster(self, metadata_directory: Path) -> None:
+        """Raise RestoreError if the metadata log belongs to another cluster, in which topics have other ids.
+
+        A broker renames a partition whose topic id is not that of its cluster to '…-stray'.
+        """
+        text = file_view.read_text(metadata_directory / META_PROPERTIES)
+        try:
+            other = read_meta_properties(text or "").get("cluster.id")
+        except StructureError as error:
+            raise RestoreError(f"{metadata_directory / META_PROPERTIES}: {error.message}") from None
+        own = self.properties.get("cluster.id")
+        if own is not None and other is not None and own != other:
+            raise RestoreError(
+                f"{metadata_directory} belongs to the cluster {other}, but {self.path} belongs to the cluster {own}; "
+                f"specify a directory of the cluster {own} that contains {METADATA_LOG}"
+            )
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         try:

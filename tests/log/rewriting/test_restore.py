@@ -308,6 +308,20 @@ def test_metadata_log_can_be_in_another_directory(broker: Path, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
 
 
+def test_metadata_log_of_another_cluster_is_refused(broker: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (broker / "__cluster_metadata-0").rename(other / "__cluster_metadata-0")
+    text = (broker / "meta.properties").read_text()
+    (other / "meta.properties").write_text(text.replace("cluster.id=", "cluster.id=A"))
+    before = state_of(broker)
+    with pytest.raises(ValueError, match=r"belongs to the cluster A.*specify a directory of the cluster"):
+        k.restore(source(tmp_path / "in", data(0)), broker, metadata_directory=other)
+    assert state_of(broker) == before
+    (other / "meta.properties").write_text(text)
+    k.restore(tmp_path / "in", broker, metadata_directory=other)
+
+
 def test_committed_offsets_are_written_for_restored_partitions(broker: Path, tmp_path: Path) -> None:
     original = case("kafka-4.3.1/internal").roots[0]
     expected = [o for o in k.open(original).groups().offsets if o.topic == "source"]

@@ -263,6 +263,13 @@ def test_wrong_argument_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_drop_tombstones_requires_compact(tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0))
+    done = inside("rewrite", tmp_path / "in", "--output", tmp_path / "out", "--drop-tombstones")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--drop-tombstones requires --compact" in done.stderr
+
+
 def test_command_prints_counts_and_refuses_a_full_directory(tmp_path: Path) -> None:
     partition(tmp_path / "in", batch([record(0, key=b"a"), record(1, key=b"b")]))
     arguments = ["rewrite", tmp_path / "in", "--output", tmp_path / "out", "--drop-key", "a", "--before", "1970-01-02"]
