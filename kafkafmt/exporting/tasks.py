@@ -15,7 +15,7 @@ from ..log.reading.plan import SegmentPlan
 from ..log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
 from ..log.reading.single_pass import UnconfirmedError
 from ..spark.hosts import host_name
-from ..spark.source.splits import Piece, Split
+from ..spark.source.splits import Piece, Split, WholePartitions
 from .bundles import Bundle
 from .files import FileSet, OutputFile
 from .output import AttemptFiles
@@ -110,10 +110,11 @@ def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
         min(TARGET_BYTES, settings.format.row_group_bytes),
     )
     files = FileSet(first.topic, settings.format, settings.attempts, watch)
+    partitions = WholePartitions()
     try:
         for split, manifest in zip(bundle.splits, result.manifests, strict=True):
             builder.move_to(split.topic, split.partition)
-            for batch in _batches(split, builder, settings, manifest, watch):
+            for batch in _batches(split, builder, settings, manifest, watch, partitions):
                 manifest.count(batch)
                 files.add(batch, split.partition)
                 del batch  # to free its memory before the next Arrow record batch is decoded
@@ -133,7 +134,12 @@ def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
 
 
 def _batches(
-    split: Split, builder: ArrowBuilder, settings: TaskSettings, manifest: Manifest, watch: Stopwatch
+    split: Split,
+    builder: ArrowBuilder,
+    settings: TaskSettings,
+    manifest: Manifest,
+    watch: Stopwatch,
+    partitions: WholePartitions,
 ) -> Iterator[pa.RecordBatch]:
     def note_damage(damage: Damage) -> None:
         manifest.damaged.append(damage)
@@ -157,6 +163,7 @@ def _batches(
             on_missing=note_missing,
             on_end=note_end,
             confirmed_only=piece.plan is None,
+            partitions=partitions,
         ):
             yield from builder.add(chunk)
     if builder.rows:

@@ -41,8 +41,11 @@ WITH_HEADERS = (*STANDARD, HEADERS)
 def struct_of(names: Iterable[str]) -> StructType:
     """Return the named columns as a Spark schema in which every column is nullable.
 
-    Raise ValueError if a name is unknown.
+    Raise ValueError if a name is unknown, or if there is no name.
     """
+    names = list(names)
+    if not names:
+        raise ValueError("no column is selected; name at least one column")
     return StructType([StructField(name, TYPES[_known(name)]) for name in names])
 
 
@@ -57,9 +60,11 @@ def ddl_of(names: Iterable[str]) -> str:
 def checked_names(schema: StructType) -> list[str]:
     """Return the names of the columns that a user's schema selects.
 
-    Raise ValueError if a column in the schema is unknown, is repeated, is NOT NULL, or has the wrong
+    Raise ValueError if the schema is empty, or if a column in the schema is unknown, is repeated, is NOT NULL, or has the wrong
     type.
     """
+    if not schema.fields:
+        raise ValueError("the schema has no columns; name at least one column")
     for field in schema.fields:
         wanted = TYPES[_known(field.name)].simpleString()
         given = field.dataType.simpleString()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from counting import count_bytes
 from source_rows import plan
 
 from kafkafmt import LogDirectory, build_batch
+from kafkafmt.arrow import ArrowBuilder, schema_of
+from kafkafmt.log import Discovery, discover
+from kafkafmt.spark.source import splits
 
 RECORDS = 40
 SEGMENT_BYTES = 8 << 20
@@ -141,3 +145,69 @@ def test_tasks_carry_only_the_transactions_of_their_batches(tmp_path: Path) -> N
     assert len(carried) > 4
     assert sum(carried) >= 400
     assert max(carried) < 100  # those of one segment
+
+
+def count_listings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return a list that gets the path of each partition directory that a task lists."""
+    listed: list[Path] = []
+
+    def counted(paths: list[Path]) -> Discovery:
+        listed.extend(paths)
+        return discover(paths)
+
+    monkeypatch.setattr(splits, "discover", counted)
+    return listed
+
+
+def small_segments(root: Path) -> None:
+    """Write 60 segments, each with two transactions. Every second transaction is aborted."""
+    with LogDirectory(root, segment_bytes=800) as directory:
+        writer = directory.writer("t", 0)
+        for i in range(120):
+            record = [(b"k", b"v" * 200, START)]
+            writer.append(record, producer_id=7, producer_epoch=0, base_sequence=i, transactional=True)
+            writer.end_transaction(7, 0, commit=i % 2 == 0)
+
+
+def test_task_lists_a_partition_once_for_all_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_segments(tmp_path)
+    listed = count_listings(monkeypatch)
+    reader, partitions = plan(tmp_path, columns=("offset",), **COMMITTED)
+    assert [len(split.pieces) > 50 for p in partitions for split in p.task.splits] == [True]
+    assert sum(b.num_rows for b in reader.read(partitions[0])) == 60
+    assert len(listed) == 1
+
+
+def test_task_lists_again_if_retention_removes_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_segments(tmp_path)
+    _, partitions = plan(tmp_path, columns=("offset",), **COMMITTED)
+    first, second, *others = partitions[0].task.splits[0].pieces
+    shared, told = splits.WholePartitions(), list[str]()
+
+    def rows(pieces: Iterable[splits.Piece]) -> int:
+        columns = ArrowBuilder("t", 0, schema_of(["timestampType"])).columns
+        for piece in pieces:
+            for _ in piece.chunks(columns, tell=told.append, partitions=shared):
+                pass
+        return columns.rows
+
+    assert rows([first]) == 1
+    first.segment.path.unlink()
+    second.segment.path.unlink()
+    listed = count_listings(monkeypatch)
+    assert rows([second, *others]) == 58
+    assert len(listed) == 1
+    assert len(told) == 1
+    assert "deleted by retention" in told[0]
+
+
+def test_task_reads_a_whole_partition_at_most_once(tmp_path: Path, read: list[int]) -> None:
+    small_segments(tmp_path)
+    reader, partitions = plan(tmp_path, columns=("offset",), **COMMITTED)
+    for log in sorted(tmp_path.glob("t-0/*.log"))[:-1]:
+        data = bytearray(log.read_bytes())
+        data[-1] ^= 1  # damage the last marker of each segment
+        log.write_bytes(data)
+    read[0] = 0
+    assert sum(b.num_rows for b in reader.read(partitions[0])) < 120
+    assert read[0] <= 12 * log_bytes(tmp_path)

@@ -12,6 +12,7 @@ from building import TRANSACTIONAL, batch, record
 from golden_cases import Case, case, same_rows
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
 from source_rows import COLUMNS, offsets, plan, read, rows, source
 
 from kafkafmt.log import DamagedLogError, NoLogError
@@ -273,6 +274,9 @@ def test_every_option_is_accepted() -> None:
             {"subscribe": "orders"},
             "subscribe names orders, which does not exist; the existing topics are segments-entries",
         ),
+        ({"subscribe": " , "}, "subscribe is ' , ', which selects no topic; omit it to read all topics"),
+        ({"subscribePattern": ""}, "subscribePattern is '', which selects no topic"),
+        ({"assign": '{"segments-time": []}'}, "assign is .*, which selects no topic"),
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"startingOffsets": "5"}, "startingOffsets is '5'; it must be earliest or JSON such as"),
@@ -369,8 +373,6 @@ def test_path_without_a_log_raises(tmp_path: Path) -> None:
     ],
 )
 def test_schema_that_does_not_fit_raises(spark: SparkSession, schema: str, message: str) -> None:
-    from pyspark.sql.types import StructType
-
     struct = StructType.fromDDL(schema)
     assert isinstance(struct, StructType)
     with pytest.raises(ValueError, match=message):
@@ -549,3 +551,19 @@ def test_min_partitions_is_the_approximate_number_of_tasks() -> None:
         )
     with pytest.raises(OptionError, match="minPartitions is 0; it must be at least 1"):
         source(".", minPartitions="0")
+
+
+def test_gap_in_offsets_is_not_divided_into_too_many_tasks(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    for base in (0, 10**15):
+        (tmp_path / "t-0" / f"{base:020}.log").write_bytes(batch([record(i) for i in range(5)], base_offset=base))
+    with pytest.raises(
+        OptionError, match=r"maxRecordsPerPartition is 1000, but t-0 has 10{14}5 offsets to read, .* 5000000001"
+    ):
+        plan(tmp_path, maxRecordsPerPartition=1000)
+    assert read(tmp_path, maxRecordsPerPartition=5_000_000_001).num_rows == 10
+
+
+def test_schema_without_columns_is_an_error() -> None:
+    with pytest.raises(ValueError, match="name at least one column"):
+        source(SEGMENTS.roots).reader(StructType([]))

@@ -42,6 +42,7 @@ def test_times_are_milliseconds_or_datetimes(spark: SparkSession) -> None:
     ("arguments", "message"),
     [
         ({"columns": ["nothing"]}, "nothing"),
+        ({"columns": []}, "name at least one column"),
         ({"isolation": "none"}, "isolation is 'none'"),
         ({"mode": "fast"}, "mode is 'fast'"),
         ({"start_time": datetime(2026, 1, 1)}, "start_time is .* has no time zone"),

@@ -156,33 +156,43 @@ def test_version_of_an_application_is_written_once(spark: SparkSession, tmp_path
     assert len(list(kafkafmt.open(path)["t", 0])) == 2
 
 
-def stream(spark: SparkSession, source: Path, path: Path, checkpoint: Path) -> None:
-    query = (
+def stream(spark: SparkSession, source: Path, path: Path, checkpoint: Path | None) -> None:
+    """Write a stream. If `checkpoint` is None, the session sets the checkpoint's location."""
+    writer = (
         spark.readStream.schema("value string")
         .option("maxFilesPerTrigger", 1)
         .text(str(source))
         .selectExpr("value", "'t' topic")
         .writeStream.format("kafkafmt")
-        .option("checkpointLocation", str(checkpoint))
+        .queryName("copy")
         .trigger(availableNow=True)
-        .start(str(path))
     )
-    query.awaitTermination()
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", str(checkpoint))
+    writer.start(str(path)).awaitTermination()
 
 
-def test_each_batch_of_a_stream_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
-    path, source, checkpoint = (tmp_path / name for name in ("log", "source", "checkpoint"))
+@pytest.mark.parametrize("where", ["option", "session"])
+def test_each_batch_of_a_stream_is_written_once(spark: SparkSession, tmp_path: Path, where: str) -> None:
+    path, source, checkpoint = (tmp_path / name for name in ("log", "source", "copy"))
+    given = checkpoint if where == "option" else None
+    setting = "spark.sql.streaming.checkpointLocation"
+    if given is None:
+        spark.conf.set(setting, str(tmp_path))
     source.mkdir()
     for i in range(3):
         (source / f"{i}.txt").write_text("".join(f"{i} {k}\n" for k in range(50)))
-    stream(spark, source, path, checkpoint)
-    first = [r.value or b"" for r in kafkafmt.open(path)["t", 0]]
-    assert sorted(first) == sorted(f"{i} {k}".encode() for i in range(3) for k in range(50))
-    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
-    last.unlink()  # if the driver is killed before Spark commits the micro-batch, Spark repeats it
-    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-    (source / "3.txt").write_text("one more\n")
-    stream(spark, source, path, checkpoint)
+    try:
+        stream(spark, source, path, given)
+        first = [r.value or b"" for r in kafkafmt.open(path)["t", 0]]
+        assert sorted(first) == sorted(f"{i} {k}".encode() for i in range(3) for k in range(50))
+        last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
+        last.unlink()  # if the driver is killed before Spark commits the micro-batch, Spark repeats it
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        (source / "3.txt").write_text("one more\n")
+        stream(spark, source, path, given)
+    finally:
+        spark.conf.unset(setting)
     assert [r.value for r in kafkafmt.open(path)["t", 0]] == [*first, b"one more"]
     assert (path / JOURNAL_FILE).exists()
 

@@ -248,3 +248,13 @@ def test_range_of_a_filter_contains_every_match(filtered: Filter, partition: int
                 assert limits.low <= offset < limits.high
                 assert limits.time is None or time >= (limits.time - 1) * 1000
     assert own in (ANYTHING, NOTHING) or isinstance(own, Comparison) or len(own.parts) > 1
+
+
+def test_times_at_the_ends_of_the_calendar_are_compared() -> None:
+    latest = datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))  # in the year 10000 in UTC
+    assert read(case("segments").roots, where=where_text([("timestamp", "<", latest)])).num_rows > 200
+
+
+def test_set_of_different_types_is_an_error() -> None:
+    with pytest.raises(ValueError, match="where compares topic with 1; the value must be a text"):
+        where_text([("topic", "in", {"a", 1})])

@@ -13,18 +13,18 @@ repeated or the driver is killed.
 
 Each micro-batch of a stream is written only once, because the log directory stores the number of
 the last micro-batch of each query. The option txnAppId identifies a query. Its default value is the
-id in the query's checkpoint. If txnAppId is not set and the checkpoint is not on a local path, a
-micro-batch may be written again after a crash.
+id of the query, which Spark stores in the checkpoint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -33,10 +33,12 @@ from ..option_text import NO_BROKER, OptionError
 from ..schema import HEADERS, TYPES
 from ..shipped import Shipped, say_slow, slow_core
 from .job_staging import remove_leftovers, remove_staging, staging_of
-from .write_options import WriteOptions
+from .write_options import QUERY_ID, WriteOptions
 from .writing import Stage, Staged, commit, new_attempt, partition_counts
 
 WRITTEN = ("key", "value", "topic", "partition", "timestamp", "timestampMillis", HEADERS)
+QUERY_PROPERTY = "sql.streaming.queryId"
+"""Local property in which Spark passes the id of a stream to its tasks (``StreamExecution.QUERY_ID_KEY``)."""
 TEXT_TOO = ("key", "value")
 """Columns whose type can be binary or string."""
 
@@ -61,6 +63,8 @@ class StagedMessage(WriterCommitMessage):
     staged: Staged
     slow: str | None = None
     """A warning if the executor uses the slow pure-Python core, or None if the executor uses the native core."""
+    app_id: str | None = None
+    """Identifier of the stream, or None for a batch query."""
 
 
 class _Writer(Shipped):
@@ -101,8 +105,11 @@ class _Writer(Shipped):
         """Append the staged rows of all tasks unless rows with this `version` were already appended."""
         if not version:  # only the first micro-batch of a stream logs the messages
             say_slow(m.slow for m in messages if m is not None)
+        options = self.options
+        if version is not None and options.app_id is None:
+            options = replace(options, app_id=next((m.app_id for m in messages if m is not None), None))
         try:
-            commit(self.options, [m.staged for m in messages if m is not None], version)
+            commit(options, [m.staged for m in messages if m is not None], version)
         finally:
             self.discard(messages)
 
@@ -145,6 +152,18 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
         # The id of the query is better than the path of the checkpoint, because checkpoints on different machines
         # can have the same path.
         super().__init__(options, schema, options.app_id or query)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage the rows of one task, and return the id of the stream with them.
+
+        The driver cannot read the id from a checkpoint that is not on a local path, or whose path is
+        only in the session setting ``spark.sql.streaming.checkpointLocation``.
+        """
+        message = super().write(iterator)
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
+        assert isinstance(message, StagedMessage)
+        return message if query is None else replace(message, app_id=QUERY_ID.format(query))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Append the rows of a micro-batch unless these rows were already appended."""

@@ -28,6 +28,8 @@ HINTS = ("includeHeaders",)
 
 `includeHeaders` is not needed: headers are always written if the rows have the column headers.
 """
+QUERY_ID = "spark query {}"
+"""Default value of txnAppId in a stream, with the id of the query."""
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
 """Default size of a batch, in bytes.
@@ -76,7 +78,7 @@ def query_id(given: Mapping[str, str]) -> str | None:
     """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()
-        return f"spark query {json.loads(metadata.splitlines()[-1])['id']}"
+        return QUERY_ID.format(json.loads(metadata.splitlines()[-1])["id"])
     except (KeyError, IndexError, OSError, ValueError):
         return None
 

@@ -195,6 +195,8 @@ def parse(given: Mapping[str, str]) -> Options:
         raise OptionError(
             f"{' and '.join(chosen)} cannot be combined; give only one of subscribe, subscribePattern and assign"
         )
+    if chosen and not _names_something(chosen[0], options[chosen[0]]):
+        raise OptionError(f"{chosen[0]} is {options[chosen[0]]!r}, which selects no topic; omit it to read all topics")
     late = word_of(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
     least, most = _optional(options, "minOffsetsPerTrigger", 1), _optional(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
@@ -229,6 +231,13 @@ def parse(given: Mapping[str, str]) -> Options:
         split_bytes=size_of(options, "splitBytes", SPLIT_BYTES),
         max_batch_bytes=size_of(options, "maxBatchBytes", DEFAULT_MAX_BATCH_BYTES),
     )
+
+
+def _names_something(name: str, text: str) -> bool:
+    """Return whether a nonempty list, pattern or assignment is given, as Spark's Kafka source requires."""
+    if name == "assign":
+        return bool(_assigned(text))
+    return bool(text.replace(",", "").strip() if name == "subscribe" else text)
 
 
 def _where(options: Mapping[str, str]) -> Filter:

@@ -45,6 +45,12 @@ MAX_TASKS = 20_000
 
 With 170,000 tasks, for example, Spark's driver needs 0.5 GB, and planning takes long.
 """
+MOST_PARTS = 200_000
+"""Largest number of parts into which `maxRecordsPerPartition` may divide a partition.
+
+Spark's driver runs out of memory at about twice this number of tasks. The offsets of a compacted log
+can have gaps, so even a small log can need too many parts.
+"""
 RUNS_A_SPLIT = 8
 """Approximate number of extents (groups of consecutive batches) in a split.
 
@@ -154,10 +160,24 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
         return cut_splits(s.log, s.segments(), s.interval, size)
     high = min(s.interval.high, s.log.next_offset)
     splits: list[Split] = []
-    for low in range(s.interval.low, high, most):
-        part = _Selected(s.log, replace(s.interval, low=low, high=min(low + most, high)))
-        splits += cut_splits(s.log, part.segments(), part.interval, size)
+    for interval in parts_of(replace(s.interval, high=high), most, s.key):
+        splits += cut_splits(s.log, _Selected(s.log, interval).segments(), interval, size)
     return splits
+
+
+def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterval]:
+    """Divide an interval of a partition into parts with at most `most` offsets each.
+
+    Raise OptionError if there would be more than MOST_PARTS parts.
+    """
+    offsets = interval.high - interval.low
+    if offsets > most * MOST_PARTS:
+        raise OptionError(
+            f"maxRecordsPerPartition is {most}, but {key[0]}-{key[1]} has {offsets} offsets to read, including gaps; set it to at least"
+            f" {-(-offsets // MOST_PARTS)}, so that there are at most {MOST_PARTS} tasks"
+        )
+    lows = range(interval.low, interval.high, most)
+    return [replace(interval, low=low, high=min(low + most, interval.high)) for low in lows]
 
 
 def split_size(options: Options, total: int) -> int:

@@ -19,6 +19,7 @@ from ...log.reading.transactions import Doubt, TransactionInDoubtError
 from ..messages import say as say
 from .options import Options
 from .planning import Plan, Task
+from .splits import WholePartitions
 from .where import matching
 
 FIRST_ROWS = 8192
@@ -72,7 +73,7 @@ def read_task(
 def _batches(
     task: Task, options: Options, names: list[str], tell: Callable[[str], None]
 ) -> Generator[pa.RecordBatch, None, None]:
-    limits = ReadLimits(options.max_batch_bytes)
+    limits, partitions = ReadLimits(options.max_batch_bytes), WholePartitions()
     for split in task.splits:
         filtered = for_partition(options.where, split.topic, split.partition)
         more = sorted(columns_of(filtered) - set(names))
@@ -97,7 +98,12 @@ def _batches(
 
             on_damage = None if options.mode == "FAILFAST" else note_damage
             for chunk in piece.chunks(
-                builder.columns, on_damage=on_damage, limits=limits, tell=tell, on_doubt=note_doubt
+                builder.columns,
+                on_damage=on_damage,
+                limits=limits,
+                tell=tell,
+                on_doubt=note_doubt,
+                partitions=partitions,
             ):
                 for batch in builder.add(chunk):
                     yield from selected(batch)

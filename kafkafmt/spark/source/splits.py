@@ -21,6 +21,7 @@ from ...log.reading.plan import SegmentPlan
 from ...log.reading.read_limits import DEFAULT_LIMITS, ReadLimits
 from ...log.reading.single_pass import UnconfirmedError
 from ...log.reading.transactions import Doubt, Transactions
+from ...paths import Location
 from ...records import Chunk
 from ...types import RecordColumns
 from ..hosts import with_host
@@ -31,6 +32,45 @@ SPLIT_BYTES = 64 << 20
 A split contains only whole batches. Smaller splits would be inefficient, because Spark needs about
 30 ms to run a task.
 """
+
+
+class WholePartitions:
+    """The partitions of one task, so that the task lists and reads a whole partition only once.
+
+    A task usually reads several parts of one partition. For each part, it needs the listing of the
+    partition directory to find transaction markers in later segments.
+    """
+
+    def __init__(self) -> None:
+        self._listed: dict[Location, PartitionDir] = {}
+        self._transactions: dict[Location, Transactions] = {}
+
+    def listed(self, directory: PartitionDir) -> PartitionDir | None:
+        """Return a `PartitionDir` with the segments that the directory contained when it was last listed.
+
+        Return None if the directory was not listed yet.
+        """
+        return self._listed.get(directory.path)
+
+    def list(self, directory: PartitionDir) -> PartitionDir:
+        """List a partition directory, and return a `PartitionDir` with all current segments."""
+        whole = directory
+        for found in discover([directory.path]).partitions:
+            whole = replace(directory, segments=found.segments)
+        self._listed[directory.path] = whole
+        return whole
+
+    def transactions_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> Transactions:
+        """Return the transactions of a whole partition.
+
+        If the partition is read, the bytes and the reads are added to `log.bytes_read` and `log.reads`.
+        """
+        if directory.path not in self._transactions:
+            whole = PartitionLog(directory, limits)
+            self._transactions[directory.path] = whole.transactions
+            log.bytes_read += whole.bytes_read
+            log.reads += whole.reads
+        return self._transactions[directory.path]
 
 
 @dataclass
@@ -96,6 +136,7 @@ class Piece:
         on_end: Callable[[PartitionLog], None] | None = None,
         on_doubt: Callable[[Doubt], None] | None = None,
         confirmed_only: bool = False,
+        partitions: WholePartitions | None = None,
     ) -> Iterator[Chunk]:
         """Decode the records of this part of the segment, and yield them as chunks in offset order.
 
@@ -120,6 +161,9 @@ class Piece:
             Raise an error if the byte range cannot be read in one pass, or if the whole partition
             must be read to determine the transactions. By default, the task checks the whole segment
             or reads the whole partition in these cases.
+        partitions : WholePartitions, optional
+            Listings and transactions that the pieces of a task share. By default, the piece lists
+            the partition directory itself.
 
         Raises
         ------
@@ -138,7 +182,9 @@ class Piece:
             log.restrict(self.segment, self.stretch)
         try:
             if self.interval.committed:
-                log.transactions = self.transactions or self._find_transactions(log, limits, confirmed_only)
+                log.transactions = self.transactions or self._find_transactions(
+                    log, limits, confirmed_only, partitions or WholePartitions()
+                )
             if on_doubt is not None and self.transactions is None and self.interval.committed:
                 for doubt in log.transactions.doubts:
                     on_doubt(doubt)
@@ -148,28 +194,36 @@ class Piece:
         if on_end is not None:
             on_end(log)
 
-    def _find_transactions(self, log: PartitionLog, limits: ReadLimits, confirmed_only: bool) -> Transactions:
+    def _find_transactions(
+        self, log: PartitionLog, limits: ReadLimits, confirmed_only: bool, partitions: WholePartitions
+    ) -> Transactions:
         """Return the transactions of the batches.
 
-        The partition directory is listed again, because the markers of the transactions can be in
-        later segments. The bytes and the reads are added to `log.bytes_read` and `log.reads`.
+        The markers of the transactions can be in later segments, so the partition directory is listed
+        again after planning. The bytes and the reads are added to `log.bytes_read` and `log.reads`.
         """
-        directory = self._whole_partition()
-        segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         end = min(self.last_offset + 1, self.interval.high)
-        found: Transactions | None = None
-        if segment is not None:
-            found = outcomes_near(directory, segment, self._position, end, limits.max_batch_bytes, log)
+        listed = partitions.listed(self.directory)
+        found = None if listed is None else self._outcomes(listed, end, limits, log)
+        directory = listed or self.directory
+        if found is None:  # an earlier listing can contain segments that retention has removed since
+            directory = partitions.list(self.directory)
+            found = self._outcomes(directory, end, limits, log)
         if found is not None:
             found.last_stable_offset = self.interval.high
             return found
         if confirmed_only:
             raise UnconfirmedError(self.segment.name)
-        whole = PartitionLog(directory, limits)
-        transactions = whole.transactions
-        log.bytes_read += whole.bytes_read
-        log.reads += whole.reads
-        return transactions.within(self.first_offset, end - 1)
+        return partitions.transactions_of(directory, limits, log).within(self.first_offset, end - 1)
+
+    def _outcomes(
+        self, directory: PartitionDir, end: int, limits: ReadLimits, log: PartitionLog
+    ) -> Transactions | None:
+        """Return the aborted transactions of the batches, or None if the whole partition must be read."""
+        segment = next((s for s in directory.segments if s.name == self.segment.name), None)
+        if segment is None:
+            return None
+        return outcomes_near(directory, segment, self._position, end, limits.max_batch_bytes, log)
 
     @property
     def _position(self) -> int:
@@ -177,12 +231,6 @@ class Piece:
         if self.plan is not None and self.plan.extents:
             return self.plan.extents[0].position
         return 0 if self.stretch is None else self.stretch.start.position
-
-    def _whole_partition(self) -> PartitionDir:
-        """List the partition directory again, and return a `PartitionDir` with all current segments."""
-        for found in discover([self.directory.path]).partitions:
-            return replace(self.directory, segments=found.segments)
-        return self.directory
 
     def check(self, limits: ReadLimits) -> None:
         """Raise UnconfirmedError if one pass over the byte range cannot confirm that its batches are valid."""

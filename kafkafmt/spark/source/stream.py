@@ -46,7 +46,7 @@ from ...paths import UrlPath
 from ..option_text import OptionError
 from ..shipped import Shipped
 from .options import LATEST, Bound, Key, Options
-from .planning import DataLossError, Plan, discovered, limits_of, pack, start_of
+from .planning import DataLossError, Plan, discovered, limits_of, pack, parts_of, start_of
 from .reading import as_partitions, read_task, say
 from .splits import Split, cut_splits, make_splits, may_hold
 
@@ -341,8 +341,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             log.open_transactions = self._open[key][1]
             plan.add_doubts(log, first, stop)
         splits: list[Split] = []
-        for low in range(interval.low, interval.high, most):
-            part = replace(interval, low=low, high=min(low + most, interval.high))
+        for part in parts_of(interval, most, key):
             if plans is None:
                 splits += cut_splits(log, [s for s in segments if may_hold(s, part)], part, options.split_bytes)
             else:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -85,9 +85,9 @@ def _plain(value: Any) -> Any:
             raise ValueError(
                 f"where contains {value!r}, which has no time zone; add one, such as .replace(tzinfo=timezone.utc)"
             )
-        return value.astimezone(UTC).isoformat()
+        return value.isoformat()
     if isinstance(value, set | frozenset):
-        value = sorted(value)
+        value = list(value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, str):
