@@ -275,7 +275,7 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
 def divide(
     walker: Walker, spans: IntArray, markers: Sequence[Restored], base: int, highest: int
 ) -> Iterator[tuple[int, list[IntArray | Restored]]]:
-    """Divide the bytes to copy into segments, and insert the rebuilt transaction markers.
+    """Plan the segments of a copy, including the rebuilt transaction markers.
 
     For each segment, yield the base offset and a list of arrays of spans and of markers, in the
     order in which they are written. Usually there is only one segment with one array. For the

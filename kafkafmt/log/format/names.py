@@ -68,7 +68,7 @@ def index_base_of(file_name: str) -> int | None:
 def file_name(offset: int, suffix: str = ".log") -> str:
     """Return a file name that consists of an offset and a suffix.
 
-    The offset is written with 20 digits. Segment files and producer snapshots have such names.
+    The offset is written with 20 digits, as in the names of segments and producer snapshots.
     """
     return f"{offset:020}{suffix}"
 

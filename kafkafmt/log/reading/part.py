@@ -129,9 +129,8 @@ class GroupReader:
         too large or has changed, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        position = max(
-            int(columns[0, 0]) - SMALL_EXTENT, 0
-        )  # in offset order, the next extents may be at lower positions
+        # The extents are ordered by offset. The next extents may begin before extent `k` in the file.
+        position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
             return None

@@ -162,7 +162,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
     """Return whether the header after a run shows that the run's last offsets are wrong.
 
-    `sure` is True if the second to last batch confirms the offsets of the last batch.
+    `sure` is True if the offsets of the last batch agree with the batch before it.
     """
     if run.end == view.size:
         return False

@@ -53,7 +53,7 @@ class Doubt:
 class TransactionInDoubtError(KafkaFormatError):
     """Raised if the caller requests an error for a transaction whose outcome is unknown.
 
-    If no error is requested, the records of the transaction are omitted.
+    By default, the records of such a transaction are omitted and no error is raised.
 
     Attributes
     ----------

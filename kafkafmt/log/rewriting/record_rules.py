@@ -92,7 +92,7 @@ def record_rules(
     drop_key_regex: str | re.Pattern[str] | None,
     before: int | None,
 ) -> RecordRules:
-    """Return the rules for the arguments of `rewrite`, or raise TypeError or ValueError."""
+    """Convert arguments of `rewrite` to rules. Raise TypeError or ValueError if an argument is invalid."""
     given = [drop_keys] if isinstance(drop_keys, str | bytes) else list(drop_keys or ())
     for key in given:
         if not isinstance(key, str | bytes):

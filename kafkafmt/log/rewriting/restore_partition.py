@@ -1,4 +1,4 @@
-"""Copy one partition so that a broker of another cluster can continue to write it.
+"""Copy one partition so that a broker of another cluster can append to it.
 
 Batches are copied byte for byte, with one exception: the current leader epoch of the cluster
 replaces every higher leader epoch. Consumers compare leader epochs to detect a truncated log. If a
