@@ -29,6 +29,7 @@ from ..format.file_view import FileView
 from .discovery import NoLogError, discover
 from .partition import OnDamage, PartitionLog
 from .partition_dir import PartitionDir, SegmentFile
+from .plan import UNREADABLE
 from .read_limits import DEFAULT_LIMITS, ReadLimits
 from .record_selection import EVERYTHING, Selection
 from .segment_walker import FIRST_READ, Walker
@@ -81,6 +82,8 @@ class Follower:
         self._tell = tell
         self._stamp: Stamp = ()
         self.log: PartitionLog = PartitionLog(directory, self._limits, tell=tell)
+        self._told = -1
+        """Position of the unreadable end of the log that was last reported."""
         self._begin()
         self._interval = selection.resolve(self.log)
         self.next: int = max(self._low, self._interval.low)
@@ -110,6 +113,11 @@ class Follower:
         After this position, the file contains at most an incomplete last batch.
         """
         plan = self.log.plan(segment)
+        for damage in plan.damaged:
+            # `chunks` reports damage before the end of the log only.
+            if damage.code == UNREADABLE and damage.last_offset is None and damage.position != self._told:
+                self._told = damage.position
+                self._tell(f"{segment.path}: {damage.message}; {damage.lost}")
         return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
 
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:

@@ -20,6 +20,9 @@ from kafkafmt.log import DamagedLogError, PartitionLog, discover
 from kafkafmt.log.auditing.dump import dump
 from kafkafmt.log.auditing.dump_items import DumpedBatch, Problem
 from kafkafmt.log.format.file_view import FileView
+from kafkafmt.log.reading.follow import Follower
+from kafkafmt.log.reading.read_limits import DEFAULT_LIMITS
+from kafkafmt.log.reading.record_selection import Selection
 
 LOGS = sorted(
     {path.parent for path in GOLDEN.glob("*/*/log/**/*.log") if path.stat().st_size > 2 * SECTOR}, key=lambda p: str(p)
@@ -240,3 +243,16 @@ def test_equal_copies_with_the_same_unreadable_sector_are_not_called_equal(disk:
     for path in (a, b):
         disk.add(path, [3])
     assert kafkafmt.diff(tmp_path / "a", tmp_path / "b").exit_code == 1
+
+
+def test_follower_reports_an_unreadable_end_of_the_log(disk: BadSectors, tmp_path: Path) -> None:
+    path = written(tmp_path / "log")
+    disk.add(path, [path.stat().st_size // SECTOR])
+    told: list[str] = []
+    (directory,) = discover([tmp_path / "log"]).partitions
+    follower = Follower(directory, [directory.path], Selection(None, None), DEFAULT_LIMITS, tell=told.append)
+    assert [r.offset for r in follower.records()] == list(range(390))
+    follower.look(closely=True)
+    (message,) = told
+    assert f"{path}: the disk cannot read bytes " in message
+    assert message.endswith("offsets 390 to the end cannot be read")
