@@ -183,7 +183,7 @@ def export(
     settings = dict(_setting(text) for text in conf)
     report: ExportReport | None = None
     try:
-        with _errors_as_usage(), needed_packages():
+        with _errors_as_usage(), needed_packages(engine):
             from ..exporting.job import Export
 
             found = find(given["paths"], options.replicas)

@@ -265,7 +265,7 @@ def export(
     if on_message is not None:
         for message in found.messages:
             on_message(message)
-    with needed_packages():
+    with needed_packages(engine):
         from .job import Export
 
         if engine is None:
@@ -361,12 +361,16 @@ def spark_session(
 
 
 @contextlib.contextmanager
-def needed_packages() -> Iterator[None]:
-    """Raise an ImportError with an installation hint if a package for the export is missing."""
+def needed_packages(engine: str | None) -> Iterator[None]:
+    """Raise an ImportError with an installation hint if a package for the export is missing.
+
+    Only the engine "spark" needs pyspark. If `engine` is None, pyarrow is sufficient.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in ("pyspark", "py4j", "pyarrow"):
             raise
-        raise ImportError(f"export needs {package}: {install_line('spark')}", name=package) from error
+        extra = "arrow" if package == "pyarrow" and engine != "spark" else "spark"
+        raise ImportError(f"export needs {package}: {install_line(extra)}", name=package) from error

@@ -114,6 +114,13 @@ def test_missing_package_is_reported_with_the_remedy(tmp_path: Path, package: st
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("options", [[], ["--engine", "local"]])
+def test_export_without_spark_advises_only_pyarrow(tmp_path: Path, options: list[str]) -> None:
+    done = export_without("pyarrow", tmp_path, *options)
+    assert "export needs pyarrow: pip install 'pyarrow>=14'" in one_line(done, 3)
+    assert "pyspark" not in done.stderr
+
+
 def test_export_runs_without_pyspark_and_says_so(tmp_path: Path) -> None:
     done = export_without("pyspark", tmp_path)
     assert done.returncode == 1  # the log is damaged
