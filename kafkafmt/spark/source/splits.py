@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ...constants import NO_END
 from ...log import Damage, PartitionDir, PartitionLog, SegmentFile, discover
+from ...log.format import file_view
 from ...log.reading.index_ranges import Stretch, border_near, stretch_of
 from ...log.reading.nearby_transactions import outcomes_near
 from ...log.reading.offset_interval import OffsetInterval
@@ -282,12 +283,20 @@ def cut_splits(
         Range of selected offsets.
     split_bytes : int
         Size of a split, in bytes.
+
+    Raises
+    ------
+    OSError
+        The size of a segment cannot be determined, for example because a compressed segment is
+        truncated. Without this error, the segment would be skipped, because its size is 0.
     """
     directory = log.directory
     transactions, interval = _committed_part(log, interval)
     splits: list[Split] = []
     left = 0
     for segment in segments:
+        if not segment.size:
+            file_view.content_size(segment.place)  # raises the error because of which the size is 0
         rest = stretch_of(segment, interval.low, interval.high)
         while rest.size:
             if left <= 0:
