@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -122,3 +123,17 @@ def test_progress_cancels_the_tasks_that_have_not_started() -> None:
     release = threading.Event()
     assert LocalEngine(1).run([[n] for n in range(10)], work, lambda *_: JobProgress(1), "test", progress) == []
     assert len(started) < 10
+
+
+def test_truncated_compressed_segment_fails_the_export(tmp_path: Path) -> None:
+    with kafkafmt.LogDirectory(tmp_path / "log", segment_bytes=600) as directory:
+        writer = directory.writer("t", 0)
+        for i in range(20):
+            writer.append([(b"k", b"v" * 100, i)])
+    first = min((tmp_path / "log" / "t-0").glob("*.log"))
+    packed = first.with_name(f"{first.name}.gz")
+    packed.write_bytes(gzip.compress(first.read_bytes())[:-20])
+    first.unlink()
+    with pytest.raises(OSError, match="the gzip data is damaged or incomplete"):
+        kafkafmt.export(tmp_path / "log", tmp_path / "out", engine="local")
+    assert not (tmp_path / "out").exists()

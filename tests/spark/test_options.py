@@ -1,5 +1,6 @@
 """Test the options of the data source, in the form in which Spark passes them, without Spark."""
 
+import gzip
 import json
 import shutil
 import struct
@@ -567,3 +568,14 @@ def test_gap_in_offsets_is_not_divided_into_too_many_tasks(tmp_path: Path) -> No
 def test_schema_without_columns_is_an_error() -> None:
     with pytest.raises(ValueError, match="name at least one column"):
         source(SEGMENTS.roots).reader(StructType([]))
+
+
+@pytest.mark.parametrize("read_bytes", [slice(None, -20), slice(0, 30)])
+def test_truncated_compressed_segment_fails_the_query(tmp_path: Path, read_bytes: slice) -> None:
+    shutil.copytree(SEGMENTS.partition_dir(TIME, 0), tmp_path / f"{TIME}-0")
+    first = min((tmp_path / f"{TIME}-0").glob("*.log"))
+    packed = first.with_name(f"{first.name}.gz")
+    packed.write_bytes(gzip.compress(first.read_bytes())[read_bytes])
+    first.unlink()
+    with pytest.raises(OSError, match=rf"the gzip data is damaged or incomplete .*{packed}"):
+        read(tmp_path)

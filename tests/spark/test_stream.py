@@ -20,7 +20,7 @@ from building import batch, control_batch, record
 from golden_cases import CASES, LEGACY, Case, case, same_rows
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from source_rows import COLUMNS, rows
 
 import kafkafmt
@@ -147,6 +147,21 @@ def remove_offsets(folder: Path, cause: str) -> None:
         return
     shutil.rmtree(folder / "t-0")
     put(folder, *(("t-0", five(0)[:-1]) if cause == "truncated" else ("other-0", five(0))))
+
+
+@pytest.mark.parametrize("limit", [ALL, ReadMaxRows(1)])
+def test_stream_continues_at_the_end_of_a_shorter_log(tmp_path: Path, limit: ReadLimit) -> None:
+    segment = put(tmp_path, "t-0", five(0), five(5))
+    put(tmp_path, "u-0", five(0))
+    stream = reader(tmp_path, startingOffsets="earliest", failOnDataLoss="false")
+    start = {"t": {"0": 10}, "u": {"0": 0}}
+    segment.write_bytes(five(0))  # for example, a topic that was deleted and created again
+    end = stream.latestOffset(start, limit)
+    assert end["t"] == {"0": 5}
+    assert {topic for topic, *_ in read(stream, start, end)} == {"u"}
+    put(tmp_path, "t-0", five(5))
+    last = stream.latestOffset(end, ALL)
+    assert [o for topic, _, o in read(stream, end, last) if topic == "t"] == list(range(5, 10))
 
 
 LOST = {

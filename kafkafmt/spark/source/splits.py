@@ -283,6 +283,12 @@ def cut_splits(
         Range of selected offsets.
     split_bytes : int
         Size of a split, in bytes.
+
+    Raises
+    ------
+    OSError
+        The size of a segment cannot be determined, for example because a compressed segment is
+        truncated. Without this error, the segment would be skipped, because its size is 0.
     """
     directory = log.directory
     transactions, interval = _committed_part(log, interval)

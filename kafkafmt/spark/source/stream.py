@@ -114,8 +114,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
         """Return the offset of each partition at which the next micro-batch ends.
 
-        No end offset is lower than the offset in `start`. `limit` restricts the size of the
-        micro-batch.
+        `limit` restricts the size of the micro-batch. An end offset is lower than the offset in
+        `start` only if the log was truncated or created again, and failOnDataLoss is false. As in
+        Spark's Kafka source, the stream then continues at the lower offset, so that it delivers the
+        records that are appended there.
         """
         begin = _flat(start)
         logs = self._logs(begin, self._once)
@@ -128,7 +130,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             return _nested(begin)
         if isinstance(limit, ReadMaxRows):
             ends = _share(begins, ends, limit.max_rows)
-        return _nested(begin | {key: max(end, begins[key]) for key, end in ends.items()})
+        shorter = {key for key in begin.keys() & ends.keys() if ends[key] < begin[key] > logs[key].next_offset}
+        return _nested(begin | {key: end if key in shorter else max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
         """Return whether to delay the next micro-batch, which would contain `new` new offsets.
@@ -408,4 +411,7 @@ def _share(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
     total = sum(sizes.values())
     if total <= limit:
         return ends
-    return {key: begins[key] + min(size, max(limit * size // total, 1)) for key, size in sizes.items()}
+    return {
+        key: begins[key] + min(size, max(limit * size // total, 1)) if size else ends[key]
+        for key, size in sizes.items()
+    }
