@@ -24,7 +24,7 @@ _interrupted: list[float] = []
 def is_command() -> bool:
     """Return whether this process is the command `kafkafmt` or was started by `python -m kafkafmt`."""
     program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
-    if program == "-m":  # Python has not yet replaced -m by the path of the module.
+    if program == "-m":  # Python sets argv[0] to the path of the module later.
         return "kafkafmt" in sys.orig_argv
     return program in ("kafkafmt", "kafkafmt.exe")
 

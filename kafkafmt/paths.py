@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Convert a path from a user to a local path.
+    """Convert a path that a user has given to a local path.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def is_url(text: str) -> bool:
 
 
 def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
-    """Convert a path from a user to an absolute local path, or to a URL.
+    """Convert a path that a user has given to an absolute local path, or to a URL.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""Read batch headers into a table and check CRCs, which Kafka calls shallow iteration."""
+"""Read batch headers into a table, and check CRCs.
+
+Kafka calls this shallow iteration, because the records are not read.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..constants import LOG_APPEND_TIME, TIMESTAMP_TYPE_NONE
+from ..constants import LOG_APPEND_TIME, NO_TIMESTAMP, TIMESTAMP_TYPE_NONE
 from ..text import encode_json, plain
 from .output import moment
 
@@ -192,7 +192,9 @@ def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
 
     def show(log: Any, r: Any) -> str:
         append = " (append)" if r.timestamp_type == LOG_APPEND_TIME else ""
-        when = "-" if r.timestamp_type == TIMESTAMP_TYPE_NONE else moment(r.timestamp) + append
+        # NO_TIMESTAMP is also the timestamp of a record in format 1 or 2 whose producer has set none.
+        missing = r.timestamp_type == TIMESTAMP_TYPE_NONE or r.timestamp == NO_TIMESTAMP
+        when = "-" if missing else moment(r.timestamp) + append
         fields = [f"{plain(log.topic)}-{log.partition}", str(r.offset), when, field(r.key), field(r.value)]
         return "  ".join(fields + [f"{plain(k)}={field(v)}" for k, v in r.headers]) + "\n"
 

@@ -129,7 +129,7 @@ class GrowingPartition:
             return self.changes
 
     def raise_log_start(self, offset: int) -> None:
-        """Set the log start offset to `offset`, which is from the checkpoint, if `offset` is higher."""
+        """Set the log start offset to the offset in the checkpoint, unless it is already higher."""
         with self._lock:
             if offset > self.directory.log_start_offset:
                 self.directory.log_start = offset

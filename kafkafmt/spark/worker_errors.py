@@ -48,8 +48,8 @@ def cause_of(text: str) -> str:
     """Extract the cause of a Spark error from the text of the error, as one line.
 
     If a Python worker raised an exception, the result contains this exception, its deepest cause
-    and the host. Otherwise, the result contains the first line of Java's text and the deepest
-    cause.
+    and the host. Otherwise, the result contains the first line of the Java exception
+    and its deepest cause.
     """
     before, traceback, _ = text.rpartition(TRACEBACK)
     if traceback:

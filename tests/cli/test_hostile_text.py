@@ -18,6 +18,7 @@ import pytest
 from building import batch, message, record
 from command import inside, kafkafmt
 
+from kafkafmt import records
 from kafkafmt.log import Damage
 from kafkafmt.log.reading.transactions import Doubt
 from kafkafmt.text import encode_json, plain
@@ -205,6 +206,12 @@ def test_log_lines_of_the_data_source_are_escaped(capsys: pytest.CaptureFixture[
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert UNSAFE.findall(done.stdout + done.stderr) == []
     assert "\\x1b" in done.stderr
+
+
+def test_timestamp_of_minus_1_shows_a_dash(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(records.build_batch([(b"k", b"v", -1)]))
+    assert inside("cat", tmp_path).stdout == "t-0\t0\t-\tk\tv\n"
 
 
 def test_records_without_a_timestamp_show_a_dash(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) ->
 def _difference(
     kind: str, first: int | None, last: int | None, sides: dict[int, int], paths: Sequence[str]
 ) -> Difference:
-    """Return a difference between copies.
+    """Return an item of the report on how the copies of a partition differ.
 
     `sides` contains the copies that differ from the first copy. It maps the index of each such copy
     to `Span.side`.

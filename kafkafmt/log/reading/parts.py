@@ -214,7 +214,7 @@ class BadColumns:
         self._count = n
 
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
-        """Append a damaged span. Its error can have any code."""
+        """Append a damaged span, with any error code."""
         self.problems[self._count] = code, message
         known = UNKNOWN_COUNT if records is None else records
         self._append(np.array([(position, end, CRC_UNKNOWN, 0, 0, known)], np.int64))

@@ -278,8 +278,8 @@ class PlannedLog:
         are read instead. The result is None in these cases:
 
         - All offsets of the segment are requested, or the segment has already been planned.
-        - The range is damaged, or it has a gap although the log is not compacted. Then the whole
-          segment must be planned, to decide which batches are damaged or out of place.
+        - The range is damaged, or it has a gap although the log is not compacted. Only a plan of the
+          whole segment can tell which batches are damaged or out of place.
         """
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):
