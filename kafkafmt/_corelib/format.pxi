@@ -242,7 +242,7 @@ cdef int put_column(Text* out, const RowSource* source, Py_ssize_t row, int fiel
     elif field == FIELD_TIMESTAMP_TYPE:
         done = put_number(out, type)
     elif field == FIELD_TIME:
-        if type == TIMESTAMP_TYPE_NONE:
+        if type == TIMESTAMP_TYPE_NONE or time == NO_TIMESTAMP:
             done = put_byte(out, 45)
         else:
             done = put_time(out, time) and (type != LOG_APPEND_TIME or put_bytes(out, <const char*>" (append)", 9))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..constants import BYTE_ENCODINGS, LOG_APPEND_TIME, RECORD_FIELDS, TEXT_STYLES, TIMESTAMP_TYPE_NONE
+from ..constants import BYTE_ENCODINGS, LOG_APPEND_TIME, NO_TIMESTAMP, RECORD_FIELDS, TEXT_STYLES, TIMESTAMP_TYPE_NONE
 from ..text import encode_json, plain
 from ..types import Buffer, RecordColumns
 from .objects import Record, make_records
@@ -94,7 +94,7 @@ class Formatter:
             return b"%d" % r.timestamp_type
         if name == "time":
             append = " (append)" if r.timestamp_type == LOG_APPEND_TIME else ""
-            return b"-" if absent else (iso_time(r.timestamp) + append).encode()
+            return b"-" if absent or r.timestamp == NO_TIMESTAMP else (iso_time(r.timestamp) + append).encode()
         if name == "key":
             return self.value(key)
         if name == "value":
