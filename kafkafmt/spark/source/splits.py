@@ -60,12 +60,16 @@ class WholePartitions:
         self._listed[directory.path] = whole
         return whole
 
+    def has_read(self, directory: PartitionDir) -> bool:
+        """Return whether the task has read the whole partition to find its transactions."""
+        return directory.path in self._transactions
+
     def transactions_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> Transactions:
         """Return the transactions of a whole partition.
 
         If the partition is read, the bytes and the reads are added to `log.bytes_read` and `log.reads`.
         """
-        if directory.path not in self._transactions:
+        if not self.has_read(directory):
             whole = PartitionLog(directory, limits)
             self._transactions[directory.path] = whole.transactions
             log.bytes_read += whole.bytes_read
@@ -206,7 +210,9 @@ class Piece:
         listed = partitions.listed(self.directory)
         found = None if listed is None else self._outcomes(listed, end, limits, log)
         directory = listed or self.directory
-        if found is None:  # an earlier listing can contain segments that retention has removed since
+        if found is None and not partitions.has_read(
+            directory
+        ):  # an earlier listing can contain segments that retention has removed since
             directory = partitions.list(self.directory)
             found = self._outcomes(directory, end, limits, log)
         if found is not None:
