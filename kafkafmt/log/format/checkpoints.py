@@ -101,7 +101,8 @@ def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
 def _offset_line(topic: str, partition: int, offset: int) -> str:
     if not can_be_checkpointed(topic, partition):
         raise ValueError(
-            f"a checkpoint cannot name partition {partition} of topic {topic!r}: no broker accepts that name or number"
+            f"a checkpoint cannot contain partition {partition} of topic {topic!r}: "
+            "the topic name or the partition number is invalid"
         )
     if not 0 <= offset <= MAX_OFFSET:
         raise ValueError(f"a checkpoint cannot contain offset {offset} of {topic}-{partition}")
@@ -144,7 +145,7 @@ def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[s
 def partition_metadata_text(topic_id: str) -> str:
     """Return the text of ``partition.metadata`` as a broker writes it.
 
-    As in a file that a broker writes, the second line does not end with a newline.
+    Like a broker, this function writes no newline at the end of the second line.
     """
     return f"version: 0\ntopic_id: {topic_id}"
 

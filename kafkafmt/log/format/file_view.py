@@ -185,7 +185,8 @@ class FileView:
             try:
                 n = os.preadv(self._fd, [target[got:]], position + got)
             except OSError as error:
-                if not self._fills or error.errno not in DISK_ERRORS:  # the error does not name the file
+                if not self._fills or error.errno not in DISK_ERRORS:
+                    # Add the path, because the error of `os.preadv` does not contain it.
                     raise OSError(error.errno, error.strerror, str(self.path)) from error
                 self._sectors = UnreadableSectors(self.size)
                 got += self._read_sector(target[got:], position + got, error)
@@ -205,11 +206,11 @@ class FileView:
         return [] if self._sectors is None else self._sectors.spans
 
     def is_filler(self, start: int, end: int) -> bool:
-        """Return whether a read of the bytes [start, end) has returned filler for any of them."""
+        """Return whether reads have returned filler for any of the bytes [start, end)."""
         return self._sectors is not None and bool(overlapping(self._sectors.spans, start, end))
 
     def _read_or_fill(self, target: memoryview, position: int) -> int:
-        """Read like `read_into`, with filler for unreadable sectors."""
+        """Read like `read_into`, but return filler for unreadable sectors."""
         assert self._sectors is not None
         got = 0
         while got < len(target):
@@ -222,7 +223,7 @@ class FileView:
         return got
 
     def _read_readable(self, target: memoryview, position: int) -> int:
-        """Read bytes that are not known to be unreadable. Return the number of bytes read."""
+        """Read bytes that no earlier read has found to be unreadable. Return the number of bytes read."""
         try:
             self.reads += 1
             return os.preadv(self._fd, [target], position)
@@ -230,7 +231,7 @@ class FileView:
             return self._read_sector(target, position, error)
 
     def _read_sector(self, target: memoryview, position: int, error: OSError) -> int:
-        """Read one sector after a longer read has raised `error`. If this fails too, fill the sector's part of `target`."""
+        """Read one sector, because a longer read has raised `error`. If it is unreadable, write filler to `target`."""
         assert self._sectors is not None
         part = target[: SECTOR - position % SECTOR]
         try:
@@ -245,7 +246,7 @@ class FileView:
         return self._sectors.fill(target, position)
 
     def _count_requests(self, remote: RemoteFile) -> None:
-        """Copy the counts of fetched bytes and of requests from `remote`. More bytes can be fetched than read."""
+        """Set `bytes_read` and `reads` from the counts of `remote`, which can fetch more bytes than callers read."""
         self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
 
     def read(self, position: int, size: int) -> bytes:

@@ -121,7 +121,8 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
             elif entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
             elif entry.is_symlink():
-                if not os.path.exists(entry.path):  # also true for a circular link; is_dir() would raise an error
+                # A circular link counts as broken. For such a link, is_dir() would raise an error.
+                if not os.path.exists(entry.path):
                     names.append(entry.name)
                 elif entry.is_dir():
                     directories.append(entry.name)

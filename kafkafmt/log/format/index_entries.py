@@ -57,14 +57,20 @@ def all_time_entries(data: bytes, base_offset: int) -> Columns:
 
 
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
-    """Return the offsets and positions of the used entries of a `.index` file."""
+    """Return the offsets and positions in a `.index` file.
+
+    Unused or invalid entries at the end of the file are omitted.
+    """
     offsets, positions = all_offset_entries(data, base_offset)
     n = in_use(offsets, positions, base_offset, 0)
     return offsets[:n], positions[:n]
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
-    """Return the timestamps (in ms) and offsets of the used entries of a `.timeindex` file."""
+    """Return the timestamps (in ms) and offsets in a `.timeindex` file.
+
+    Unused or invalid entries at the end of the file are omitted.
+    """
     timestamps, offsets = all_time_entries(data, base_offset)
     n = in_use(timestamps, offsets, 0, base_offset)
     return timestamps[:n], offsets[:n]
@@ -85,7 +91,8 @@ def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int 
 
     `first` and `second` contain the two fields of all entries. The used entries are the longest
     prefix of the file in which `first` increases and `second` does not decrease. All later entries
-    are zeros or invalid. A single entry with the values `first_low` and `second_low` is unused.
+    are zeros or invalid. If this prefix is a single entry with the values `first_low` and
+    `second_low`, no entry is used.
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0

@@ -1,6 +1,6 @@
 """Open, write, copy and sync local files.
 
-A function whose docstring says "sync" returns after the data is on disk.
+If the docstring of a function contains "sync", the function returns only after the data is on disk.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def create(path: Path | str, mode: int = NEW_FILE) -> int:
 def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
     """Create a file with the content `data`. Raise FileExistsError if the path exists.
 
-    If `synced` is True, the file is synced. Otherwise, the caller must sync it, as `sync_tree` does.
+    If `synced` is True, the file is synced. Otherwise, the caller must sync it, for example with
+    `sync_tree`.
     """
     target = create(path, mode)
     try:
@@ -152,7 +153,7 @@ def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     """Replace a file's content atomically, and sync the file and its directory.
 
     Readers always see either the old or the new content, even after a crash. An existing file keeps
-    its mode; a new file gets `mode`.
+    its mode. A new file gets `mode`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)

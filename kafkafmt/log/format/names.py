@@ -64,7 +64,8 @@ def index_base_of(file_name: str) -> int | None:
     return _offset_of(file_name, ".txnindex")
 
 
-@lru_cache(1024)  # code that reads one segment asks for its name many times
+# Names are cached, because code that reads a segment uses its file name many times.
+@lru_cache(1024)
 def file_name(offset: int, suffix: str = ".log") -> str:
     """Return a file name that consists of an offset and a suffix.
 
@@ -74,7 +75,8 @@ def file_name(offset: int, suffix: str = ".log") -> str:
 
 
 def _offset_of(file_name: str, suffix: str) -> int | None:
-    if not file_name.endswith(suffix):  # this check is much faster than the pattern, and rejects most names
+    # This check rejects most names, and is much faster than matching the pattern.
+    if not file_name.endswith(suffix):
         return None
     match = _OFFSET.match(file_name)
     return int(match[1]) if match and match[2] == suffix and int(match[1]) <= MAX_OFFSET else None

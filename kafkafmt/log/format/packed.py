@@ -45,7 +45,7 @@ def base_of(name: str) -> int | None:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a name is the name of a `.log` file or of the compressed copy of a segment."""
+    """Return whether a file name belongs to a `.log` file or to a compressed segment."""
     return name.endswith(".log") or segment_name_of(name) is not None
 
 
@@ -113,7 +113,7 @@ class SequentialReader(io.RawIOBase):
         view.expect(0, view.size)
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True, because the file can always be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:

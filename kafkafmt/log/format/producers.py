@@ -51,12 +51,12 @@ class Aborted(NamedTuple):
 
 
 def marker_reader(max_batch_bytes: int) -> RecordReader:
-    """Return a `RecordReader` for `read_markers`, which can be used for many calls."""
+    """Return a `RecordReader` that can be passed to many calls of `read_markers`."""
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
 def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict[int, Marker]:
-    """Return a dict that maps the offset of each marker in the control batches `rows` to the marker.
+    """Return the transaction markers in the control batches `rows`, by offset.
 
     Markers that cannot be read are omitted.
 
@@ -168,7 +168,8 @@ class Producers:
         """
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
         only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
-        if len(rows) > 1 and only_plain:  # without transactions, only the last batch of a producer matters
+        # Without transactions, only the last batch of each producer affects the state.
+        if len(rows) > 1 and only_plain:
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]
         aborted = []

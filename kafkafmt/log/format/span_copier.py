@@ -74,7 +74,7 @@ class SpanCopier:
                 k += n
 
     def _close_to(self, spans: IntArray) -> int:
-        """Return the number of small spans at the start of `spans` that fit in one window together."""
+        """Return how many spans at the start of `spans` are small and close enough to be copied together."""
         if len(spans) <= FEW_SPANS:
             return _few_close_to(spans.tolist())
         near = spans[:, 1] - spans[:, 0] <= SMALL
@@ -100,7 +100,7 @@ class SpanCopier:
 
 
 def _few_close_to(spans: list[list[int]]) -> int:
-    """Return the result of `SpanCopier._close_to` for a few spans."""
+    """Return the same number as `SpanCopier._close_to`, but without NumPy."""
     low, high, total = spans[0][0], 0, 0
     for n, (start, end) in enumerate(spans):
         low, high, total = min(low, start), max(high, end), total + end - start

@@ -46,7 +46,7 @@ class StoredFile:
     ----------
     content : bytes
     version : mapping of str to str
-        The version, for `Store.put`.
+        Version of the file, in the form that `Store.put` accepts.
     modified : int
         Time of the last modification by the clock of the server, in ns since 1970.
     """

@@ -34,10 +34,7 @@ _OTHERS: dict[str, Callable[[UrlPath], Store]] = {}
 
 
 def register(scheme: str, make: Callable[[UrlPath], Store]) -> None:
-    """Register a function that returns the stores for the URLs of a scheme.
-
-    The function `make` is called with a URL of the scheme.
-    """
+    """Register the function `make`, which is called with a URL of the scheme and returns the store for it."""
     _OTHERS[scheme] = make
 
 

@@ -4,8 +4,8 @@ The filler of a sector consists of zeros, and of 16 bytes 0xFF at the end of the
 bytes ensure that filler is never accepted as data:
 
 - If a batch begins in an unreadable sector, its base offset or its length field is negative.
-- If a file ends with an unreadable sector, the sector is no preallocated space, which contains only
-  zeros.
+- If a file ends with an unreadable sector, the sector is not treated as preallocated space, because
+  preallocated space contains only zeros.
 - A CRC does not match a batch that contains filler.
 """
 
@@ -17,9 +17,12 @@ from bisect import bisect_left
 SECTOR = 4096
 """Size in bytes of the units that are read one by one after a read error. It is the page size of the kernel's cache."""
 MOST_IN_A_ROW = 256
-"""Largest number of consecutive unreadable sectors in a file that is still read."""
+"""Number of consecutive unreadable sectors at which reading a file fails."""
 MOST_SECTORS = 1024
-"""Largest number of unreadable sectors in a file that is still read. A failing disk can take seconds for each of them."""
+"""Largest number of unreadable sectors in a readable file.
+
+A failing disk can take seconds for each unreadable sector.
+"""
 MOST_NAMED = 3
 DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
 """Errors of a damaged disk or file system. Other errors, such as missing permissions, have other causes."""
@@ -53,7 +56,7 @@ class UnreadableSectors:
         return found
 
     def next_from(self, position: int) -> int:
-        """Return the start of the first unreadable sector that ends after `position`, or a very large position."""
+        """Return the start of the first unreadable sector that ends after `position`. Return 2**63 if there is none."""
         i = bisect_left(self._starts, position - position % SECTOR)
         return self._starts[i] if i < len(self._starts) else 1 << 63
 
@@ -84,7 +87,7 @@ def overlapping(spans: list[tuple[int, int]], start: int, end: int) -> list[tupl
 
 
 def named(spans: list[tuple[int, int]]) -> str:
-    """Return a phrase for messages that names unreadable bytes."""
+    """Return the part of an error message that lists the positions of unreadable bytes."""
     ranges = [f"{start} to {end - 1}" for start, end in spans[:MOST_NAMED]]
     if len(spans) > MOST_NAMED:
         ranges.append(f"{len(spans) - MOST_NAMED} more ranges")
