@@ -143,7 +143,7 @@ class State:
     """A tuple (epoch, first offset, last offset) for each sequence of batches with the same leader epoch."""
 
     def copy(self) -> State:
-        """Return an independent copy that shares only the reader."""
+        """Return a copy that shares only the `reader` with this object."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
     def add(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:

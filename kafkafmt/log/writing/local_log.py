@@ -131,7 +131,7 @@ class LocalLog:
         return self.epochs[-1][0] if self.epochs else -1
 
     def append(self, data: Buffer, table: BatchTable, lasts: list[int]) -> None:
-        """Append valid batches, and start new segments if they are due.
+        """Append valid batches, and start new segments when necessary.
 
         Parameters
         ----------

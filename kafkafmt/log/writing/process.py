@@ -19,7 +19,7 @@ class WrongProcessError(RuntimeError):
 
 
 class OwnerLock:
-    """A reentrant lock that only the process that created it can acquire.
+    """A reentrant lock. Only the process that created the lock can acquire it.
 
     Parameters
     ----------
