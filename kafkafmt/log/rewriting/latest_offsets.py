@@ -15,7 +15,7 @@ from ...types import IntArray, Spans, byte_view
 
 HASH_BYTES = 16
 MERGED_KEYS = 1 << 18
-"""Smallest number of added keys that are merged at a time."""
+"""Smallest number of added keys at which the keys are merged."""
 
 
 class LatestOffsets:

@@ -152,7 +152,7 @@ def restore(
     until_time : int, timezone-aware datetime or str, optional
         End each partition after its last record with a timestamp before this time. An int is in
         milliseconds since 1970-01-01 UTC. A str has one of the forms of `parse_time`, such as
-        "2026-01-05" or "-7d". Records without a timestamp count as before this time.
+        "2026-01-05" or "-7d". Records without a timestamp are treated as earlier than this time.
     abort_open_transactions : bool, default False
         End the transactions that are open at the end of a partition with abort markers.
     groups_csv : str or os.PathLike, optional
@@ -169,7 +169,8 @@ def restore(
     threads : int, optional
         Number of partitions to copy at the same time. By default one per core.
     progress : callable, optional
-        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice.
+        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice,
+        because it is verified and then copied.
     on_message : callable, optional
         Called with each message immediately. `RestoreReport.messages` contains all messages.
 

@@ -125,7 +125,8 @@ def restore_partition(
 def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
     """Return the offset after the last record with a timestamp before `until`.
 
-    Transaction markers count as records. A record without a timestamp counts as before `until`.
+    Transaction markers count as records. A record without a timestamp is treated as earlier than
+    `until`.
     """
     end, reader = 0, RecordReader(("offset", "timestamp"), max_batch_bytes=log.max_batch_bytes)
     for segment, spans in kept:
@@ -194,7 +195,8 @@ class _RestoredCopy(PartitionCopy):
             if columns.offset is not None
         ]
         rebuilt = self._filter.without(buffer, row, np.concatenate(dropped), last=self.end - 1)
-        if rebuilt:  # nothing is left if the copy ends before the first message of a wrapper
+        # A wrapper message is omitted if the copy ends before its first inner message.
+        if rebuilt:
             one = row.copy()
             one["position"], one["size"] = 0, len(rebuilt)
             yield self._with_epochs(rebuilt, one)

@@ -180,7 +180,8 @@ def rewrite(
     threads : int, optional
         Number of partitions to copy at the same time. By default one per core.
     progress : callable, optional
-        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice.
+        Called as ``progress(done, total)``; both numbers are bytes. Each `.log` file counts twice,
+        because it is verified and then copied.
     on_message : callable, optional
         Called with each message immediately. `RewriteReport.messages` contains all messages.
 
@@ -290,7 +291,8 @@ def _changes(
         if level is not None:
             raise ValueError(f"level is {level}, but codec is None; pass a codec that compresses, or omit level")
         return changes
-    BatchBuilder(codec=codec, level=level)  # raises an error for a wrong argument before anything is written
+    # Raise an error for a wrong codec or level before anything is written.
+    BatchBuilder(codec=codec, level=level)
     return replace(changes, codec=codec_id(codec), level=level)
 
 

@@ -300,7 +300,8 @@ class _RewrittenCopy(PartitionCopy):
 
     def _unchanged(self, buffer: Any, rows: BatchTable) -> Iterator[tuple[int, int, Any]]:
         if last_offset(rows[-1]) - self._base > MAX_RELATIVE_OFFSET and len(rows) > 1:
-            for i in range(len(rows)):  # check each batch, because it may be too far from the base offset
+            for i in range(len(rows)):
+                # Handle each batch separately, because its offset may be too far from the segment's base offset.
                 yield from self._unchanged(buffer, rows[i : i + 1])
             return
         for part, data in self._filter.recompressed(buffer, rows):
@@ -319,7 +320,11 @@ class _RewrittenCopy(PartitionCopy):
 
     @staticmethod
     def _first(table: BatchTable, lasts: IntArray, i: int) -> int:
-        """Return the lowest offset that batch `i` can contain; for a message, the offset after the previous batch."""
+        """Return the lowest offset that batch `i` can contain.
+
+        The header of a message does not contain this offset. For a message, the offset after the
+        previous batch is returned.
+        """
         if table["magic"][i] == MAGIC_V2:
             return int(table["base_offset"][i])
         return int(lasts[i - 1]) + 1 if i else 0
