@@ -8,11 +8,14 @@ from ..format.names import parse_partition_name
 
 SCHEMES = {".tar": "tar", ".zip": "zip"}
 LEVELS = 4
-"""Maximum depth of nested directories that are entered if each of them contains only the next one."""
+"""Maximum number of nested directories that are entered.
+
+A directory is entered only if its parent contains nothing else.
+"""
 
 
 def archive_root(path: Location) -> UrlPath | None:
-    """Return the directory inside a tar or zip file that is searched for logs, or None for any other file.
+    """Return the directory to search for logs inside a tar or zip file. Return None for any other file.
 
     Archives are often created from a single directory. If an archive contains only one directory,
     that directory is returned, unless it is a partition directory.

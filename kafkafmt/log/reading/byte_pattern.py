@@ -149,7 +149,7 @@ class BytePattern:
         """Return the indexes of the matching spans, with few searches. `starts` and `ends` must be ascending."""
         search, found, i, last = self.pattern.search, [], 0, ends[-1]
         while i < len(starts) and (match := search(view, starts[i], last)):
-            # No span before index `i` contains the start of a match.
+            # Skip the spans that end before the match, because no match begins in them.
             i = bisect_right(ends, match.start(), i)
             if i < len(starts) and match.start() >= starts[i]:
                 if match.end() <= ends[i] or search(view, match.start(), ends[i]):
@@ -229,7 +229,8 @@ def _facts_of(source: bytes, flags: int) -> _Facts:
         elif char == ")":
             depth -= 1
         elif char == "|":
-            if depth == 0:  # the next alternative begins
+            if depth == 0:
+                # A `|` outside of groups begins the next alternative.
                 literals.append(max(runs, key=len))
                 runs, at = [""], at + 1
                 continue

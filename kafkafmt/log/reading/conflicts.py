@@ -81,9 +81,8 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     core.heaviest_chain(first, last, batches << 32, spans, bad, start, parent, score, REACH)
     total = score if upper is None else score + _bonus(upper - 1 - last, spans[-1] - spans[1:], bad != bad[-1])
     best_ends = np.flatnonzero(total == total.max())
-    at = int(
-        best_ends[np.argmin(last[best_ends])]
-    )  # the lowest end, because one offset that is too high makes all later valid offsets seem too low
+    # Choose the lowest end. A single offset that is too high would make all later valid offsets seem too low.
+    at = int(best_ends[np.argmin(last[best_ends])])
     parents, places = parent.tolist(), index.tolist()
     chain = set()
     while at >= 0:

@@ -432,9 +432,8 @@ def _segments(
     """
     based = [(base, n) for n in names if is_log_name(n) and (base := base_of(n)) is not None]
     based.sort()
-    based = [
-        pair for i, pair in enumerate(based) if not i or pair[0] != based[i - 1][0]
-    ]  # of several copies of a segment, the uncompressed one is first
+    # If a segment has several copies, keep the first one. An uncompressed copy is before compressed copies.
+    based = [pair for i, pair in enumerate(based) if not i or pair[0] != based[i - 1][0]]
     wanted = set(logs)
     ends = [*(base for base, _ in based[1:]), None]
     segments = [

@@ -83,7 +83,7 @@ class Follower:
         self._stamp: Stamp = ()
         self.log: PartitionLog = PartitionLog(directory, self._limits, tell=tell)
         self._told = -1
-        """Position of the unreadable end of the log that was last reported."""
+        """Position at which the last reported unreadable end of the log begins."""
         self._begin()
         self._interval = selection.resolve(self.log)
         self.next: int = max(self._low, self._interval.low)
@@ -114,7 +114,7 @@ class Follower:
         """
         plan = self.log.plan(segment)
         for damage in plan.damaged:
-            # `chunks` reports damage before the end of the log only.
+            # `chunks` reports only damage before the end of the log.
             if damage.code == UNREADABLE and damage.last_offset is None and damage.position != self._told:
                 self._told = damage.position
                 self._tell(f"{segment.path}: {damage.message}; {damage.lost}")
@@ -170,7 +170,7 @@ class Follower:
                 self._read(segment)
 
     def _stamp_now(self) -> Stamp:
-        """Return a tuple that differs from the previous one if the partition has changed.
+        """Return a tuple that differs between two calls if the partition has changed in between.
 
         The tuple contains the modification times of the directory and of the last segment, and the
         size of the last segment.

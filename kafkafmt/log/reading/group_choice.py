@@ -127,7 +127,7 @@ def choose_from_group(
 
 
 def _other_start(directory: PartitionDir, group: str, offset: int | None) -> str | None:
-    """Return why a partition is not read from the group's committed offset, or None if it is."""
+    """Return why reading does not start at the group's committed offset. Return None if it starts there."""
     if offset is None:
         return f"group {group} has not committed an offset; reading starts at the log start offset"
     start = directory.log_start_offset

@@ -100,7 +100,7 @@ class Group:
     type : str
         "classic", "consumer", "share" or "streams".
     epoch : int
-        Epoch of the group; for a classic group, its generation. -1 if only the members of the group
+        Epoch of the group, or generation of a classic group. -1 if only the members of the group
         are stored.
     protocol_type, protocol : str or None
         Protocol type and assignor of a classic group; None for other types.

@@ -98,7 +98,8 @@ class _HeaderScan:
         if self._position >= self._view.size:
             return None
         table = self._read_block() if self._in_blocks else self._read_headers()
-        if self._view.unreadable:  # a header can contain filler, and no CRC is checked
+        if self._view.unreadable:
+            # The headers may contain filler, which is not detected without a CRC check.
             raise UnclearHeadersError
         return table
 

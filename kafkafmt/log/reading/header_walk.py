@@ -134,7 +134,8 @@ class HeaderWalk:
             if found is not None:
                 return found
         found = self._read_one()
-        if self.view.unreadable:  # a header can contain filler, and no CRC is checked
+        if self.view.unreadable:
+            # The headers may contain filler, which is not detected without a CRC check.
             raise UnclearHeadersError
         return found
 

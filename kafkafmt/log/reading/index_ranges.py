@@ -49,8 +49,8 @@ class Border:
         Position in the file, in bytes.
     upto : int
         The offset in the index entry for `position`, which is the largest possible last offset of
-        the batch at `position`. At the start and the end of a segment, the last offset before the
-        next segment.
+        the batch at `position`. At the start and the end of a segment, `upto` is the last offset
+        that the segment can contain.
     indexed : bool
         Whether the index has an entry for `position`. The start and the end of a segment have none.
     """

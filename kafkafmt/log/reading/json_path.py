@@ -73,7 +73,7 @@ class JsonEquals:
 
     @cached_property
     def _pattern(self) -> BytePattern | None:
-        """Pattern that is found in every matching record value without a backslash. None if no pattern is known."""
+        """Pattern that matches every accepted record value without a backslash. None if no pattern is known."""
         name = self.path[-1]
         if not _PLAIN.fullmatch(name) or name.isdigit():  # an array index does not appear in the JSON text
             return None

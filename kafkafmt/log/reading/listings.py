@@ -58,7 +58,9 @@ class Listings:
         return replace(known.partition, segments=segments, problems=list(known.partition.problems))
 
     def state_of(self, path: Location) -> State | None:
-        """Return a tuple that differs from the previous one if a file was created, removed or renamed in a directory.
+        """Return a tuple that differs between two calls if a file was created, removed or renamed in between.
+
+        `path` is the directory that contains the files.
 
         Return None in these cases:
 

@@ -34,7 +34,7 @@ class Part:
     plan : SegmentPlan
         The plan of the segment.
     extent : Run
-        The extent that contains the batches. If several extents contain them, the last of these
+        The extent that contains the batches, or the last such extent if the batches are in several
         extents.
     walker : Walker
         The walker of the segment's file.

@@ -16,7 +16,10 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batches in a table."""
 CRC_INTERVAL = 4096
-"""Of this many consecutive damaged batches, only the first SINGLE_SPANS have error messages with CRCs."""
+"""Size of the groups into which consecutive damaged batches are divided.
+
+Only the first SINGLE_SPANS batches of each group have error messages with CRCs.
+"""
 SINGLE_SPANS = 16
 """Number of consecutive damaged spans that are stored separately. All further consecutive spans are
 merged.

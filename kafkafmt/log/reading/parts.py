@@ -139,7 +139,8 @@ class Extents(Rows[Run]):
         return len(self.columns)
 
     def _build(self, start: int, stop: int) -> list[Run]:
-        if stop - start == 1:  # for one run, this takes half the time of `objects`
+        if stop - start == 1:
+            # Creating a single `Run` directly takes half the time of creating it from columns.
             c, i = self.columns, start
             records = int(c.records[i])
             known = None if records == UNKNOWN_COUNT else records
@@ -253,7 +254,8 @@ class BadColumns:
     def messages(self, start: int = 0, stop: int | None = None) -> list[str]:
         """Return the error messages of the spans with the indexes [start, stop)."""
         magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
-        if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:  # this takes half the time
+        if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:
+            # If all batches have format 2, formatting all messages in the same way takes half the time.
             messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
         else:
             messages = list(map(problem_message, magic.tolist(), crc.tolist(), stored.tolist()))

@@ -279,7 +279,7 @@ class PlannedLog:
 
         - All offsets of the segment are requested, or the segment has already been planned.
         - The range is damaged, or it has a gap although the log is not compacted. Only a plan of the
-          whole segment can tell which batches are damaged or out of place.
+          whole segment shows which batches are damaged or out of place.
         """
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):

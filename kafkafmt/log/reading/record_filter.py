@@ -92,7 +92,7 @@ class OffsetRange:
 
 
 def for_partition(filtered: Filter, topic: str, partition: int) -> Filter:
-    """Return a filter for the records of one partition, which compares only offsets and timestamps."""
+    """Simplify a filter for the records of one partition. The result compares only offsets and timestamps."""
     if isinstance(filtered, Comparison):
         if filtered.column == TOPIC:
             return ANYTHING if _matches(filtered, topic) else NOTHING

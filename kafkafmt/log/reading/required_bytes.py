@@ -1,8 +1,8 @@
 """Find where a regular expression without a literal can match, before the expression itself is searched.
 
 Every match of ``id-?[0-9]{12}x`` contains twelve digits and an ``x`` after them. Such a sequence of
-byte sets is required: a position without it cannot be in a match. NumPy finds the sequence in a
-whole buffer in less than 1 ns per byte, and the module ``re`` needs up to 20 ns.
+byte sets is required: bytes that do not contain the sequence cannot be a match. NumPy finds the
+sequence in a whole buffer in less than 1 ns per byte, and the module ``re`` needs up to 20 ns.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ import numpy.typing as npt
 
 from ...types import ByteArray, IntArray
 
-_parser: Any = importlib.import_module("re._parser")  # type stubs do not contain this module
+# The module is imported by its name, because the type stubs do not contain `re._parser`.
+_parser: Any = importlib.import_module("re._parser")
 _codes: Any = importlib.import_module("re._constants")
 
 MOST_SETS = 64
-"""Largest length of a sequence. Longer sequences are truncated."""
+"""Largest number of byte sets in a sequence. Longer sequences are truncated."""
 RARE = 0.02
-"""A sequence is used if its estimated frequency is at most this number."""
+"""A sequence is used if it is estimated to begin at no more than this share of all positions."""
 TEXT_BYTES = 64
 """Number of byte values that are frequent in text. It is used to estimate how frequent a set is."""
 LEAST_SHARE = 0.05
-"""Least estimated frequency of a set. Even one byte value, such as a space, can be frequent."""
+"""Lower limit for the estimated frequency of a set.
+
+Even a set of a single byte value, such as a space, can be frequent.
+"""
 BLOCK = 1 << 17
 """Number of bytes that are searched at once, so that all arrays remain in the cache of the processor."""
 
@@ -83,7 +87,7 @@ def _frequency(sets: Iterable[ByteSet]) -> float:
 
 
 def _members(data: ByteArray, byte_set: ByteSet) -> npt.NDArray[np.bool_]:
-    """Return which bytes are in a set. A set has few ranges of values, which NumPy compares quickly."""
+    """Return a mask of the bytes that are in a set. A set has few ranges of values, which NumPy compares quickly."""
     found = np.zeros(len(data), np.bool_)
     ordered = sorted(byte_set)
     for _, group in groupby(enumerate(ordered), key=lambda item: item[1] - item[0]):
@@ -93,7 +97,7 @@ def _members(data: ByteArray, byte_set: ByteSet) -> npt.NDArray[np.bool_]:
 
 
 def _runs_of(members: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_]:
-    """Return the positions at which at least `length` members begin."""
+    """Return a mask of the positions at which at least `length` consecutive members begin."""
     known = 1
     while known < length:
         step = min(known, length - known)
@@ -103,7 +107,7 @@ def _runs_of(members: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool
 
 
 def _flat(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the items of a parsed expression, with the items of groups in place of the groups."""
+    """Yield the items of a parsed expression. Each group without flags is replaced by its items."""
     for code, value in items:
         if code is _codes.SUBPATTERN and not value[1] and not value[2]:
             yield from _flat(value[3])
@@ -112,7 +116,7 @@ def _flat(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _sequences(items: Iterable[tuple[Any, Any]], ignore_case: bool) -> list[list[ByteSet]]:
-    """Return the sequences of byte sets that every match contains. Unknown items separate sequences."""
+    """Return the sequences of byte sets that every match contains. An item without a known byte set ends a sequence."""
     found: list[list[ByteSet]] = [[]]
     for code, value in items:
         least, most = 1, 1
@@ -126,7 +130,8 @@ def _sequences(items: Iterable[tuple[Any, Any]], ignore_case: bool) -> list[list
             continue
         copies = [byte_set] * min(least, MOST_SETS)
         found[-1] += copies
-        if most != len(copies):  # the last repetitions are next to the items after them
+        if most != len(copies):
+            # The last repetitions directly precede the next items, so they also begin a new sequence.
             found.append(list(copies))
     return found
 

@@ -92,7 +92,8 @@ class Search(BatchFinder):
         """
         self._lowest = expected
         if self._to and 0 <= position - self._to < FIRST_WINDOW:
-            self._search_ahead(position + 1)  # more damage probably follows
+            # Search ahead, because more damage probably follows.
+            self._search_ahead(position + 1)
         if self._from <= position < self._to and (known := self._resume_in_window(position, expected)):
             return known
         bad = Head(position, self.head(position))
@@ -210,7 +211,8 @@ class Search(BatchFinder):
             return True
         offset = self.head(end)[:LENGTH_AT]
         distance = int.from_bytes(offset, "big") - next_offset
-        reach = 0xFFFF if magic < MAGIC_V2 else 0  # a wrapper message has the offset of its last message
+        # A wrapper message has the offset of its last inner message, so its offset can exceed `next_offset`.
+        reach = 0xFFFF if magic < MAGIC_V2 else 0
         return len(offset) == LENGTH_AT and 0 <= distance <= reach
 
     def _log_continues(self, position: int, expected: int) -> bool:

@@ -114,7 +114,8 @@ class Walker:
 
     @cached_property
     def _table(self) -> BatchTable:
-        # creating a large table for every small segment would take most of the time
+        # The table has no more rows than the segment needs. If it were always large, creating it would take
+        # most of the time for reading a small segment.
         return np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
 
     @cached_property
@@ -131,7 +132,8 @@ class Walker:
             yield from self._mapped_tables(self.view.data, position, end)
             return
         step = self.first_read
-        if step >= len(self._buffer):  # a reader that begins with small reads may stop soon
+        # Fetch ahead only if the first read is large. A caller that begins with small reads may stop soon.
+        if step >= len(self._buffer):
             self.view.expect(position, end)
         while position < end:
             at = position - self._buffer_at

@@ -40,7 +40,8 @@ class IndexEntries:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
-        for name in names:  # includes the transaction indexes of missing segments
+        # The transaction indexes of missing segments are also read.
+        for name in names:
             base = None if name in directory.ignored else index_base_of(name)
             try:
                 data = None if base is None else file_view.read_bytes(directory.path / name)
