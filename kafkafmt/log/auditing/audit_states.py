@@ -79,9 +79,7 @@ class StateAudit:
         removed a batch.
         """
         self._undo: list[Callable[[], None]] = []
-        """Functions that restore the state that `mark` saved. Call them from the last one to the
-        first.
-        """
+        """Functions that restore the state that `mark` saved. They must be called in reverse order."""
 
     def _load(self, offset: int) -> list[ProducerEntry] | None:
         """Return the producer snapshot at `offset`, or None if it is missing or unreadable."""

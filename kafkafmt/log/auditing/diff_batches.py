@@ -158,9 +158,9 @@ class _Comparison:
         self._logs = logs
         self._spans = spans
         self._units: list[int] = []
-        """The first offset of each unit whose records have not been compared yet."""
+        """The first offset of each range with differing batches whose records have not been compared yet."""
         self._end = -1
-        """The last offset of the last unit in `_units`."""
+        """The last offset of the last range in `_units`."""
 
     def compare(self, low: int, high: int) -> None:
         """Compare the batches of both copies from the offset `low` to `high` (exclusive)."""
@@ -200,7 +200,10 @@ class _Comparison:
             self._unit(int(a.first[i]), int(a.last[i]))
 
     def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
-        """Add a unit that ends at a gap, or at the next offset at which a batch ends in both copies."""
+        """Add a range with differing batches.
+
+        The range ends at a gap, or at the next offset at which a batch ends in both copies.
+        """
         first = int(min(a.first[0], b.first[0]))
         ends = [a.take_one(), b.take_one()]
         while ends[0] != ends[1]:

@@ -23,7 +23,8 @@ def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:
         return False
     try:
         return _same_content(a, b)
-    except FileNotFoundError:  # retention has removed the file; this is reported when the batches are read
+    except FileNotFoundError:
+        # Retention has removed the file. The missing file is reported when the batches are read.
         return False
 
 

@@ -208,7 +208,7 @@ def _joined_damage(found: list[Difference]) -> list[Difference]:
 
 
 def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) -> list[Difference]:
-    """Return the differences of one kind. In the offset range of a difference, the same copies differ."""
+    """Return the differences of one kind, split so that the same copies differ in the whole range of a difference."""
     if len(paths) == 2 or kind == TRANSACTIONS:
         rows = [_difference(kind, s.first, s.last, {other: s.side}, paths) for other, s in numbered]
         return rows if kind != TRANSACTIONS else _joined_transactions(numbered, paths)
@@ -242,10 +242,9 @@ def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) ->
 def _difference(
     kind: str, first: int | None, last: int | None, sides: dict[int, int], paths: Sequence[str]
 ) -> Difference:
-    """Return an item of the report on how the copies of a partition differ.
+    """Return the `Difference` between the first copy of a partition and the other copies in `sides`.
 
-    `sides` contains the copies that differ from the first copy. It maps the index of each such copy
-    to `Span.side`.
+    `sides` maps the index of each copy that differs from the first copy to its `Span.side`.
     """
     if kind in PRESENCE:
         in_first = 0 in sides.values()

@@ -96,7 +96,8 @@ class LogDump:
                     break
                 end, _ = walker.search.resume(position, expected)
                 unreadable = overlapping(view.unreadable, position, end)
-                if unreadable:  # what can be decoded from filler is not printed
+                if unreadable:
+                    # Yield no batch from this range, because it contains filler.
                     bad.append(self._damage(UNREADABLE, named(unreadable), position, end - position))
                 else:
                     bad.append(self._damage(error.code, error.message, position, end - position))

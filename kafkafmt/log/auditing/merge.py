@@ -139,7 +139,7 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
 
 
 def _placed(damage: Damage, log: PartitionLog) -> Damage:
-    """Return a copy of `damage` with another file and position: where the batches are missing in the merged copy."""
+    """Return a copy of `damage` with the file and position at which its batches are missing in the merged copy."""
     offset = damage.first_offset or 0
     segment = log.segments[log.first_segment(offset)]
     with log.view(segment) as view:

@@ -86,7 +86,7 @@ def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
 
 
 def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
-    """Return the paths of those `partition.metadata` files of the replicas that contain a topic id.
+    """Return the paths of the replicas' `partition.metadata` files. Files without a topic id are omitted.
 
     Raise OSError if these files contain different topic ids.
     """
@@ -248,7 +248,7 @@ class MergedDirectory:
         return self.replicas[replica].log.segments[segment].path
 
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
-        """Return the local segment file of a replica that has this base offset and contains exactly these batches.
+        """Find a replica's local segment file that has the given base offset and contains exactly the given batches.
 
         Return None if no such file exists, or if the file has permissions that a segment of any
         replica lacks.

@@ -260,6 +260,7 @@ class Output:
         if self._working:
             shutil.rmtree(self.work, ignore_errors=True)
         if self._created:
-            with suppress(OSError):  # another process has written to the target directory
+            # Removing the directory fails if another process has written files to it.
+            with suppress(OSError):
                 self.target.rmdir()
         self._release_lock()

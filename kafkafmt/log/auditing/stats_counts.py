@@ -24,7 +24,10 @@ MOST_POINTS = 512
 """Largest number of timestamps over which the records of one batch are spread."""
 FEW_BUCKETS = 1 << 16
 _DROPPED_BITS = 44
-"""Number of low bits of a float64 that do not affect the size class. Eight bits of the fraction remain."""
+"""Number of low bits of a float64 that are ignored to determine the size class.
+
+Eight bits of the fraction remain.
+"""
 _LOWEST = (1023 << 52) >> _DROPPED_BITS
 _CLASSES = 40 * 256
 
@@ -105,7 +108,8 @@ class RateCounts:
     def add_spans(self, firsts: IntArray, lasts: IntArray, records: IntArray) -> None:
         """Count the records of batches, spread evenly between the first and the last timestamp of each batch."""
         span = np.maximum(lasts - firsts, 0)
-        span[span < 0] = 0  # the difference has overflowed
+        # A negative difference has overflowed.
+        span[span < 0] = 0
         points = np.minimum(np.minimum(span // self.width, MOST_POINTS - 1) + 1, np.maximum(records, 1))
         if (points == 1).all():
             self.add(lasts, records)

@@ -118,7 +118,8 @@ class VerifyPass:
             and int(runs.batches.sum()) == self._batches
             and bool((runs.position[1:] > runs.position[:-1]).all())
         ):
-            if len(plan.damaged) or len(runs) > 1:  # the transaction walk must get the damage between the batches
+            if len(plan.damaged) or len(runs) > 1:
+                # Discard the collected transactions, because the transaction walk must also process the damage.
                 self._walk = None
             self._flush()
             self._follow(plan)
