@@ -372,7 +372,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
         has = "no records" if first >= following else f"offsets {first} to {following - 1}"
         # `kafkafmt verify` reports a log start offset above the log end as `checkpoint_beyond_end`.
         if first > following:
-            has = f"no records: the log start offset {first} is higher than the log end offset {following} (--below-log-start ignores it)"
+            has = f"no records: the log start offset {first} is higher than the log end offset {following} (--below-log-start ignores the log start offset)"
         parts.append(f"{log.topic}-{log.partition} has {has}")
     more = [f"and {len(chosen) - EXPLAINED} more"] if len(chosen) > EXPLAINED else []
     return f"no record{'' if start is None and end is None else ' in that range'}: {', '.join(parts + more)}"

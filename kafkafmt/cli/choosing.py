@@ -63,12 +63,12 @@ def find(paths: Collection[str], replicas: str | None) -> Discovery:
 
 
 def not_there(error: PartitionNotFoundError) -> NotThereError:
-    """Convert the error that no partition is selected to a usage error of the command."""
+    """Convert a `PartitionNotFoundError` to a usage error of the command."""
     return NotThereError("; ".join(error.missing) or ONLY_OTHERS)
 
 
 def tell_nothing_to_read() -> None:
-    """Print a message that no partition can be read. Used by commands without the options -t and -p."""
+    """Print a message that no partition can be read. Only commands without the options -t and -p call this function."""
     tell(f"nothing to read: {ONLY_OTHERS}")
 
 
@@ -127,7 +127,7 @@ class _DamageReport:
 
 
 def read_all_groups(found: Discovery, at: int | None = None) -> tuple[GroupState, bool]:
-    """Return the state of all consumer groups, and whether damage may make it incomplete.
+    """Return the state of all consumer groups, and whether the state may be incomplete because of damage.
 
     If `at` is given, return the state at this time, in milliseconds since 1970-01-01 UTC.
     """

@@ -48,7 +48,7 @@ def options(*decorators: Decorator) -> Decorator:
 
 MAX_INT64 = (1 << 63) - 1
 MOST_PARTITIONS = 1 << 20
-"""Largest number of partition numbers in one option. No topic in a real cluster has as many
+"""Largest number of partition numbers in one option. No topic in a real cluster has so many
 partitions.
 """
 

@@ -30,7 +30,7 @@ BYTES: dict[str, Callable[[bytes], str]] = {
 
 
 def _wrapped(line: str, terminal: bool, indent: int) -> str:
-    """Return a line with control characters escaped. If it is for a terminal, wrap the line between words."""
+    """Escape control characters in a line. If the line is for a terminal, also wrap it between words."""
     text = plain(line)
     if not terminal:
         return text

@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class ReadError(Exception):
-    """Raised if an input cannot be read. It is no OSError, because stdout raises OSErrors too.
+    """Raised if an input cannot be read. It is not a subclass of OSError, because writing to stdout also raises OSErrors.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class ReadError(Exception):
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Convert an OSError that the block raises to a `ReadError`."""
+    """Return a context manager that converts an OSError in the ``with`` block to a `ReadError`."""
     try:
         yield
     except OSError as error:

@@ -73,8 +73,9 @@ def restore(
     """Put partitions into the log directory of a stopped broker. Records keep their offsets.
 
     First create the topics on the broker, and then stop the broker. The restored partitions get the
-    topic ids from the broker's metadata log. A leader epoch that is above the partition's epoch in
-    the cluster is replaced.
+    topic ids from the broker's metadata log. Leader epochs that are higher than the partition's
+    leader epoch in the cluster are replaced.
+
     Kafka's internal topics (__…) are omitted, unless -t with a pattern that starts with __ selects
     them.
 

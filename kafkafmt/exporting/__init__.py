@@ -1,4 +1,4 @@
-"""Export log directories to Parquet as a Spark job.
+"""Export log directories to Parquet, with Spark or in threads.
 
 This package does not import pyspark or pyarrow until an export starts.
 """

@@ -121,8 +121,8 @@ def export(
         Topic and partition are always kept, because the directory names contain them. With
         `join_small`, the files always contain the column partition.
     file_size : int, default 268435456 (256 MiB)
-        Target size of a Parquet file, in bytes; at least 1 MiB. When a row group brings a file to
-        this size, the file is complete. The files of a small export are smaller, so that every
+        Target size of a Parquet file, in bytes; at least 1 MiB. A file is completed after
+        the row group with which it reaches this size. The files of a small export are smaller, so that every
         core can write several files.
     partition_by : {"day", "hour"}, optional
         Write the records of each day or hour to a separate directory. "day" adds the directory

@@ -7,7 +7,7 @@ no file replaces another file. The driver of the export does the following:
 1. Acquire the lock of the output (run_lock.py). If a killed run holds the lock, remove the files of
    that run. With `overwrite`, delete the `_SUCCESS` of the old output.
 2. After all tasks have ended, change the lock, so that tasks can no longer complete a file.
-   Check that each file that the tasks reported exists with its size. Delete the files of other
+   Check that each reported file exists and has the reported size. Delete the files of other
    attempts.
 3. With `overwrite`, delete the other files of the old output.
 4. Upload the report. List the output again, and delete all files that do not belong to this run's
@@ -113,7 +113,7 @@ class _RunUpload(Upload):
         self.closed = True
         self._upload.close()
         try:
-            # If the run ended during the upload, delete the object, because the driver has not counted it.
+            # If the run ended during the upload, the driver has not counted the object. Therefore, delete it.
             self._files.check()
         except BaseException:
             store_of(self._path).delete([self._path])
@@ -277,7 +277,7 @@ class BucketOutput(Output):
             self._store.put(self._success, content, create=True)
         except OSError:
             with contextlib.suppress(OSError):
-                # The request may have succeeded although its response was lost. Then `_SUCCESS` has this content.
+                # If the request succeeded but its response was lost, `_SUCCESS` already has the new content.
                 if self._store.load(self._success).content == content:
                     return
             raise

@@ -45,7 +45,7 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 
 
 def share(total: int, cores: int, least: int, most: int) -> int:
-    """Return the size of a task or bundle, in bytes, that gives each core several tasks or bundles.
+    """Return a size in bytes for tasks or bundles, so that each core gets several of them.
 
     `total` is the number of bytes to process. The returned size is at least `least` and at most `most`.
     """

@@ -48,10 +48,10 @@ def check_names(directories: Iterable[PartitionDir]) -> None:
 
 
 def check_access(log: PartitionLog, segments: Iterable[SegmentFile]) -> None:
-    """Raise OSError if this process cannot open a segment, so that the partition is reported before tasks fail.
+    """Raise OSError if this process cannot open a segment. Without this check, a task would fail later.
 
-    A segment that retention has removed is reported and ignored. The sizes of the segments are
-    read first. Therefore, a task fails if a segment disappears later.
+    A segment that retention has removed is reported and ignored. This function also stores the size
+    of each segment, so that a task fails if a segment disappears later.
     """
     for segment in segments:
         if isinstance(segment.place, UrlPath):

@@ -63,7 +63,8 @@ def check_damage(plan: SegmentPlan) -> None:
     If a task and the driver read different bytes, the path of the segment refers to one file on the
     task's host, and to another file on the driver's host. Only the first damaged span is checked.
     """
-    damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]  # batches with this code have valid CRCs
+    # The CRC of a batch with contradicting offsets is valid, so such a batch also looks valid on the driver.
+    damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]
     if not damaged:
         return
     try:

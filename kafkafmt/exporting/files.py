@@ -153,7 +153,7 @@ class FileSet:
             if len(self._open) >= MAX_OPEN_FILES:
                 self._close(next(iter(self._open.values())))
             file = self._start(rows, partition, period)
-        # Keep the open files in order of their last use. If too many files are open, the first file is completed.
+        # Sort the open files by their last use. If too many files are open, the first one is completed.
         self._open.pop(period, None)
         self._open[period] = file
         file.hold(rows.select(self._format.columns), partition)

@@ -6,8 +6,8 @@
    (tasks.py). On Spark, the Python workers write these files with pyarrow, because Spark's Parquet
    writer and the transfer of data from Python to the JVM are several times slower. The tasks send
    only manifests to the driver.
-3. A task may be unable to confirm all batches of a segment, for example because the segment is
-   damaged. Another task then makes a plan: it determines which batches of the segment can be read.
+3. A task may be unable to confirm that all batches of a segment are valid, for example because the
+   segment is damaged. Another task then makes a plan: it determines which batches of the segment can be read.
    The bundles that contain the segment are exported again with the plan (work.py).
 4. The driver checks the manifests, keeps the files that the manifests list, and publishes the
    output (output.py).
@@ -52,7 +52,7 @@ from .work import Work, Works
 RUN_BYTES = 8 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
-"""Maximum number of bytes of segments that one task plans. It is large, because planning only checks CRCs."""
+"""Largest size in bytes of the segments that one task plans. The limit is high, because planning only checks CRCs."""
 
 WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 

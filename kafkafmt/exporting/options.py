@@ -163,7 +163,7 @@ def check_columns(columns: tuple[str, ...]) -> None:
         raise ValueError(f"columns has {twice[0]!r} twice")
     if not set(columns) - set(DIRECTORY_COLUMNS):
         raise ValueError(
-            "columns must have at least one name other than topic and partition; these two are in the names of the directories"
+            "columns must have at least one name other than topic and partition, which are directory levels"
         )
 
 

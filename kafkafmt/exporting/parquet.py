@@ -63,7 +63,7 @@ class FileFormat:
 
     @property
     def decoded_columns(self) -> tuple[str, ...]:
-        """Names of the columns that tasks decode. Always includes offset and timestamp, which the report requires."""
+        """Names of the columns that tasks decode. Offset and timestamp are always decoded, for the report."""
         return self.columns + tuple(name for name in ("offset", "timestamp") if name not in self.columns)
 
     @property

@@ -50,9 +50,9 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Return the damage with a narrower range of offsets that may be lost, derived from the batches around it.
+    """Narrow the range of offsets that may be lost, with the help of the batches around the damage.
 
-    The task that found the damage cannot do this, because the task reads only a part of the segment.
+    The task that found the damage cannot narrow the range, because it reads only a part of the segment.
     """
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length
@@ -89,7 +89,7 @@ def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], 
 
 
 def _with_zeros(data: bytes, spans: list[tuple[int, int]]) -> bytes:
-    """Return `data` with zeros at the given positions, which can be partly outside `data`."""
+    """Return a copy of `data` with zeros in the given spans. Parts of spans outside `data` are ignored."""
     changed = bytearray(data)
     for start, end in spans:
         start, end = max(start, 0), min(end, len(data))

@@ -214,8 +214,8 @@ class ExportReport:
     Attributes
     ----------
     ok : bool
-        False if data is damaged, if a partition could not be read, or if "read_committed" omitted a transaction because its outcome
-        is not known.
+        False if data is damaged, if a partition could not be read, or if "read_committed" omitted a
+        transaction because its outcome is not known.
     started, finished : datetime
         Start and end of the export, in UTC.
     output : Path or UrlPath

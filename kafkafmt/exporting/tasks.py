@@ -117,7 +117,7 @@ def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
             for batch in _batches(split, builder, settings, manifest, watch, partitions):
                 manifest.count(batch)
                 files.add(batch, split.partition)
-                del batch  # to free its memory before the next Arrow record batch is decoded
+                del batch  # free the memory before the next batch is decoded
         files.close()
     except _StopAtDamageError:
         files.discard()

@@ -30,8 +30,8 @@ class Work:
     exported: list[tuple[Split, Manifest]] = field(default_factory=list)
     """The splits that were exported, with their manifests."""
     files: list[tuple[int, int]] = field(default_factory=list)
-    """For each file that contains records of this partition: the number of these records, and the number of
-    bytes. The size of a file is divided among its partitions.
+    """Pairs of number of records and number of bytes, one for each file that contains records of this partition.
+    The size of a file is divided among its partitions.
     """
     damaged: list[Damage] = field(default_factory=list)
 
@@ -70,7 +70,7 @@ class Work:
         return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
 
     def unread(self, piece: Piece) -> Piece:
-        """Return a copy of a piece (a part of a segment), with which the piece can be exported again.
+        """Return a copy of a piece (a part of a segment) for another export of the piece.
 
         The plan that the previous export task stored in the piece is removed. If another task has
         planned the segment, the plan remains. If the transactions are known, they are added.
@@ -136,7 +136,7 @@ class Works:
         ]
 
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
-        """Remove the bundles that read one of the planned segments, and return new splits for these bundles.
+        """Remove the bundles that contain a part of a planned segment, and return new splits for these bundles.
 
         From the planned segments, the new splits contain only the batches that the plans list.
 

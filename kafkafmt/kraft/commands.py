@@ -188,7 +188,7 @@ def _entity(quota: MetadataQuota) -> str:
 
 
 def number(value: float) -> str:
-    """Return a float without a fraction if it is a whole number."""
+    """Format a float. Omit the fraction if the value is a whole number."""
     return str(int(value)) if value.is_integer() else repr(value)
 
 

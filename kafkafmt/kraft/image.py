@@ -328,7 +328,7 @@ _CHANGES: dict[str, Callable[[Image, Any], None]] = {
     "ZkMigrationStateRecord": Image._zk_migration,
     "NoOpRecord": Image._nothing,
 }
-"""Methods of `Image` that apply records, by record type. `replay.py` applies the records of transactions."""
+"""Methods of `Image` that apply records, by record type. The module replay.py handles transaction records."""
 
 
 def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:

@@ -41,8 +41,8 @@ def serve(
 ) -> Server:
     """Create a server from which Kafka clients read log directories, without a broker.
 
-    Nothing is written to the log directories, and requests that would write are refused. Logs that
-    grow are followed.
+    The server writes nothing to the log directories, and refuses requests that would write. If a
+    broker appends records to a log, clients also receive these records.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def serve(
         If two paths contain the same partition, serve the copy with the higher end offset. By
         default, such a partition is an error.
     isolation : {"read_uncommitted", "read_committed"}
-        "read_committed" hides aborted and open transactions from all clients. By default, clients
-        choose.
+        "read_committed" hides aborted and open transactions from all clients. By default, each
+        client chooses its isolation level.
     at : int, optional
         Serve each partition as it was before this offset. A batch that contains this offset is not
         served. A negative value counts back from the end.
@@ -83,7 +83,7 @@ def serve(
         Files with the certificate chain and the private key, in PEM format. With them, clients must
         use TLS.
     insecure : bool, default False
-        Allow a host that is not a loopback address without TLS.
+        Allow unencrypted connections to a host that is not a loopback address.
     users : str or os.PathLike, optional
         File with the users who can authenticate with SASL. By default, clients need not
         authenticate.
@@ -93,8 +93,8 @@ def serve(
     limits : ServerLimits, optional
         Limits that protect the server against its clients.
     on_message : callable, optional
-        Called with each log line, in any thread. `Server.messages` contains the latest log lines in
-        any case.
+        Function that is called with each log line, in any thread. `Server.messages` also contains
+        the latest log lines.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def serve(
 
     Notes
     -----
-    A batch is sent unchanged after its CRC was checked once. Batches of record formats 0 and 1 are
+    The server checks the CRC of each batch once, and sends the batch unchanged. Batches of record formats 0 and 1 are
     converted to format 2 for clients whose Fetch version is 4 or higher.
     """
     if isinstance(paths, Log):

@@ -131,7 +131,8 @@ class Catalog:
     Raises
     ------
     OSError, ValueError, PartitionNotFoundError
-        `discover` or `choose_partitions` raised the error.
+        The partitions cannot be found or selected. `discover` and `choose_partitions` describe
+        these errors.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -247,7 +248,7 @@ class Catalog:
                 continue
             topic = topics.setdefault(directory.topic, Topic(directory.topic))
             if old is not None and directory.error is not None:
-                topic.partitions[directory.partition] = old  # clients get an error until the partition can be read
+                topic.partitions[directory.partition] = old  # clients get an error while the directory is unreadable
             elif old is not None and (old.directory.path, old.directory.inode) == (directory.path, directory.inode):
                 topic.partitions[directory.partition] = old
                 old.raise_log_start(directory.log_start)
@@ -288,7 +289,7 @@ class Catalog:
             self.settings.on_message(f"{topic.name}: {what} missing in the directories, so clients see no records")
 
     def _node_id(self, text: str) -> int:
-        """Return a broker id in ``meta.properties``, or 0 if clients could not use it."""
+        """Convert a broker id from ``meta.properties`` to int. Return 0 if the id is out of range."""
         if 0 <= int(text) <= LARGEST_NODE_ID:
             return int(text)
         self.messages.append(f"{META_PROPERTIES}: {text} is not a valid broker id; the server uses 0")

@@ -163,7 +163,7 @@ class CheckedBatches:
         return int(self._ends[-1]) - (int(self._ends[first - 1]) if first else 0)
 
     def _kept(self, first: int, stop: int, omitted: Omitted) -> slice | IntArray:
-        """Return the rows from `first` to `stop` (exclusive) of the batches that are not in `omitted` transactions."""
+        """Select the batches in [first, stop) that do not belong to a transaction in `omitted`."""
         if not omitted or self._producers is None:
             return slice(first, stop)
         bases, producers = self._firsts[first:stop], self._producers[first:stop]

@@ -41,7 +41,7 @@ class ClusterApis:
         }
 
     def announce(self, answered: HandlerSet) -> None:
-        """Set the APIs that ApiVersions responses list."""
+        """Set the list of APIs that ApiVersions responses contain."""
         self._answered = answered
 
     async def api_versions(self, _: Any, context: RequestContext) -> Any:

@@ -134,7 +134,7 @@ class ClientConnection:
             why = str(error)
         except (ConnectionError, ssl.SSLError):
             pass
-        except OSError as error:  # for example, if a segment cannot be opened, or if the client's host is unreachable
+        except OSError as error:  # a segment cannot be opened, or the client's host is unreachable
             why = str(error)
         finally:
             if why:
@@ -164,8 +164,8 @@ class ClientConnection:
     async def _response_to(self, size_field: bytes, size: int) -> tuple[Buffers, FileRecords] | None:
         """Read the rest of a request, and return the response, or None if the request demands no response.
 
-        A large request waits until enough memory is available for its objects. Until then, the server
-        keeps only the bytes of the request.
+        The server handles a large request only when enough memory is available for the decoded
+        objects. Until then, the server keeps only the bytes of the request.
         """
         if size <= FREE_FRAME:
             return await self._handle(self._decode(size_field + await self._rest(size)))
@@ -183,7 +183,7 @@ class ClientConnection:
                 return await self._handle(self._decode(frame) if request is None else request)
 
     async def _rest(self, size: int) -> bytes:
-        """Return the request after its size field."""
+        """Read the `size` bytes of a request that follow its size field."""
         self._deadline.set(PARTIAL_TIMEOUT)
         try:
             return await self._reader.readexactly(size)
@@ -219,7 +219,7 @@ class ClientConnection:
                 if isinstance(response, FileResponse):
                     response, records = response.body, response.records
                 if key == API_VERSIONS and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-                    version = 0  # clients expect version 0 of the response with this error (KIP-511)
+                    version = 0  # KIP-511: with this error, clients expect version 0 of the response
                 made = protocol.make_response(response, version, request.header.correlation_id)
                 return protocol.write_response(made), records
         except (ConnectionError, ClosedError):

@@ -21,9 +21,9 @@ from .served_partition import ServedPartition
 from .sessions import FetchedPartition, FetchSession, FetchSessions
 
 POLL = 0.1
-"""Least number of seconds between two checks for new batches while a client waits."""
+"""Minimum time in seconds between two checks for new batches while a client waits."""
 SLOW_POLL_FACTOR = 10
-"""Least ratio of the pause between two checks to the duration of a check."""
+"""The pause between two checks is at least this many times as long as a check."""
 MOST_IN_LOOP = 1000
 """Largest number of partitions of a request that the event loop answers. Each partition takes about 10 µs.
 
@@ -39,7 +39,7 @@ MAGIC_V1_VERSION = 2
 """Lowest version of Fetch whose clients read record format 1."""
 UNKNOWN_OFFSET = -1
 CONVERTED_BYTES = 4 << 20
-"""Largest number of bytes of one partition that are converted for one response. The result is in memory."""
+"""Largest number of bytes of one partition that are converted for one response. Converted batches are in memory."""
 
 
 @dataclass
@@ -193,7 +193,7 @@ class FetchApi:
     def _collect(self, session: FetchSession, request: Any, version: int, known_only: bool) -> list[Answer] | None:
         """Return the answer for each partition of a session.
 
-        If `known_only` is True, return None if a file would have to be read.
+        If `known_only` is True, return None instead of reading a file.
         """
         answers: list[Answer] = []
         left = max(min(request.max_bytes, self._limits.max_fetch_bytes), 0)
@@ -210,7 +210,7 @@ class FetchApi:
     def _answer(
         self, wanted: FetchedPartition, isolation: int, version: int, left: int, first: bool, known_only: bool
     ) -> Answer | None:
-        """Return the answer for one partition. If `first` is True, one batch is sent even if it is larger than `left`."""
+        """Return the answer for one partition, with up to `left` bytes, or one larger batch if `first` is True."""
         served = self._served(wanted)
         answer = Answer(wanted, served)
         if served is None:
@@ -288,9 +288,9 @@ class FetchApi:
         return answer
 
     def _open_files(self, spans: list[Span]) -> None:
-        """Open the segments of a response before it is written.
+        """Open the segments of a response before the server sends the first byte of the response.
 
-        If a segment cannot be opened later, the server can only close the connection.
+        After the first byte, the server can no longer report an error to the client.
         """
         files = self._catalog.resources.files
         for path, inode in dict.fromkeys(span[:2] for span in spans):

@@ -167,7 +167,7 @@ class GrowingPartition:
         self.log.restrict(segment, Stretch(last.start, Border(tail.position, last.end.upto, indexed=False)))
 
     def _list_if_changed(self) -> None:
-        """Before the log is first read, list the directory again if it has probably changed since it was listed."""
+        """List the directory again if it has probably changed. This method is called before the log is first read."""
         if self.missing or isinstance(self.directory.path, UrlPath):
             return
         stamp = self._folder_stamp()

@@ -52,7 +52,7 @@ class Transaction(NamedTuple):
     timeout : int
         Transaction timeout, in ms.
     start : int
-        Start of the transaction in ms since 1970-01-01 UTC, or -1 if none has started.
+        Start of the transaction in ms since 1970-01-01 UTC, or -1 if no transaction has started.
     partitions : tuple of (str, tuple of int)
         The topics and partitions of the transaction.
     """

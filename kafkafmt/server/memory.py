@@ -93,13 +93,13 @@ class UnreadResponses:
 
     @contextmanager
     def held(self, limit: asyncio.Timeout, size: int) -> Iterator[None]:
-        """Count a response of `size` bytes while the server waits for a client. `limit` can end the wait."""
+        """Count a response of `size` bytes while a client reads it. `limit` is the timeout for reading the response."""
         self._sizes[limit] = size
         self._total += size
         while self._total > self._capacity and len(self._sizes) > 1:
             oldest = next(iter(self._sizes))
             self._total -= self._sizes.pop(oldest)
-            with suppress(RuntimeError):  # raised if the wait has just ended
+            with suppress(RuntimeError):  # reschedule() raises RuntimeError if the wait has just ended
                 oldest.reschedule(asyncio.get_running_loop().time())
         try:
             yield

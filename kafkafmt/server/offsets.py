@@ -26,7 +26,7 @@ LOWEST_VERSIONS = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Lowest version of ListOffsets in which a special value is defined."""
+"""Lowest version of ListOffsets that defines each special value."""
 UNKNOWN = -1
 LEADER_EPOCH_VERSION = 4
 
@@ -69,7 +69,7 @@ class OffsetApis:
         return protocol.ListOffsetsResponse(topics=topics)
 
     def _listed(self, topic: str, wanted: Any, committed: bool, version: int, repeated: set[Key]) -> Any:
-        """Return the answer for one partition. As in Kafka, a partition that is repeated is an invalid request."""
+        """Return the answer for one partition. As in Kafka, a request that repeats a partition is invalid."""
         answer = protocol.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
         if (topic, wanted.partition_index) in repeated:
             answer.error_code = ErrorCode.INVALID_REQUEST

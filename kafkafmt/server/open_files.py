@@ -63,7 +63,7 @@ def descriptor_limit() -> int:
 
 
 class OpenFiles:
-    """The open segments. The least recently used ones are closed. Threads may share the object.
+    """The open segments. If there are too many, the least recently used ones are closed. Threads may share the object.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from .open_files import OpenSegment
 from .served_partition import ServedPartition
 
 CHUNK = 1 << 20
-"""Largest number of bytes of a segment that are sent at once. The client must read these bytes in time."""
+"""Largest number of bytes of a segment that are sent at once. The client must read them within the write timeout."""
 SMALL_SPAN = 16 << 10
 """Up to this number of bytes, a read and a write take less time than sendfile."""
 MOST_IN_TURN = 8 << 20
@@ -76,7 +76,7 @@ class ResponseWriter:
         self._in_turn = 0
         if not len(records):
             data = b"".join(buffers)
-            buffers.clear()  # so that the response is in memory only once while the client reads
+            buffers.clear()  # otherwise, memory would contain the response twice while the client reads
             await self._send_bytes(data)
             return
         spans = iter(records)
@@ -100,7 +100,7 @@ class ResponseWriter:
                 raise ClosedError(f"{span.path} was changed while it was sent")
             await self._send_file(file, span.position, span.size)
         except UnreadableError:
-            # The next fetch reads the batches again, and the client gets an error.
+            # forget() makes the next fetch read the batches again. The client then gets an error response.
             await self._catalog.run(partition.forget, span)
             raise
         finally:
@@ -202,7 +202,7 @@ def _set_once(future: asyncio.Future[None]) -> None:
 
 
 def _unreadable(error: OSError) -> Exception:
-    """Return the exception to raise for an error of a read or send call."""
+    """Convert a disk error to UnreadableError, and return other errors unchanged."""
     if error.errno in DISK_ERRORS:
         return UnreadableError(f"a segment cannot be read: {error.strerror}")
     return error

@@ -28,7 +28,7 @@ _NOTHING = np.empty(0, BATCH_DTYPE)
 MOST_REPORTED = 1000
 """Largest number of damaged spans per partition that are reported."""
 READ_AHEAD = 2 << 20
-"""Largest number of checked bytes after a response for which the server checks more batches ahead.
+"""Batches are checked ahead if the batches after a response that are already checked have at most this size.
 
 Clients usually request at most 1 MiB of a partition.
 """
@@ -96,7 +96,8 @@ class ServedPartition(GrowingPartition):
         The result is None if the high watermark is not known, or if the files must be checked for
         changes.
         """
-        tail, transactions = self._tail, self._transactions  # read once, because another thread may replace both
+        # Another thread may replace both attributes. Therefore, read them only once.
+        tail, transactions = self._tail, self._transactions
         if tail is None or time.monotonic() - self._checked >= CHECK_INTERVAL:
             return None
         if self._settings.at is not None or self._settings.isolation == READ_COMMITTED:
@@ -218,7 +219,7 @@ class ServedPartition(GrowingPartition):
         return Fetched(spans, size, at, False, transactional)
 
     def to_read_ahead(self, offset: int, next_offset: int) -> int | None:
-        """Return the offset of the next batches to check ahead of a request, or None if there is nothing to check.
+        """Return the offset from which to check batches before a client requests them, or None to check nothing.
 
         Parameters
         ----------
@@ -243,7 +244,7 @@ class ServedPartition(GrowingPartition):
         return next_offset
 
     def read_ahead(self, offset: int) -> None:
-        """Check the batches from `offset` on. `to_read_ahead` has returned this offset.
+        """Check the batches from `offset` on, before a client requests them.
 
         Errors are ignored here, because they occur again if a client requests these batches.
         """

@@ -20,7 +20,7 @@ from ..paths import UrlPath
 from ..types import BatchTable, Buffer, last_offset, last_offsets
 
 Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
-"""Function that receives valid batches: segment, position of the buffer in the segment, buffer, and table."""
+"""Function that takes a segment, the position of a buffer in it, the buffer, and a table of valid batches."""
 
 STEP = 1 << 20
 """Number of bytes that are read at once to find bytes other than zeros."""
@@ -89,7 +89,7 @@ class Tail:
             return error is None or _only_zeros(view, self.position)
 
     def _found(self, start: int, table: BatchTable) -> None:
-        """Store the end of the last batch in `table`. `start` is the position of the buffer in the segment."""
+        """Set `end` and `position` to the end of the last batch of `table`. `start` is the position of its buffer."""
         self.end = int(last_offsets(table[-1:])[0]) + 1
         self.position = start + int(table["position"][-1]) + int(table["size"][-1])
 
@@ -144,7 +144,7 @@ class Tail:
         return int(np.argmax(wrong)) if wrong.any() else len(table)
 
     def _is_damage(self, view: FileView, segment: SegmentFile) -> bool:
-        """Return whether the bytes after the last batch are damaged, and not a batch that is being written."""
+        """Return whether the bytes after the last batch are damage rather than a batch that a broker is writing."""
         if view.unreadable:
             return True
         here = self.position, view.size

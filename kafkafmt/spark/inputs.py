@@ -90,7 +90,7 @@ def decode_path(
             continue
         try:
             log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
-        except OSError as error:  # raised if the partition directory cannot be listed
+        except OSError as error:  # the partition directory cannot be listed
             fault(error)
             continue
 

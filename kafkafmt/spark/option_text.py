@@ -15,7 +15,7 @@ from typing import Any
 from ..paths import UrlPath, input_path, is_url, local_path
 
 NO_BROKER = "because no broker is contacted"
-"""Reason that log messages give for ignoring options that configure a connection to a broker."""
+"""Reason in log messages for ignoring an option that configures a connection to a broker."""
 
 
 class OptionError(ValueError):

@@ -103,7 +103,7 @@ def read(
     48
     """
     register(spark)
-    check_names(options or {}, NAMES, HINTS)  # check before Spark converts the names to lower case
+    check_names(options or {}, NAMES, HINTS)  # Spark later converts the names to lower case
     reader = spark.read.format("kafkafmt").options(**(options or {}))
     if columns is not None:
         reader = reader.schema(struct_of(columns))

@@ -60,8 +60,8 @@ def ddl_of(names: Iterable[str]) -> str:
 def checked_names(schema: StructType) -> list[str]:
     """Return the names of the columns that a user's schema selects.
 
-    Raise ValueError if the schema is empty, or if a column in the schema is unknown, is repeated, is NOT NULL, or has the wrong
-    type.
+    Raise ValueError if the schema is empty, or if a column in the schema is unknown, is repeated,
+    is NOT NULL, or has the wrong type.
     """
     if not schema.fields:
         raise ValueError("the schema has no columns; name at least one column")

@@ -177,8 +177,8 @@ def active_session() -> SparkSession | None:
 def stop_quietly(spark: SparkSession) -> None:
     """Stop a Spark session without printing log messages.
 
-    Otherwise, tasks of a cancelled job that are still running would log that they can no longer
-    connect to Spark.
+    If messages were printed, tasks of a cancelled job that are still running would report that they
+    can no longer connect to Spark.
     """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

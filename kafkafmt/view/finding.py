@@ -51,7 +51,7 @@ class Finding:
 
             - A str, or an iterable of str, contains keys of headers. Their values are ignored.
             - A dict, or an iterable of tuples, contains keys and values of headers. The value None
-              matches a null.
+              matches a null value.
         value_json : dict, optional
             Members that the value of a record must have, if the value is JSON. The dict maps paths
             to expected values, such as ``{"customer.country": "DE", "items.0.count": 2}``. A number

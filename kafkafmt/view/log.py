@@ -73,7 +73,7 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Live partitions, and partitions whose own directory was opened, ordered by topic and number."""
+        """Live partitions, and partitions whose directories were passed to `kafkafmt.open`, by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property
@@ -293,9 +293,9 @@ class Log:
         Notes
         -----
         At most about four Arrow record batches per thread are in memory: two batches that wait to be
-        returned, one that was just read, and one that is being built. With ``on_error="skip"``, `Partition.damaged` lists
-        the damaged ranges of bytes in each partition. Internal topics, such as
-        ``__consumer_offsets``, are also read.
+        returned, one that was just read, and one that is being built. With ``on_error="skip"``,
+        `Partition.damaged` lists the damaged ranges of bytes in each partition. Internal topics,
+        such as ``__consumer_offsets``, are also read.
         """
         return SharedIterator(read_batches(self.partitions, columns, threads, ordered, None, selection))
 

@@ -43,7 +43,7 @@ class PartitionOffsets:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction.
+        """The last stable offset: the first offset of the oldest open transaction.
 
         If no transaction is open, the last stable offset is `next_offset`.
 

@@ -116,9 +116,9 @@ class Partition(Finding, PartitionOffsets):
         Notes
         -----
         Only the records of complete, valid batches are returned. If the last batch is incomplete, a
-        broker may still be writing this batch. The records of the batch are returned when the batch is
-        complete. With
-        "read_committed", the records of a transaction are returned after the transaction has ended.
+        broker may still be writing this batch. The records of the batch are returned when the batch
+        is complete. With "read_committed", the records of a transaction are returned after the
+        transaction has ended.
         """
         selection, skip = parse_selection(
             {
@@ -433,7 +433,7 @@ class Partition(Finding, PartitionOffsets):
 
 
 def _first_records(lists: Iterable[list[core.Record[Any]]], limit: int) -> Iterator[list[core.Record[Any]]]:
-    """Yield the first `limit` records of `lists`, as lists."""
+    """Yield the lists of records, and stop after `limit` records."""
     if not limit:
         return
     for records in lists:

@@ -32,7 +32,8 @@ class Topic:
     name : str
         Name of the topic.
     partitions : list of Partition
-        The live partitions, and the partitions whose own directory was opened, ordered by number.
+        The live partitions, and the partitions whose directories were passed to `kafkafmt.open`,
+        ordered by number.
     """
 
     def __init__(self, name: str, partitions: Sequence[Partition]) -> None:

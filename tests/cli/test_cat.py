@@ -88,7 +88,7 @@ def test_logs_without_records_print_a_message(tmp_path: Path) -> None:
 def test_log_start_beyond_the_end_hides_all_records_with_a_message(thirty_records: Path) -> None:
     (thirty_records.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
     done = inside("cat", thirty_records)
-    message = "t-0 has no records: the log start offset 99 is higher than the log end offset 30 (--below-log-start ignores it)"
+    message = "t-0 has no records: the log start offset 99 is higher than the log end offset 30 (--below-log-start ignores the log start offset)"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"kafkafmt: no record: {message}\n")
     assert len(records(thirty_records, "--below-log-start")) == 30
 

@@ -55,7 +55,7 @@ LOAD_WAIT = 2.0
 
 
 class SeedGroups(Protocol):
-    """Define what `GroupApis` reads from log directories: consumer groups and committed offsets."""
+    """Interface of the consumer groups and committed offsets that were read from log directories."""
 
     offsets: list[CommittedOffset]
     groups: list[Group]
@@ -69,7 +69,7 @@ class GroupApis:
     catalog : Catalog
         The topics that the server serves, and the address of the group coordinator.
     seed_groups : callable, optional
-        Returns the groups and the committed offsets that the log directories contain. It is
+        Function that returns the groups and the committed offsets in the log directories. It is
         called in a thread. By default, the server starts without groups. Groups from the log
         directories have no members at first, because their members use another server.
     groups_file : Path, optional
@@ -383,7 +383,7 @@ class GroupApis:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Schedule a call of `_expire` at the next deadline of any group."""
+        """Schedule a call of `_expire` at the earliest deadline of all groups."""
         deadline = self.coordinator.next_deadline()
         if self._timer is not None:
             self._timer.cancel()

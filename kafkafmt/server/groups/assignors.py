@@ -58,7 +58,7 @@ def assign_uniform(members: Mapping[str, frozenset[str]], topics: Topics, before
     topics : mapping of str to tuple of int
         The partition numbers of each topic, by topic name.
     before : dict of str to set
-        The previous assignment, from which each member keeps partitions up to its new share.
+        The previous assignment. Each member keeps its partitions, up to its new share.
 
     Returns
     -------

@@ -191,7 +191,7 @@ class ConsumerApis:
 
 
 def _request_error(request: ConsumerGroupHeartbeatRequest, version: int) -> tuple[ErrorCode, str | None]:
-    """Return the error code and the message for an invalid heartbeat request, or NONE and None.
+    """Return the error code and the message for a heartbeat request, or (NONE, None) if the request is valid.
 
     Kafka's counterpart is ``throwIfConsumerGroupHeartbeatRequestIsInvalid``.
     """

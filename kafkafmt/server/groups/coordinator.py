@@ -128,7 +128,7 @@ class Coordinator:
                 self.changed(group)
 
     def delete(self, group_id: str) -> ErrorCode:
-        """Delete a group that has no members, and its committed offsets.
+        """Delete a group without members, together with its committed offsets.
 
         Raises
         ------

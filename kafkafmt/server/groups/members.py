@@ -77,7 +77,7 @@ class Member:
     rebalance_timeout: float
     protocols: tuple[tuple[str, bytes], ...]
     deadline: float
-    """Time at which the member is removed unless it sends a request before."""
+    """Time at which the server removes the member if it has received no request from the member."""
     is_new: bool = True
     """Whether the first rebalance of the member is not complete yet. Such a member cannot send heartbeats."""
     assignment: bytes = b""
@@ -108,13 +108,13 @@ class Member:
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def finish_join(self, result: JoinResult) -> None:
-        """Respond to the member's JoinGroup request if it has no response yet."""
+        """Respond to the member's JoinGroup request, unless a response was already sent."""
         respond, self.respond_to_join = self.respond_to_join, None
         if respond is not None:
             respond(result)
 
     def finish_sync(self, result: SyncResult) -> None:
-        """Respond to the member's SyncGroup request if it has no response yet."""
+        """Respond to the member's SyncGroup request, unless a response was already sent."""
         respond, self.respond_to_sync = self.respond_to_sync, None
         if respond is not None:
             respond(result)

@@ -11,8 +11,9 @@ lines concern the same commit or group, the later line applies. A line has one o
 - ``{"group": "g"}``: the group is deleted.
 
 The server appends each change to the file. If the last line is incomplete, it is ignored and
-reported. A last line that lacks only its line break is complete. The server rewrites the file without outdated lines when it starts, and when the file contains many
-outdated lines. The new file replaces the old file by an atomic rename.
+reported. A last line that lacks only its line break is complete. The server rewrites the file
+without outdated lines when the server starts, and when the file contains many outdated lines. The
+new file replaces the old file by an atomic rename.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class GroupsFileError(ValueError):
 
 
 class Entry(NamedTuple):
-    """A change of a group or a commit, as in one line of the groups file.
+    """A change of a group or a commit, which one line of the groups file describes.
 
     A field that the line does not contain has its default value.
     """
@@ -115,7 +116,7 @@ class GroupsFile:
         if size > MAX_BYTES:
             raise GroupsFileError(f"{self.path} has {size} bytes; a groups file has at most {MAX_BYTES} bytes")
         *lines, last = self.path.read_bytes().split(b"\n")
-        if isinstance(_parse(last), dict):  # only the line break is missing
+        if isinstance(_parse(last), dict):  # the last line is complete, and lacks only its line break
             lines.append(last)
         elif last:
             self.ignored = last
@@ -157,7 +158,7 @@ class GroupsFile:
         except OSError:
             handle.close()
             temporary.unlink(missing_ok=True)
-            self._lines = 0  # so that the next attempt follows only after SPARE_LINES more lines
+            self._lines = 0  # delay the next attempt by SPARE_LINES lines
             raise
         self._handle.close()
         self._handle, self._lines = handle, count

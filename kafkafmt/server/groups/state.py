@@ -371,8 +371,8 @@ class ClassicGroup:
         if request.can_skip_assignment:
             member.finish_join(result._replace(skip_assignment=is_leader))
         else:
-            # With version 8 or earlier, a leader that finds its own id in the response computes a new assignment.
-            # Therefore, the response contains the old member id as the leader.
+            # With JoinGroup version 8 or earlier, a leader that finds its own id in the response computes a new
+            # assignment. Therefore, the response contains the old member id as the leader.
             member.finish_join(result._replace(leader=old_leader, members=()))
 
     # Rebalancing

@@ -149,12 +149,12 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
                 "txnVersion can be used only in batch queries; in a stream, the number of the micro-batch is the "
                 "version"
             )
-        # The id of the query is better than the path of the checkpoint, because checkpoints on different machines
-        # can have the same path.
+        # The id of the query identifies a stream. The path of the checkpoint does not, because checkpoints on
+        # different machines can have the same path.
         super().__init__(options, schema, options.app_id or query)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage the rows of one task, and return the id of the stream with them.
+        """Stage the rows of one task, and return a message that contains the id of the stream.
 
         The driver cannot read the id from a checkpoint that is not on a local path, or whose path is
         only in the session setting ``spark.sql.streaming.checkpointLocation``.

@@ -79,7 +79,7 @@ class Bound:
         return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError unless the bound has a value for each partition of the query, and for no other.
+        """Raise OptionError unless the bound has values for exactly the partitions of the query.
 
         A single value for all partitions is always valid, as in Spark's Kafka source.
         """

@@ -321,9 +321,9 @@ def cut_splits(
 
 
 def _check_exists(log: PartitionLog, segment: SegmentFile) -> None:
-    """Raise OSError if a segment without a known size is not empty, but missing or unreadable.
+    """Raise OSError if a segment that seems to be empty is missing or unreadable.
 
-    A segment that retention has removed is reported.
+    If retention has removed the segment, only report a message.
     """
     try:
         FileView(segment.place).close()

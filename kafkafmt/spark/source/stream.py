@@ -58,7 +58,7 @@ except ImportError as _missing:
 RUN_BYTES = 256 << 10
 """Largest size of an extent in bytes if a range of offsets is divided into tasks.
 
-An extent is a group of consecutive batches. If a range ends inside an extent, two tasks read it.
+An extent is a group of consecutive batches. If a range ends inside an extent, two tasks read the extent.
 """
 
 SMALL_SEGMENT = 1 << 20
@@ -200,13 +200,13 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         `tell` is called with each log message about the partitions.
         """
         options = self.options
-        options.check_stream()  # not in __init__, because Spark hides errors that __init__ raises
+        options.check_stream()  # Spark would hide an error that __init__ raises
         try:
             found = discovered(options, self._once, self._listings).partitions
             there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
-            except OptionError:  # for example, a topic no longer exists
+            except OptionError:  # a selected topic or partition no longer exists
                 if options.fail_on_data_loss or not begin:
                     raise
                 chosen = [
@@ -284,9 +284,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _stamp(self, log: PartitionLog) -> Stamp | None:
         """Return a tuple that identifies the state of the last segment of a log.
 
-        If the segment changes, the tuple changes. Return None if the file status of the segment is
-        not known, or if the segment was changed very recently. In the latter case, another change
-        could have the same modification time.
+        The tuples of two calls differ if the segment has changed between the calls. Return None if
+        the file status of the segment is not known. Also return None if the segment was changed very
+        recently, because another change could have the same modification time.
         """
         if not log.segments or isinstance(log.directory.path, UrlPath):
             return None
@@ -339,7 +339,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if self._seen.get(key, -1) < stop and log.next_offset < stop:
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         if interval.committed:
-            if key not in self._open or self._open[key][0] < stop:  # for example, after a restart of the query
+            if key not in self._open or self._open[key][0] < stop:  # the query was restarted, for example
                 self._decide(log, log.next_offset)
             log.open_transactions = self._open[key][1]
             plan.add_doubts(log, first, stop)

@@ -3,8 +3,8 @@
 The value of the option `where` is a JSON list of conditions, in the form of the argument `filters`
 of pyarrow, pandas and Dask:
 
-    [["topic", "=", "orders"], ["offset", ">=", 100]]         both conditions
-    [[["offset", "<", 10]], [["offset", ">=", 100]]]          one list of conditions or the other
+    [["topic", "=", "orders"], ["offset", ">=", 100]]         a record must match both conditions
+    [[["offset", "<", 10]], [["offset", ">=", 100]]]          a record must match at least one list
 
 The driver creates tasks only for data that can match. Before a task sends rows to Spark, it removes
 the records that do not match. As in SQL, a null timestamp does not match any condition.
@@ -95,7 +95,7 @@ def _plain(value: Any) -> Any:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return operator.index(value)  # converts NumPy integers to int
+        return operator.index(value)  # convert NumPy integers to int
     except TypeError:
         raise ValueError(f"where contains {value!r}, which is not a text, a whole number or a datetime") from None
 
@@ -164,7 +164,7 @@ def _mask(batch: pa.RecordBatch, filtered: Filter) -> Any:
             first = combine(first, other)
         return first
     column = batch.column(filtered.column)
-    column = pc.cast(column, pa.int64())  # timestamps become microseconds
+    column = pc.cast(column, pa.int64())  # convert timestamps to microseconds
     if filtered.operator not in ("in", "not in"):
         return _MASKS[filtered.operator](column, pa.scalar(filtered.values[0], pa.int64()))
     found = pc.is_in(column, value_set=pa.array(filtered.values, pa.int64()))
