@@ -20,7 +20,8 @@ Damaged data raises a `KafkaFormatError`.
 
 from __future__ import annotations
 
-from . import _interrupt as _interrupt  # isort: skip  # imported first, so that Ctrl-C works while other modules load
+# Import `_interrupt` first, so that Ctrl-C works while other modules load.
+from . import _interrupt as _interrupt  # isort: skip
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack

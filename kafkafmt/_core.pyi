@@ -671,7 +671,7 @@ def decode_plain_batches(
     """
 
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
-    """Write the offset and the leader epoch of each row of a table into its batch.
+    """Write the offsets and leader epochs in a table into the batches of a buffer.
 
     The CRC of a batch of magic 2 covers neither of these fields.
 
@@ -696,8 +696,8 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
     """Assign consecutive offsets to the batches of a table, and write them into the buffer.
 
-    A batch uses ``last_offset_delta + 1`` offsets. A wrapper message has a negative `count` in the
-    table. It gets the last offset that its messages use.
+    A batch uses ``last_offset_delta + 1`` offsets. A wrapper message, whose `count` in the table is
+    negative, gets the last of the offsets that its inner messages use.
 
     Parameters
     ----------

@@ -7,7 +7,8 @@ not the command `kafkafmt`, this module has no effect.
 
 from __future__ import annotations
 
-# Import `_signal`, which loads faster than its wrapper `signal`. Before that, Ctrl-C prints a traceback.
+# Import `_signal` instead of its wrapper `signal`, because it loads faster. Until this module has been loaded,
+# Ctrl-C prints a traceback.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -18,13 +19,13 @@ INTERRUPTED = 130
 REPEAT_SECONDS = 1.0
 """Number of seconds after the first SIGINT during which other SIGINT signals are ignored."""
 _interrupted: list[float] = []
-"""Time of the first SIGINT. The list is empty if no SIGINT has arrived."""
+"""List that contains the time of the first SIGINT. It is empty if no SIGINT has arrived."""
 
 
 def is_command() -> bool:
     """Return whether this process is the command `kafkafmt` or was started by `python -m kafkafmt`."""
     program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
-    if program == "-m":  # Python sets argv[0] to the path of the module later.
+    if program == "-m":  # While `python -m` imports the package, argv[0] is "-m".
         return "kafkafmt" in sys.orig_argv
     return program in ("kafkafmt", "kafkafmt.exe")
 
@@ -50,7 +51,7 @@ def _raise_once(signal_number: int, frame: object) -> None:
 def end_at_once() -> None:
     """Make SIGINT end the process without output.
 
-    If the process ignores SIGINT, as with nohup, nothing changes.
+    If the process ignores SIGINT, for example because of nohup, do nothing.
     """
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _raise_once):
         signal.signal(signal.SIGINT, _end)

@@ -53,7 +53,7 @@ def optional_integer(name: str, value: Any, low: int | None = None, kind: str = 
 def fitting(name: str, value: Any, bits: int) -> int:
     """Return `value` as an int.
 
-    Raise OverflowError if a number does not fit into a signed field of `bits` bits.
+    Raise OverflowError if the number does not fit into a signed field of `bits` bits.
     """
     number = integer(name, value)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:

@@ -350,7 +350,7 @@ def committed_offsets(offsets: Sequence[CommittedOffset]) -> pa.Table:
 
 
 def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """Return Arrow record batches as a RecordBatchReader, as the Arrow C stream interface requires."""
+    """Convert Arrow record batches to a RecordBatchReader, which the Arrow C stream interface requires."""
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 

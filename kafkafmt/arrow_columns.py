@@ -1,4 +1,4 @@
-"""Build columns that grow, in the memory of a pool. Arrow can use the columns without copying them."""
+"""Build growing columns in memory from a BufferPool. Arrow can use the columns without copying them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .types import Buffer, ByteArray, CopiedColumns
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
 GROWTH = 8
-"""Factor by which arrays grow. With a factor of 2, growing the arrays to TARGET_BYTES would copy as
-many bytes as the first Arrow record batch contains. Unused capacity costs little, because the
-operating system provides a page of memory only when it is first written.
+"""Factor by which arrays grow. Each time an array grows, its contents are copied. With a factor of 2,
+these copies would have the same total size as the first Arrow record batch. Unused capacity costs
+little, because the operating system provides a page of memory only when the page is first written.
 """
 COPY_SLACK = 160
 """Free space after the data, in bytes. With this space, the core can copy short spans in steps of a
@@ -26,7 +26,7 @@ fixed size.
 
 
 class GrowingArray:
-    """A growing NumPy array in memory of a BufferPool. Arrow can use the array without copying it."""
+    """A growing NumPy array in memory from a BufferPool. Arrow can use the array without copying it."""
 
     def __init__(self, dtype: Any, room: int) -> None:
         self.dtype: Any = np.dtype(dtype)

@@ -63,8 +63,8 @@ class BufferPool:
             self._watched = True
             threading.Thread(target=_release_when_idle, args=(weakref.ref(self),), daemon=True).start()
         memory = self._reusable(size) or _allocated(max(1 << max(size - 1, 0).bit_length(), SMALLEST))
-        # A view of `array` must refer to `array` and not to the allocated array.
-        # `memory` is a memoryview, because NumPy skips bases that are arrays.
+        # Views must keep `array` alive, because the memory is reused when `array` is deleted.
+        # If `memory` were an array and not a memoryview, NumPy would make views refer only to `memory`.
         array = np.frombuffer(memory, np.uint8)
         number = next(self._numbers)
         self._lent[number] = weakref.ref(array, partial(_give_back, weakref.ref(self), number, memory))

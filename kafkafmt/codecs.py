@@ -65,8 +65,8 @@ LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
-"""Size in bytes of the first part of a gzip member that is passed to zlib. It applies to the second
-and all later members.
+"""Size, in bytes, of the first part of a gzip member that is passed to zlib. The first member of the
+data is not divided into parts.
 """
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
@@ -210,7 +210,7 @@ class Decompressor:
         """Total time that calls of `decompress` have taken, in seconds."""
         self._busy = Lock()  # zstandard crashes if two threads use the same context
         self._zstd = zstandard.ZstdDecompressor()
-        self._zstd_ratio = 4.0  # Expected compression ratio, updated by each batch of unknown size.
+        self._zstd_ratio = 4.0  # Expected compression ratio. Each batch whose decompressed size is unknown updates it.
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
@@ -365,7 +365,8 @@ class Decompressor:
         self._check(known, CODEC_ZSTD)
         single = is_single_frame(data)
         room = known if known > 0 else int(self._zstd_ratio * len(data)) + _ROOM
-        if single and known and room <= _ZSTD_AT_ONCE:  # For 16 KiB, this call is 10 % faster than the stream reader.
+        # For 16 KiB of data, decompress() is 10 % faster than the stream reader.
+        if single and known and room <= _ZSTD_AT_ONCE:
             try:
                 part = self._zstd.decompress(data, min(room, self.limit))
             except zstandard.ZstdError:  # The data may be corrupted or too large.

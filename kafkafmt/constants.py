@@ -185,7 +185,7 @@ an item in the header tuple of the record.
 """
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
-# Rules for records that are appended, each with its name and error message. The cores refer to a rule by its index.
+# Names and error messages of the rules for appended records. The cores refer to a rule by its index.
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),
@@ -287,4 +287,4 @@ fields, and array elements that are not numbers. Each object needs about 100 byt
 """
 TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array elements and unknown tagged fields"
 MAX_STRING = 32767
-"""Largest size of a string in a protocol message, in bytes, even if its length is encoded as a varint."""
+"""Largest size of a string in a protocol message, in bytes. A length encoded as a varint has the same limit."""

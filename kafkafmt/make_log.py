@@ -217,8 +217,8 @@ def make(
     try:
         filled.open()
         with warnings.catch_warnings():
-            # The warning would contain the path of the temporary directory.
-            # Below, strays() reports the same partitions with the path of `output`.
+            # Ignore the warning, because it would contain the path of the temporary directory.
+            # strays() later reports the same partitions with the path of `output`.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
                 making = _Making(directory, topic, partitions, batch_bytes, new_builder, say)
@@ -333,7 +333,7 @@ class _Making:
                 try:
                     self._targets[topic, number].add(part)
                 except InvalidError as error:
-                    # The position in the error is a position in the new batch, which users do not see.
+                    # Omit the position in the error. It refers to the new batch, which users do not see.
                     raise RowsError(f"a row of topic {topic} cannot be written: {error.message}") from None
 
     def _check(self, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Convert paths from users to local paths or URLs.
+"""Interpret user input as local paths or URLs.
 
 The Python API, the command and Spark convert every input path with `input_path`, and every output
 path with `local_path`.
@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Convert a path that a user has given to a local path.
+    """Return the local path for a path or ``file:`` URL that a user has given.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ else:
 
 
 class UrlPath(_Base):
-    """The URL of a file or directory that is not local. Its methods are a subset of pathlib's.
+    """The URL of a file or directory that is not local. It has some of the methods of `pathlib.Path`.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def is_url(text: str) -> bool:
 
 
 def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
-    """Convert a path that a user has given to an absolute local path, or to a URL.
+    """Return the absolute local path or the URL for a path that a user has given.
 
     Parameters
     ----------

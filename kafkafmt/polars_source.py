@@ -155,7 +155,8 @@ def scan_polars(
     ) -> Iterator[pl.DataFrame]:
         names = schema.names if with_columns is None else with_columns
         used = [] if predicate is None else [n for n in predicate.meta.root_names() if n not in names]
-        # n_rows counts rows before the predicate, so the predicate must not restrict what is read.
+        # Polars counts n_rows before it applies the predicate.
+        # If n_rows is given, the predicate must not reduce the rows that are read.
         filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
         read_names = schema_of([*names, *used] or [PARTITION])
         sources = [partial(_batches, p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
@@ -257,7 +258,7 @@ def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
                 "function": {"TemporalExpr": {"CastTimeUnit": "Microseconds"}},
             }
         }:
-            pass  # DuckDB sends comparisons in this form.
+            pass  # DuckDB converts timestamps to microseconds before it compares them.
         case {"Column": str(name)} if name in COLUMNS:
             pass
         case _:
@@ -283,7 +284,7 @@ def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
             found = found.dt.cast_time_unit("us").to_physical()
         elif found.dtype != pl.String if column == TOPIC else not found.dtype.is_integer():
             return None
-    except Exception:  # Polars then evaluates the condition for each row.
+    except Exception:  # If the literal cannot be read, Polars evaluates the condition for each row.
         return None
     values = tuple(found.to_list())
     return None if None in values or (len(values) != 1 and not several) else values

@@ -27,12 +27,12 @@ HEADER_PAIRS = 'headers must be lists of pairs of strings, such as [["name", "va
 _ARTICLES = {"array": "an array", "boolean": "true or false", "object": "an object", "string": "text"}
 _OTHER_TYPE = re.compile(r"Column\((.*)\) changed from (\w+) to (\w+)")
 _NO_INTEGER = re.compile(r"(?:couldn't parse: ?|error to int64: invalid value ')([^']*)")
-"""Errors of pyarrow. Only the column `partition` is read as int64."""
+"""Patterns of pyarrow's error messages. Only the column `partition` can cause an error about int64."""
 
 
 _NUMBER_TEXT = "^-?[0-9]+$"
 _ZONE_TEXT = "[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
-"""Text of a number of milliseconds, and of an ISO time with a time zone."""
+"""Patterns of a number of milliseconds, and of an ISO time with a time zone."""
 
 
 class RowsError(ValueError):
@@ -85,7 +85,7 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
         return
     name = "stdin" if source == "-" else os.fspath(source)
     try:
-        # pyarrow's errors do not contain the file name. open() raises an OSError that does.
+        # pyarrow's errors do not contain the file name. The OSError that open() raises contains it.
         # pyarrow cannot open the path of a pipe, but can read an open pipe.
         with contextlib.nullcontext(sys.stdin.buffer) if source == "-" else open(name, "rb") as opened:
             if kind == "parquet" and not opened.seekable():
@@ -203,11 +203,11 @@ def milliseconds(column: pa.Array, now: int) -> pa.Array:
     if pa.types.is_integer(kind):
         return _cast(column, pa.int64()).fill_null(now)
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.unit == "s"):
-        # These types cannot represent the milliseconds of `now`.
+        # Dates, and timestamps in seconds, cannot represent the milliseconds of `now`.
         column = _cast(column, pa.timestamp("ms", getattr(kind, "tz", None)))
     if pa.types.is_timestamp(column.type):
         return column.fill_null(pa.scalar(now, pa.timestamp("ms", "UTC")).cast(column.type))
-    return column  # The type is reported as wrong later.
+    return column  # A later check reports that the type is wrong.
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -14,7 +14,7 @@ THREADS = 16
 TRIED = 16
 """Number of calls whose time is measured before threads are started."""
 WAITING = 3
-"""If a call takes at least this many times its CPU time, the call is considered to be waiting."""
+"""If the duration of a call is at least this multiple of its CPU time, the call is considered to be waiting."""
 
 
 def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = False) -> Iterator[R]:

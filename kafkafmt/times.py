@@ -56,8 +56,8 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        # The messages "month must be in 1..12" and "day is out of range for month" help the user.
-        # The others describe Python's implementation.
+        # Messages such as "month must be in 1..12" help the user.
+        # Python's other messages describe its implementation.
         reason = f": {error}" if re.match("(year|month|day|hour|minute|second) ", str(error)) else f"; {VALID_FORMS}"
         raise ValueError(f"{text!r} is not a time{reason}") from None
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:

@@ -1,4 +1,4 @@
-"""Decompress gzip and zstd files as streams, such as archived segments."""
+"""Decompress gzip and zstd files, such as archived segments, as streams."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ _START = struct.Struct("<IB")
 def is_single_frame(data: memoryview) -> bool:
     """Check the frames of zstd data, and return whether it consists of exactly one normal frame.
 
-    Raise StructureError if the data is not a sequence of complete frames. The decompressor does not
-    check this.
+    Raise StructureError if the data is not a sequence of complete frames. This check is necessary,
+    because the decompressor does not make it.
 
     Skippable frames are not counted as normal frames.
     """

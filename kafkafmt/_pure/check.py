@@ -37,9 +37,10 @@ from .varint import view_of
 from .walk import BODY, Batch
 
 FAR = 2**61
-"""Largest absolute value of timestamps that the native core adds without a check for overflow.
+"""Largest absolute value of a timestamp on the fast path.
 
-Batches with larger timestamps take the slow path.
+The native core adds such timestamps without a check for overflow. Batches with larger timestamps
+take the slow path.
 """
 _ROWS = 256
 

@@ -1,4 +1,4 @@
-"""Find valid batches in arbitrary bytes, and scan extents."""
+"""Find valid batches in arbitrary bytes, and scan extents (runs of adjacent batches)."""
 
 from __future__ import annotations
 

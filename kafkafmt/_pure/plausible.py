@@ -106,7 +106,7 @@ def in_reach(view: memoryview, p: int, expected: int) -> bool:
 
 
 def continues_log(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the bytes at `p` can be a header whose base offset follows in the log at `expected`."""
+    """Return whether the bytes at `p` can be a header whose offset can follow `expected` in one segment."""
     return in_reach(view, p, expected) and possible(view, p)
 
 
@@ -127,7 +127,7 @@ def may_follow(view: memoryview, p: int, expected: int) -> bool:
 
 
 def header_is_dense(view: memoryview, p: int) -> bool:
-    """Return whether the fields of a v2 header are consistent, and the batch has a record for each offset."""
+    """Return whether a v2 header is consistent, and whether its batch has a record for each offset."""
     _, _, _, _, _, _, delta, base_time, max_time, producer_id, epoch, sequence, count = HEADER.unpack_from(view, p)
     if not 0 <= delta == count - 1 or not -1 <= base_time <= max_time < FAR_FUTURE:
         return False

@@ -80,7 +80,8 @@ def chain_end(
 
     Return None in these cases:
 
-    - The distance from the start of the chain to the end of one of its batches is in `lengths`.
+    - `lengths` contains the distance from the start of the chain to the end of one of its batches.
+      In this case, the batches may be part of a record.
     - The offsets of the batches do not increase.
     - The chain may continue with a batch that the search has not reached or cannot find.
     """
@@ -102,7 +103,7 @@ def chain_end(
     magic, (length,) = view[p + MAGIC_AT], INT32.unpack_from(view, p + LENGTH_AT)
     possible_batch = magic <= MAGIC_V2 and length >= MIN_LENGTHS[magic] and batch_end(view, p) <= file_end
     searched = possible_batch and in_reach(view, p, expected) and header_plausible(view, p, len(view))
-    if possible_batch and not searched:  # The search skips this header, even if the batch is valid.
+    if possible_batch and not searched:  # The search ignores implausible headers, even if their batches are valid.
         if not whole(view, p, len(view)):
             return None
         stored, actual = checksums(view, p, length)
@@ -198,7 +199,7 @@ def _resume_after(
                 else _unless_later(view, candidates, i, scanned_to, file_end, next_offset)
             )
         if at == end and at in candidates:
-            return None  # The offsets of the next batch contradict those of this batch.
+            return None  # The next batch is valid, but its offset cannot follow this batch.
         covered = end
     return None
 
@@ -221,12 +222,12 @@ class OwnCrc:
 
 
 def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
-    """Return the position at which reading resumes if, by its length field, the damaged batch ends at `end`.
+    """Return the position at which reading resumes after a damaged batch, and whether its CRC matches up to there.
 
-    A header is at `end`, and `inside` contains the positions of valid batches before `end`. Return
-    None if one of these batches ends after `end`. Otherwise, return the first of these positions up
-    to which the CRC of the damaged batch matches, or `end` if there is no such position. The second
-    value is True if the CRC matches up to the returned position.
+    The length field of the damaged batch indicates that the batch ends at `end`. A header begins at
+    `end`. The list `inside` contains the positions of valid batches before `end`. Return None if
+    one of these valid batches ends after `end`. Otherwise, return the first position in `inside` up
+    to which the CRC of the damaged batch matches. If there is no such position, return `end`.
     """
     if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
         return None

@@ -60,7 +60,7 @@ def varint(data: Any, p: int, end: int) -> tuple[int, int]:
 
 
 def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
-    """Read a length, and skip as many bytes. A negative length means null.
+    """Read a length, and skip that number of bytes. A negative length means null.
 
     Return the span of the skipped bytes, and the position after the span.
     """

@@ -181,7 +181,7 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
 
 
 def _second_name(name: str) -> property:
-    """Return a property that is a second name for the field `name`."""
+    """Return a property that reads and writes the field `name` under a second name."""
 
     def get(message: SchemaMessage) -> Any:
         return getattr(message, name)

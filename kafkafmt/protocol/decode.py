@@ -97,7 +97,7 @@ class DecodedFrame:
         self.api_key, self.api, self.api_version = key, None if known is None else known.name, version
 
     def _set_body(self, message: Message | UnknownBody, version: int, trailing: Any) -> None:
-        """Set the body. Raise `UnsupportedError` if the API or the version is unknown."""
+        """Set the body of the frame. Raise `UnsupportedError` if the API or the version is unknown."""
         self.message = message
         if isinstance(message, UnknownBody):
             self.undecoded_bytes = len(message.data)

@@ -25,7 +25,7 @@ class ErrorCode(IntEnum):
     retriable: bool
 
     def __new__(cls, code: int, message: str = "", retriable: bool = False) -> ErrorCode:
-        """Return a member with the attributes `message` and `retriable`."""
+        """Create an enum member with the attributes `message` and `retriable`."""
         made = int.__new__(cls, code)
         made._value_ = code
         made.message = message

@@ -108,8 +108,8 @@ def read_request(frame: Buffer, *, max_objects: int | None = None) -> Request[Me
     Raises
     ------
     KafkaFormatError
-        The frame's size field is wrong, or the header or the body is damaged. `TooLargeError`, a
-        subclass, if the request contains more than `max_objects` objects.
+        The frame's size field is wrong, or the header or the body is damaged. The subclass
+        `TooLargeError` is raised if the request contains more than `max_objects` objects.
     """
     header, position = read_request_header(frame, max_objects)
     return Request(header, *read_request_body(frame, header, position, max_objects))

@@ -65,7 +65,7 @@ class UnknownBody:
         return f"UnknownBody({self.kind}, api_key={self.api_key}, api_version={self.api_version}, <{len(self.data)} bytes>)"
 
     def why(self) -> str:
-        """Return a message with the size of the body and the reason why it was not decoded."""
+        """Return a text with the size of the body and the reason why the body was not decoded."""
         known = apis.api(self.api_key)
         if known is None:
             reason = f"API key {self.api_key} is not supported"

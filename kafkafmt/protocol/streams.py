@@ -89,7 +89,7 @@ class FrameSplitter:
             raise self._error
 
     def _split(self, data: Buffer, frames: list[memoryview]) -> None:
-        """Append each frame that is completed by `data` to `frames`, and buffer the rest of `data`."""
+        """Append to `frames` each frame that `data` completes. Buffer the rest of `data`."""
         view = byte_view(data)
         if not isinstance(view.obj, bytes):
             view = memoryview(bytes(view))
@@ -150,7 +150,7 @@ class Correlation:
             return sum(map(len, self._waiting.values()))
 
     def sent(self, request: Request[Any]) -> None:
-        """Add a request that was sent, unless the broker will send no response to the request."""
+        """Add a request that was sent. Do nothing if the broker does not respond to the request."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 

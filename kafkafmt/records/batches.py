@@ -276,7 +276,7 @@ class Batch:
 
     @property
     def key_size(self) -> int:
-        """Length of the key of a message in bytes. It is -1 if the key is null, and always in magic 2."""
+        """Length of the key of a message in bytes. It is -1 if the key is null. In magic 2, it is always -1."""
         return -1 if self.magic == MAGIC_V2 else self._field(0)[0]
 
     @property

@@ -216,7 +216,7 @@ class BatchBuilder:
         return f"<kafkafmt.BatchBuilder: format {self.magic}, {self.codec}, {self.count} records, {self.size} bytes>"
 
     def _uncompressed(self, max_bytes: int) -> int:
-        """Return the largest uncompressed size of a batch whose compressed size fits `max_bytes`."""
+        """Return the largest uncompressed size of a batch that has at most `max_bytes` after compression."""
         integer("max_bytes", max_bytes, 1, "a number of bytes")
         if self._compressor is None:
             return min(max_bytes, MAX_BATCH_LENGTH + ENTRY_OVERHEAD)

@@ -197,7 +197,7 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
-    """Return True if the batch is dropped. Otherwise, count the header fields that the batch loses."""
+    """Return whether the batch is dropped. If the batch is kept, count the header fields that it loses."""
     if row["magic"] < MAGIC_V2 or magic == MAGIC_V2:
         return False
     attributes = int(row["attributes"])

@@ -21,7 +21,7 @@ from ..types import BATCH_DTYPE, BatchTable, Buffer, Scan, view_of
 CRC_BUDGET = 4
 """Number of bytes that may be read to check CRCs after damage, as a multiple of the buffer's size.
 
-For comparison: if one byte of a batch is corrupted, twice the size of the batch is read.
+For comparison, a single corrupted byte in a batch causes reads of twice the size of the batch.
 """
 FIRST_ROWS = 64
 """Largest number of valid batches that the first search can find."""

@@ -1,7 +1,7 @@
 """Convert header columns to spans.
 
-The elements of a header column are lists of pairs or dicts. In an Arrow array, they are maps or
-lists of structs.
+Each element of a header column is a dict or a list of pairs. In an Arrow array, each element is a
+map or a list of structs.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _column(column: Any, name: str, on_null: OnNull, times: bool) -> IntArray:
     array = arrow_array(column, name)
     if array is not None:
         return _of_arrow(array, name, on_null, times)
-    if hasattr(column, "to_numpy"):  # For pandas, because to_numpy() would convert integers with nulls to floats.
+    if hasattr(column, "to_numpy"):  # In pandas, to_numpy() converts integers with nulls to floats.
         null = column.isna().to_numpy() if getattr(column.dtype, "kind", "") in ("i", "u") else np.zeros(0, bool)
         if null.any():
             numbers = _of_integers(column.fillna(0).to_numpy(), name).copy()
@@ -157,11 +157,11 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
     try:
         found = times.astype("datetime64[ms]")
         back = found.astype(times.dtype)
-    except OverflowError:  # NumPy 2.5 and newer raise this error.
+    except OverflowError:  # Only NumPy 2.5 and newer raise OverflowError.
         raise _time_error(times, name, _first_overflow(times)) from None
     numbers: IntArray = found.astype(np.int64)
     one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
-    # The conversion overflows only if the unit is coarser than milliseconds. One millisecond is then rounded to 0.
+    # The conversion overflows only if the unit is coarser than milliseconds. In such a unit, 1 ms is rounded to 0.
     wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)
     if wrong.any():
         raise _time_error(times, name, int(np.argmax(wrong)))
@@ -169,7 +169,7 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
 
 
 def _first_overflow(times: np.ndarray) -> int:
-    """Find the first row whose time in milliseconds does not fit into 64 bits, by bisection."""
+    """Use bisection to find the first row whose time in milliseconds does not fit into 64 bits."""
     low, high = 0, len(times)  # The row is in the range [low, high).
     while high - low > 1:
         middle = (low + high) // 2

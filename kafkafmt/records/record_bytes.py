@@ -14,7 +14,7 @@ class _Result(Protocol):
 
 
 class RecordBytes:
-    """Mixin with which a named tuple that has a field `records` can be used as record data.
+    """Mixin for named tuples with a field `records`. It makes them usable as record data.
 
     ``bytes(result)`` returns the record data. From Python 3.12 onwards, the result also supports
     the buffer protocol.

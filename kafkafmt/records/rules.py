@@ -34,7 +34,8 @@ KAFKA_ERRORS = {
     "transactional_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "producer_id_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "codec_in_format": "UNSUPPORTED_COMPRESSION_TYPE",
-    # Kafka has no error code for the following rules. Usually, a broker raises an exception when it rebuilds the batch.
+    # Kafka has no error code for the following rules. If a batch breaks one of them, a broker usually raises an
+    # exception when it rebuilds the batch.
     **dict.fromkeys(
         ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"),
         "UNKNOWN_SERVER_ERROR",
@@ -173,7 +174,7 @@ class Rules(NamedTuple):
         has_timestamp = seen.timestamps != NO_TIMESTAMP
         if self.create_time:
             low, high = self.time_bounds(now)
-            age = np.int64(now) - seen.timestamps  # This overflows int64 silently, as in Java.
+            age = np.int64(now) - seen.timestamps  # The subtraction overflows silently, as in Java.
             outside = has_timestamp & ((age > self.before) | (-age > self.after))
             wrong.append(
                 (

@@ -204,7 +204,8 @@ class SlowPath:
         where = int(row["position"]), int(row["base_offset"])
         try:
             return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
-        except InvalidError as error:  # The position in the error refers to the rebuilt batch.
+        except InvalidError as error:
+            # Replace the position in the error, because it refers to the rebuilt batch.
             error.position, error.base_offset = where
             raise
 

@@ -233,7 +233,7 @@ class LogValidator:
         )
         self._slow = SlowPath(self._settings)
         self._now = now_ms
-        # Unused checkers. Threads that use the validator concurrently need one checker each.
+        # Checkers that no thread is using. Each thread that uses the validator needs a separate checker.
         self._spare: list[_RecordChecker] = []
 
     def __repr__(self) -> str:
