@@ -32,7 +32,7 @@ COMMANDS = {
     "diff": "Compare replicas or other copies of partitions.",
     "verify": "Check logs for damage, and report which offsets are lost.",
     "salvage": "Copy all intact batches into a new log directory.",
-    "rewrite": "Copy logs, and drop records, compact the logs or recompress batches.",
+    "rewrite": "Copy logs: drop records, compact, or recompress batches.",
     "restore": "Put partitions into the log directory of a stopped broker.",
     "make": "Write a log directory from rows, as test data.",
     "dump": "Print log files in the output format of kafka-dump-log.",

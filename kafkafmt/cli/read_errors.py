@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class ReadError(Exception):
-    """Raised if an input cannot be read. It is not a subclass of OSError, because writing to stdout also raises OSErrors.
+    """Raised if an input cannot be read. It does not extend OSError, because stdout also raises OSErrors.
 
     Attributes
     ----------

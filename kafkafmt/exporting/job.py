@@ -237,7 +237,7 @@ class Export:
     def _export_splits(
         self, engine: Engine, works: Works, waiting: list[Split], write: WriteBundle, show: Progress
     ) -> None:
-        """Export splits. If tasks cannot confirm the batches of a segment, plan the segment and export it again."""
+        """Export splits. If tasks cannot confirm that a segment is valid, plan the segment and export it again."""
         size = self._split_bytes(engine, works)
         first = 0
         while waiting:

@@ -122,7 +122,7 @@ class Works:
                     piece.plan = confirmed.get(piece.segment.name) or SegmentPlan(piece.segment, 0, [], [], [])
 
     def unconfirmed(self) -> list[tuple[Work, SegmentFile]]:
-        """Return the segments that tasks could not confirm and that have no plan yet."""
+        """Return the segments that have no plan yet and whose batches a task could not confirm."""
         names: dict[Key, set[str]] = {}
         for bundle, result in self.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):

@@ -25,7 +25,7 @@ CACHE_BYTES = 24 << 20
 
 
 Omitted = Sequence[tuple[int, int, int]]
-"""Producer id, first offset and last offset of transactions whose batches are not selected."""
+"""Tuples of producer id, first offset and last offset, one for each transaction whose batches are not selected."""
 
 
 class Span(NamedTuple):

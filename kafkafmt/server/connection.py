@@ -148,7 +148,7 @@ class ClientConnection:
         try:
             size_field = await self._reader.readexactly(SIZE_BYTES)
         except asyncio.IncompleteReadError as error:
-            raise ClosedError("the client closed it inside a request" if error.partial else "") from None
+            raise ClosedError("the client sent only a part of a request" if error.partial else "") from None
         except TimeoutError:
             raise ClosedError(f"no request for {self._limits.idle_timeout:g} seconds") from None
         size = int.from_bytes(size_field, "big", signed=True)
@@ -188,7 +188,7 @@ class ClientConnection:
         try:
             return await self._reader.readexactly(size)
         except asyncio.IncompleteReadError:
-            raise ClosedError("the client closed it inside a request") from None
+            raise ClosedError("the client sent only a part of a request") from None
         except TimeoutError:
             raise ClosedError(f"a request of {size} bytes was incomplete for {PARTIAL_TIMEOUT:g} seconds") from None
         finally:
@@ -205,7 +205,7 @@ class ClientConnection:
         key, version = request.header.api_key, request.header.api_version
         handler = self._handlers.find(key, version)
         if handler is None or (isinstance(request.body, UnknownBody) and key != API_VERSIONS):
-            raise ClosedError(f"the API with key {key} is not answered in version {version}")
+            raise ClosedError(f"the server does not support version {version} of the API with key {key}")
         if self._open_apis is not None and self.principal is None and key not in self._open_apis:
             raise ClosedError(f"the API with key {key} was requested before authentication")
         client_id = request.header.client_id

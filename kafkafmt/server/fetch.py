@@ -25,9 +25,9 @@ POLL = 0.1
 SLOW_POLL_FACTOR = 10
 """The pause between two checks is at least this many times as long as a check."""
 MOST_IN_LOOP = 1000
-"""Largest number of partitions of a request that the event loop answers. Each partition takes about 10 µs.
+"""Largest number of partitions in a request that the event loop answers itself.
 
-A thread answers requests for more partitions.
+Each partition takes about 10 µs. Therefore, a thread answers requests with more partitions.
 """
 READ_COMMITTED_LEVEL = 1
 NEWEST_VERSION = 18

@@ -38,7 +38,7 @@ class GrowingPartition:
     resources : Resources
         Open files and remembered batches of the whole server.
     missing : bool, default False
-        Whether the log directories do not contain the partition. If so, an empty partition is served.
+        True if the log directories do not contain the partition. The server then serves an empty partition.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class GrowingPartition:
 
     @property
     def log(self) -> PartitionLog:
-        """The log as it was last listed."""
+        """The log, with the segments that the last listing of the directory contained."""
         with self._lock:
             if self._log is None:
                 self._log = PartitionLog(self.directory, self._limits, tell=self._settings.on_message)

@@ -10,9 +10,9 @@ from ..protocol import message_class
 from ..protocol.apis import API_VERSIONS
 
 CLOSE_AFTER_RESPONSE = "close_after_response"
-"""Key in `Connection.attributes` that closes the connection after the response.
+"""Key in `Connection.attributes` under which a handler can store the reason to close the connection.
 
-A handler stores the reason under this key, and the server logs the reason.
+The server then closes the connection after the response, and logs the reason.
 """
 
 

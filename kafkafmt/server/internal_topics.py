@@ -37,7 +37,7 @@ TRANSACTION_STATES = (
     "Dead",
     "PrepareEpochFence",
 )
-"""Names of transaction states, by the number in the field ``TransactionStatus`` of a record."""
+"""Names of transaction states, by the value of the field ``TransactionStatus``."""
 
 
 class Transaction(NamedTuple):

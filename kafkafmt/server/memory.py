@@ -11,7 +11,7 @@ from ..messages import SchemaMessage
 from ..messages.schema import Struct
 
 FREE_FRAME = 1 << 10
-"""Requests up to this size in bytes are not counted. Even 4096 such requests need less than 200 MiB."""
+"""The memory of requests up to this size in bytes is not limited. Even 4096 such requests need less than 200 MiB."""
 FRAME_MEMORY = 64 << 20
 """Largest total size in bytes of the large requests that are being received or processed."""
 OBJECT_MEMORY = 128 << 20
@@ -40,7 +40,7 @@ class Budget:
     Parameters
     ----------
     capacity : int
-        Largest total, in bytes. A request for more bytes reserves `capacity` bytes.
+        Largest total, in bytes. If a caller asks for more bytes, only `capacity` bytes are reserved.
     """
 
     def __init__(self, capacity: int) -> None:

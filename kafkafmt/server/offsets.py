@@ -149,7 +149,7 @@ def _is_undefined(timestamp: int, version: int) -> bool:
 
 
 def _find(served: ServedPartition, timestamp: int, committed: bool) -> Found:
-    """Return the ListOffsets result for `timestamp`, which is a time in ms or a special value."""
+    """Return the ListOffsets result for `timestamp`: a time in ms, or a special value such as LATEST."""
     if timestamp == LATEST:
         end = served.last_stable_offset() if committed else served.high_watermark()
         return UNKNOWN, end, served.leader_epoch()

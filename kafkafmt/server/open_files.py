@@ -81,7 +81,7 @@ class OpenFiles:
         return len(self._files)
 
     def acquire(self, path: Location, inode: int) -> OpenSegment:
-        """Return the open segment at `path`, and open it if necessary. The caller must pass it to `release`.
+        """Open the segment at `path` unless it is already open. The caller must pass the result to `release`.
 
         If the open segment has another inode than `inode`, the path is opened again.
         """

@@ -28,7 +28,7 @@ _NOTHING = np.empty(0, BATCH_DTYPE)
 MOST_REPORTED = 1000
 """Largest number of damaged spans per partition that are reported."""
 READ_AHEAD = 2 << 20
-"""Batches are checked ahead if the batches after a response that are already checked have at most this size.
+"""If more than this number of bytes after a response are already checked, no more batches are checked ahead.
 
 Clients usually request at most 1 MiB of a partition.
 """

@@ -36,7 +36,7 @@ class Tail:
     Parameters
     ----------
     log : PartitionLog
-        The log as it was listed. Its last segment is read to find the end.
+        The log. Its last segment is read to find the end.
     plan : bool, default False
         Whether to check the whole last segment for damage. Pass True if its end is damaged.
 
@@ -105,7 +105,7 @@ class Tail:
             return -1
 
     def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
-        """Pass the batches that were appended to `segment` to the function `take`.
+        """Call `take` with the batches that a broker has appended to `segment`.
 
         `segment` is the known last segment, or a newer segment. An incomplete batch at the end of the
         segment is passed by a later call, after the broker has completed the batch.

@@ -257,7 +257,7 @@ class ConsumerGroup:
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def _returned(self, beat: Heartbeat) -> ConsumerMember | None:
-        """Change the member id of a static member that rejoins, and return the member, or None if it is unknown."""
+        """Change the member id of a static member that rejoins. Return the member, or None if no such member exists."""
         member = self._static_member(beat.instance_id)
         if member is None:
             return None
@@ -310,7 +310,7 @@ class ConsumerGroup:
         self.target = ASSIGNORS[self.assignor](subscriptions, self._topics, self.target)
 
     def _reconcile(self, member: ConsumerMember, owned: frozenset[PartitionKey] | None) -> bool:
-        """Move the assignment of a member closer to its target assignment. Return whether it has changed."""
+        """Move the assignment of a member closer to its target. Return whether the assignment has changed."""
         if member.revoking and owned is not None and not member.revoking & owned:
             self._release(member.revoking)
             member.revoking, member.revoke_deadline = set(), float("inf")

@@ -29,7 +29,7 @@ HINTS = ("includeHeaders",)
 `includeHeaders` is not needed: headers are always written if the rows have the column headers.
 """
 QUERY_ID = "spark query {}"
-"""Default value of txnAppId in a stream, with the id of the query."""
+"""Default value of the option txnAppId in a stream. The braces stand for the id of the query."""
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
 """Default size of a batch, in bytes.

@@ -83,7 +83,7 @@ class Plan:
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions with offsets in [start, end) whose outcome is not known.
+        """Add the transactions that have offsets in [start, end) and an unknown outcome.
 
         If the transactions of the whole log have not been determined, this method adds nothing. The
         tasks then report the transactions with an unknown outcome.

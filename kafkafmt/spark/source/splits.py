@@ -233,7 +233,7 @@ class Piece:
 
     @property
     def _position(self) -> int:
-        """Position of the first batch in the segment file, in bytes."""
+        """File position of the first batch to read, in bytes."""
         if self.plan is not None and self.plan.extents:
             return self.plan.extents[0].position
         return 0 if self.stretch is None else self.stretch.start.position
@@ -391,7 +391,7 @@ def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return the shortest prefix of a list of extents with a total size of at least `most` bytes.
+    """Return the fewest extents from the start of a list whose total size is at least `most` bytes.
 
     If the list is not empty, at least one extent is returned.
     """

@@ -94,7 +94,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._triggered: float | None = None
 
     def initialOffset(self) -> Nested:
-        """Return the offset of each partition at which a new stream starts."""
+        """Return the offsets at which a new stream starts, by topic and partition."""
         if self._initial is None:
             logs = self._logs({}, self._once)
             bound = self.options.start or Bound("startingOffsets", "offset", LATEST)
@@ -108,11 +108,11 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Store the current end offsets of the logs. A query with the trigger availableNow ends there."""
+        """Store the current end offsets of the logs. A query with the trigger availableNow ends at these offsets."""
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
-        """Return the offset of each partition at which the next micro-batch ends.
+        """Return the offsets at which the next micro-batch ends, by topic and partition.
 
         `limit` restricts the size of the micro-batch. An end offset is lower than the offset in
         `start` only if the log was truncated or created again, and failOnDataLoss is false. As in
