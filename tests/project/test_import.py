@@ -71,8 +71,13 @@ def test_command_without_an_extra_exits_3_with_one_line(tmp_path: Path) -> None:
         ),
         (
             ["pyspark", "pyarrow", "pandas"],
-            ["export", str(path), "--output", output],
+            ["export", str(path), "--output", output, "--engine", "spark"],
             "'pyspark>=4.0' 'pyarrow>=14' 'pandas>=2.2'",
+        ),
+        (
+            ["pyspark", "pyarrow", "pandas"],
+            ["export", str(path), "--output", output],
+            "export needs pyarrow: pip install 'pyarrow>=14'",
         ),
     ):
         done = run(

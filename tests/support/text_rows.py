@@ -106,7 +106,7 @@ def plain_text_line(topic: str, partition: int, record: Any, encoding: str = "ut
         return f'"{text}"' if text.strip('"') in ("", "null") else text
 
     when = "-"
-    if record.timestamp_type >= 0:
+    if record.timestamp_type >= 0 and record.timestamp != -1:
         try:
             time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=record.timestamp)
             when = f"{time.year:04}{time:-%m-%dT%H:%M:%S}.{record.timestamp % 1000:03}Z"
