@@ -134,7 +134,7 @@ class StateAudit:
         self._indexes[segment.name] = data
 
     def incomplete(self) -> None:
-        """Record that batches are missing before the next batch."""
+        """Mark the log as incomplete, because batches are missing before the next batch."""
         self.complete = False
 
     def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:

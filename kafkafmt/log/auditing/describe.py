@@ -266,7 +266,7 @@ def _count(log: PartitionLog, extent: Extent) -> int | None:
 
 
 def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
-    """Return the number of offsets without a record, counted from the log start offset; None if unknown."""
+    """Return the number of offsets from the log start offset onwards that have no record, or None if unknown."""
     low, known = log.log_start_offset, 0
     for plan in plans:
         if plan.damaged or plan.stats.records is None or any(f.code != "unfinished_tail" for f in plan.findings):

@@ -35,8 +35,8 @@ class Difference:
         - "damaged": the copies in `paths` are damaged here. The range can contain offsets that are
           intact in another copy.
         - "records_differ": the records at these offsets differ.
-        - "bytes_differ": the records are the same, but the batches are not. They differ, for
-          example, in the codec, in the producer or in the boundaries of the batches.
+        - "bytes_differ": the records are the same, but the batches differ, for example in the
+          codec, the producer or the batch boundaries.
         - "leader_epoch_differs": the leader epochs of the batches differ.
         - "leader_epoch_checkpoint_differs": the files `leader-epoch-checkpoint` assign different
           epochs to these offsets.
@@ -161,9 +161,9 @@ class Span(NamedTuple):
     first, last : int or None
         The first and the last offset of the range.
     side : int
-        0 for the first copy, 1 for the other copy. For damage, the damaged copy. For the kinds in
-        `PRESENCE`, the copy that contains something that the other copy does not contain. For all
-        other kinds, -1.
+        0 for the first copy, 1 for the other copy. For damage, this is the damaged copy. For the
+        kinds in `PRESENCE`, this is the copy that contains something that is missing from the other
+        copy. For all other kinds, `side` is -1.
     """
 
     kind: str

@@ -46,7 +46,7 @@ class DumpedFile:
     path : Path
         Path of the file.
     base_offset : int
-        The base offset in the file name; 0 if the name contains none.
+        The base offset in the file name. 0 if the name contains none.
     """
 
     path: Path

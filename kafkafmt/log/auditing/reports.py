@@ -107,7 +107,7 @@ class PartitionReport:
 
     @property
     def records_lost(self) -> int | None:
-        """Number of data records that were lost; None if the number is unknown."""
+        """Number of data records that were lost. None if the number is unknown."""
         return None if self.records is None else self.records - self.records_recovered
 
     def to_dict(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class Run:
         self.advance(0)
 
     def advance(self, n: int) -> None:
-        """Report that `n` more bytes were processed; raise `StoppedError` if the run is stopped."""
+        """Report that `n` more bytes were processed. Raise `StoppedError` if the run is stopped."""
         if self._stopped.is_set():
             raise StoppedError
         with self._lock, self._callback():
@@ -113,7 +113,7 @@ class Run:
 
     @contextmanager
     def _callback(self) -> Iterator[None]:
-        """Record an error that one of the caller's callback functions raises.
+        """Store an error that one of the caller's callback functions raises.
 
         An OSError from a callback function is not a read error. The method `reading` re-raises such
         an error.
@@ -141,9 +141,9 @@ class Run:
 
     @contextmanager
     def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
-        """Record the partition as unreadable if the block raises an OSError.
+        """Report the partition as unreadable if the block raises an OSError.
 
-        An error for which `passes` returns True is raised and not recorded.
+        An error for which `passes` returns True is re-raised, and the partition is not reported.
         """
         try:
             yield
@@ -158,7 +158,7 @@ class Run:
     def map(
         self, function: Callable[[Item], Result | None], items: Iterable[Item], threads: int | None, wait: bool = False
     ) -> list[Result]:
-        """Call a function for all items in threads; return the results in item order.
+        """Call a function for all items in threads, and return the results in item order.
 
         Results that are None are omitted. If a call fails or the user presses Ctrl-C, the other
         threads stop at their next call of `advance`. If `wait` is True, the error is raised after
@@ -176,7 +176,7 @@ class Run:
 
     @staticmethod
     def threads(threads: int | None) -> int:
-        """Return the number of threads to use; None means one thread for each core."""
+        """Return the number of threads to use. If `threads` is None, this is the number of cores."""
         given = arguments.optional_integer("threads", threads, 1)
         return given if given is not None else os.cpu_count() or 1
 

@@ -55,7 +55,7 @@ class OutputPlaceError(ValueError):
 
 
 def output_directory(output: str | os.PathLike[str], sources: Iterable[PartitionDir]) -> Path:
-    """Return the absolute path of the output; raise `OutputPlaceError` if it is not allowed.
+    """Return the absolute path of the output. Raise `OutputPlaceError` if this path is not allowed.
 
     The output must not be inside a partition directory of the source. The output must not be inside
     a log directory of the source, unless the caller passed the partition directories as paths.

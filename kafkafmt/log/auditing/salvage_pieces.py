@@ -277,9 +277,9 @@ def divide(
 ) -> Iterator[tuple[int, list[IntArray | Restored]]]:
     """Plan the segments of a copy, including the rebuilt transaction markers.
 
-    For each segment, yield the base offset and a list of arrays of spans and of markers, in the
-    order in which they are written. Usually there is only one segment with one array. For the
-    parameters, see `insert` and `split`.
+    For each segment, yield the base offset and a list of items, in the order in which they are
+    written. An item is an array of spans to copy, or a marker. Usually there is only one segment
+    with one array. For the parameters, see `insert` and `split`.
     """
     size = int((spans[:, 1] - spans[:, 0]).sum())
     if not markers and size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:

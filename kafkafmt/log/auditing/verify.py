@@ -45,7 +45,7 @@ def verify(
     progress: Progress | None = None,
     on_message: OnMessage | None = None,
 ) -> VerifyReport:
-    """Check every batch, record, index and checkpoint of Kafka logs; report lost offsets.
+    """Check every batch, record, index and checkpoint of Kafka logs, and report lost offsets.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def verify_partition(
     Parameters
     ----------
     log : PartitionLog
-        The partition. The check caches what it finds in the segments in this object.
+        The partition. The check caches information about the segments in this object.
     shallow : bool, default False
         Check batches and CRCs only. Do not check records or the files next to the segments.
     progress : callable, optional

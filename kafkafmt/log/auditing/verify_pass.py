@@ -2,8 +2,8 @@
 
 `plan_segment` reads a segment to decide which batches are delivered. It passes each valid batch to
 `VerifyPass.see`. At that time, it is unknown whether all valid batches will be delivered in file
-order. If this is the case, as usual, the collected data is kept. Otherwise, the data is discarded,
-and the delivered batches are read again.
+order. If all of them are delivered in file order, the collected data is kept. Otherwise, the data
+is discarded, and the delivered batches are read again.
 """
 
 from __future__ import annotations

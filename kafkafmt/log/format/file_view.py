@@ -96,7 +96,8 @@ class FileView:
         A regular file, or the URL of a file.
     mapped : bool, default False
         Also map the file into memory, as `data`. This is safe only if the file is never truncated and
-        the disk can read all of it; otherwise, an access ends the process (SIGBUS). A URL raises ValueError, because it cannot be mapped. A compressed segment is not mapped.
+        the disk can read all of it. Otherwise, an access ends the process (SIGBUS). A URL raises
+        ValueError, because it cannot be mapped. A compressed segment is not mapped.
     whole : bool, default False
         Read a compressed segment without decompressing it. By default, the decompressed content is
         read.

@@ -83,10 +83,8 @@ def open_unpacked(path: Location, version: object, open_source: Callable[[], Seq
 
 
 def _unpacked(path: Location, open_source: Callable[[], SequentialReader]) -> int:
-    from ...unpacking import (  # imported only here, because it imports the compression packages
-        UNPACKING_ERRORS,
-        unpacking_reader,
-    )
+    # The module `unpacking` is imported only here, because it imports the compression packages.
+    from ...unpacking import UNPACKING_ERRORS, unpacking_reader
 
     kind = FORMATS[os.path.splitext(path.name)[1]]
     with tempfile.TemporaryFile(prefix="kafkafmt-", suffix=".log") as target:

@@ -59,7 +59,8 @@ def sync_file_system(opened: int) -> None:
 
 @lru_cache(1)
 def _libc() -> tuple[Any, Any]:
-    import ctypes  # imported only here, because importing ctypes takes a few milliseconds
+    # ctypes is imported only here, because importing it takes a few milliseconds.
+    import ctypes
 
     return ctypes.CDLL(None, use_errno=True), ctypes
 

@@ -1,6 +1,6 @@
 """Remember which sectors of a file the disk cannot read, and return filler bytes in their place.
 
-The filler of a sector consists of zeros, and of 16 bytes 0xFF at the end of the sector. The last
+The filler of a sector consists of zeros, except for the last 16 bytes, which are 0xFF. The last
 bytes ensure that filler is never accepted as data:
 
 - If a batch begins in an unreadable sector, its base offset or its length field is negative.
@@ -25,7 +25,7 @@ A failing disk can take seconds for each unreadable sector.
 """
 MOST_NAMED = 3
 DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
-"""Errors of a damaged disk or file system. Other errors, such as missing permissions, have other causes."""
+"""Errors that a damaged disk or file system causes. Errors such as missing permissions are not included."""
 _END = b"\xff" * 16
 
 

@@ -1,4 +1,4 @@
-"""Compute CRCs of ranges of bytes in a file, in time that is linear in the size of the file.
+"""Compute CRCs of byte ranges of a file. The total time is linear in the size of the file.
 
 The bytes of a range need not be in memory.
 """

@@ -34,7 +34,8 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
     if int(first[0]) < lower or (last < first).any() or (first[1:] <= last[:-1]).any():
         return False
-    near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET  # usually, all base offsets are plausible
+    # Usually, all base offsets are plausible, and the slower check is not needed.
+    near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET
     return (near or not _adrift(parts, lower).any()) and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
 
 

@@ -30,7 +30,7 @@ class HeaderEquals:
     key : str
         Key of the header.
     value : bytes or None
-        Value of the header; None is a null value. Ignored if `any_value` is True.
+        Value of the header. None stands for a null value. Ignored if `any_value` is True.
     any_value : bool, default False
         Accept every value, including null.
     """

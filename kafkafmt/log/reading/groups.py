@@ -74,7 +74,7 @@ class Member(NamedTuple):
     member_id : str
         Id of the member.
     instance_id : str or None
-        ``group.instance.id`` of a static member; None for other members.
+        ``group.instance.id`` of a static member. None for other members.
     client_id, client_host : str
         Id and address of the client.
     topics : list of str or None
@@ -103,7 +103,7 @@ class Group:
         Epoch of the group, or generation of a classic group. -1 if only the members of the group
         are stored.
     protocol_type, protocol : str or None
-        Protocol type and assignor of a classic group; None for other types.
+        Protocol type and assignor of a classic group. None for other types.
     members : list of Member
         The members.
     """

@@ -82,7 +82,7 @@ class Bad:
 
 @dataclass
 class RunColumns:
-    """Contains runs as columns. `dense` is an array of bool; the other columns are arrays of int64.
+    """Contains runs as columns. `dense` is an array of bool. The other columns are arrays of int64.
 
     The value in `records` is -1 for a run whose number of records is unknown.
     """

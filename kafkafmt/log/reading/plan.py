@@ -130,7 +130,7 @@ def _plan(segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | N
 
 
 def with_cause(damage: Damage, spans: list[tuple[int, int]]) -> Damage:
-    """Return a damaged span with the code `unreadable_sectors` if the disk cannot read some of its bytes.
+    """Return `damage`. If the disk cannot read some of its bytes, change its code to `unreadable_sectors`.
 
     `spans` contains the positions of all bytes of the file that the disk cannot read.
     """

@@ -171,7 +171,10 @@ class PlannedLog:
         return plan
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
-        """Raise OSError if the disk can read no segment, so that the partition is unreadable, and not damaged."""
+        """Raise OSError if the disk cannot read any segment.
+
+        The partition then counts as unreadable, not as damaged.
+        """
         others = [s for s in self.segments if s is not unreadable and s.size]
         for segment in others[:MOST_TRIED]:
             try:

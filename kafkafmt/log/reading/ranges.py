@@ -46,8 +46,8 @@ class Reached(NamedTuple):
     last : int
         Last offset before the found batch.
     before : int
-        Position of the batch before the found batch. If there is no such batch, the position of the
-        found batch.
+        Position of the batch before the found batch. If no batch precedes the found batch, this is
+        the position of the found batch.
     """
 
     position: int

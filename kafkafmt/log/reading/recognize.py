@@ -56,7 +56,7 @@ def packing_of_content(head: bytes) -> str | None:
 
 
 def packing(path: Location) -> str | None:
-    """Return a phrase for messages that names the format of a compressed or packed file, or None for other files."""
+    """Describe the format of a compressed or packed file in a phrase for messages. Return None for other files."""
     with FileView(path, fill_unreadable=True) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
     if found is not None:

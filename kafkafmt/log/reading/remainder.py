@@ -25,7 +25,7 @@ class SegmentRemainder:
     position : int
         Position after the batches that were delivered, in bytes.
     reached : int
-        The offset after the last batch that was delivered; 0 if no batch was delivered.
+        The offset after the last batch that was delivered. 0 if no batch was delivered.
     """
 
     position: int = 0

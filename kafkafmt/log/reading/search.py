@@ -119,7 +119,10 @@ class Search(BatchFinder):
         return known
 
     def window(self) -> SearchWindow | None:
-        """Return the bytes that were searched last and the valid batches in them; None before the first search."""
+        """Return the bytes that were searched last, and the valid batches in them.
+
+        Return None before the first search.
+        """
         return self._window() if self._from < self._to else None
 
     def _window(self) -> SearchWindow:

@@ -68,7 +68,7 @@ class SinglePass:
     segment : SegmentFile
         The segment.
     stretch : Stretch or None
-        The part of the segment to read. None for all of it.
+        The part of the segment to read. None to read the whole segment.
     max_batch_bytes : int
         Largest size of one batch, in bytes.
     compacted : bool

@@ -31,7 +31,7 @@ class Doubt:
     first_offset, last_offset : int
         First and last offset of the records that are omitted.
     file : str
-        Name of the damaged segment. If a segment is missing, name of the segment after it.
+        Name of the damaged segment, or of the segment that follows the missing segment.
     hidden_by : str
         The reason why the marker of the transaction may be missing: "damage" or "a missing
         segment".

@@ -35,7 +35,7 @@ class ActiveSegment:
     size : int
         Size of the `.log` file in bytes.
     first_timestamp : int or None
-        Largest timestamp in the first batch, in ms; None if the segment is empty.
+        Largest timestamp in the first batch, in ms. None if the segment is empty.
     created : int
         Time at which the segment was created or opened, in ms.
     """

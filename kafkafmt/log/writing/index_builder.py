@@ -47,7 +47,7 @@ class SegmentIndexes:
     offset_entries, time_entries : int
         Number of entries so far, including the entries that `take` has returned.
     largest_timestamp : int
-        Largest timestamp of the batches so far, in ms; -1 if no batch has a timestamp.
+        Largest timestamp of the batches so far, in ms. -1 if no batch has a timestamp.
     """
 
     offset_entries: int
@@ -93,7 +93,7 @@ class SegmentIndexes:
         self._reach(int(largest[-1]), lasts, int(begins[-1]))
 
     def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
-        """Record the largest timestamp so far.
+        """Store the largest timestamp so far.
 
         `row` is the row that contains this timestamp, or -1 if an earlier table contains it.
         """
@@ -186,7 +186,7 @@ class SegmentScan:
     segment.
     """
     first_timestamp: int | None = None
-    """Largest timestamp in the first batch, in ms; None if there is no batch."""
+    """Largest timestamp in the first batch, in ms. None if there is no batch."""
 
 
 def read_through(

@@ -59,7 +59,7 @@ class LocalLog:
     log_start : int
         First offset that readers see, according to the checkpoint.
     recovery_point : int or None
-        Offset from which the log must be recovered; None after a clean shutdown.
+        Offset from which the log must be recovered. None after a clean shutdown.
     changed : callable
         Called when the segments or the offsets have changed, to write the checkpoints.
 

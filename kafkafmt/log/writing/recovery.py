@@ -71,7 +71,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     log_start : int
         Log start offset. If there is no segment, a segment with this base offset is created.
     recovery_point : int or None
-        First offset that might not be on disk; None after a clean shutdown.
+        First offset that might not be on disk. None after a clean shutdown.
     interval : int
         ``index.interval.bytes``, used for indexes that are rebuilt.
     truncate_at_damage : bool
@@ -95,7 +95,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     made: SegmentScan | None = None
     for i in range(begin, len(bases)):
         with FileView(path_of(folder, bases[i])) as view:
-            # Batches of any size are accepted; only readers limit the size.
+            # Accept batches of any size, because only readers limit the size.
             made = read_through(view, bases[i], state, interval, MAX_SEGMENT_BYTES)
             size = view.size
         if made.end < size:

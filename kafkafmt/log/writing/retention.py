@@ -30,7 +30,7 @@ def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, act
     retention_ms : int
         ``retention.ms``; -1 means no limit.
     active_largest : int
-        Largest timestamp in the active segment in ms; -1 if no record in it has a timestamp.
+        Largest timestamp in the active segment, in ms. -1 if no record in it has a timestamp.
     """
     n = 0
     while 0 <= retention_ms and n < len(bases):

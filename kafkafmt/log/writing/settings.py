@@ -48,8 +48,8 @@ class LogSettings:
         0.
     flush_messages : int, optional
         ``flush.messages``: sync the log after this many records. If 1, every append is on disk when
-        it returns. By default (None) the operating system decides when data is written to disk, as
-        in Kafka.
+        the call returns. By default (None) the operating system decides when data is written to
+        disk, as in Kafka.
     flush_ms : int, optional
         ``flush.ms``: sync the log at the next append if the last sync was at least this many
         milliseconds ago. By default (None) the operating system decides when data is written to

@@ -149,7 +149,7 @@ class LogWriter:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction; `next_offset` if no transaction is open."""
+        """First offset of the oldest open transaction, or `next_offset` if no transaction is open."""
         first = self._log.state.producers.first_unstable_offset
         return self.next_offset if first is None else first
 
@@ -426,7 +426,7 @@ class LogWriter:
         Parameters
         ----------
         now_ms : int, optional
-            Current time in ms since 1970-01-01 UTC; by default the system clock.
+            Current time in ms since 1970-01-01 UTC. By default, the system clock is used.
 
         Returns
         -------
