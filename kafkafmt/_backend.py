@@ -33,8 +33,8 @@ backend_reason: str
 def _end_the_command(error: Exception) -> None:
     """Print `error` to stderr and exit with code 2 if this process is the command `kafkafmt`.
 
-    The command cannot catch `error`, because its error handling is imported after this module. In
-    other programs, this function does nothing, and the caller raises `error`.
+    The command cannot catch `error`, because the error handling of the command is imported after this
+    module. In other programs, this function does nothing, and the caller raises `error`.
     """
     if is_command():
         sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")

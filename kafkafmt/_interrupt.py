@@ -58,7 +58,7 @@ def end_at_once() -> None:
 
 
 def raise_again() -> None:
-    """Make SIGINT raise KeyboardInterrupt again, after `end_at_once` has changed the effect of SIGINT."""
+    """Undo the effect of `end_at_once`, so that SIGINT raises KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, _raise_once)
     sys.unraisablehook = _end_if_interrupted

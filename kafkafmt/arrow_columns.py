@@ -20,8 +20,8 @@ these copies would have the same total size as the first Arrow record batch. Unu
 little, because the operating system provides a page of memory only when the page is first written.
 """
 COPY_SLACK = 160
-"""Free space after the data, in bytes. With this space, the core can copy short spans in steps of a
-fixed size.
+"""Number of unused bytes after the data. Because of these bytes, the core can copy short spans in
+steps of a fixed size.
 """
 
 

@@ -27,11 +27,11 @@ LIMIT = 64 << 20
 MOST_SURPLUS = 2
 """Largest size of a block that is reused, as a multiple of the size of the requested array."""
 IDLE_SECONDS = 1.0
-"""Time in seconds after the last request at which a pool releases its unused memory."""
+"""Number of seconds without a request for an array, after which a pool releases its unused memory."""
 
 
 class BufferPool:
-    """Provides arrays of bytes, and reuses the memory of an array when it is no longer referenced.
+    """Provides arrays of bytes, and reuses the memory of arrays that are no longer referenced.
 
     Arrays are not returned explicitly. The memory of an array is reused after the array, all its
     views and all Arrow buffers in this memory have been deleted. This includes references in other

@@ -182,7 +182,7 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
             return  # An empty file is valid, and contains no rows.
         raise
     for batch in opened:
-        # The schema adds columns that the file does not contain. Such columns have only nulls, and are omitted.
+        # The schema adds columns that the file does not contain. These columns have only nulls, and are omitted.
         absent = [n for n in ("topic", "partition", "key") if batch.column(n).null_count == len(batch)]
         yield from _slices(batch.select([n for n in batch.schema.names if n not in absent]))
 

@@ -46,7 +46,7 @@ from .varint import view_of
 
 
 class Message(NamedTuple):
-    """A message as spans.
+    """A message whose key and value are spans.
 
     `offset` is the stored offset, and `next` is the position of the next message.
     """

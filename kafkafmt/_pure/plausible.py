@@ -26,7 +26,9 @@ from .batch import HEADER, INT32, INT64, UINT32
 
 CHUNK = 1 << 20
 MAGICS = re.compile(rb"[\x00-\x02](?<!\x00\x00\x00\x00.....)", re.DOTALL)
-"""Magic bytes of headers whose length field is not zero. Files often end with many zeros."""
+"""Pattern that finds the magic byte of possible headers. It skips headers with length 0, because files often end
+with many zeros.
+"""
 FAR_FUTURE = 1 << 53
 """Limit for plausible timestamps, in ms. It is in the year 287396. Timestamps of real records are lower."""
 

@@ -322,7 +322,7 @@ def recompress(
     (5073, True)
     """
     number = codec_id(codec)
-    BatchBuilder(codec=number, level=level)  # This raises an error early if the level is invalid.
+    BatchBuilder(codec=number, level=level)  # Create a builder, so that an invalid level raises an error now.
     view, table = byte_view(buffer), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)

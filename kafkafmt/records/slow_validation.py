@@ -156,7 +156,7 @@ class SlowPath:
         return Records(offsets, timestamps, null_keys, np.cumsum(counts))
 
     def _groups(self, table: BatchTable, seen: Records, next_offset: int) -> _Groups:
-        """Divide the rows into groups, decide which groups are rebuilt, and assign offsets to them."""
+        """Divide the rows into groups, decide which groups are rebuilt, and assign offsets to all groups."""
         plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
         begins = ~plain
         begins[0] = True
