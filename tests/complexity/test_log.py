@@ -264,8 +264,8 @@ def test_salvage_grows_linearly_with_extents(write: Callable[..., Path], tmp_pat
 
 
 def test_salvage_grows_linearly_with_segments(write: Callable[..., Path], tmp_path: Path) -> None:
-    from kafkafmt.log.format.names import file_name
     from kafkafmt.log.auditing.salvage import salvage_partition
+    from kafkafmt.log.format.names import file_name
 
     def work(n: int) -> Counter[str]:
         parts = [simple_batch([b"v"], i) for i in range(2 * n)]
