@@ -80,7 +80,7 @@ def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceR
 
 
 def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
-    """Return the offset ranges at the ends of replicas that contradict the leader. These ranges are not used."""
+    """Return the unused offset ranges at the ends of replicas. Their batches contradict the leader."""
     found = (SourceRange(r.path, max(r.usable_end, r.start), r.end - 1) for r in replicas if r.diverged)
     return tuple(r for r in found if r.first_offset <= r.last_offset)
 

@@ -119,7 +119,7 @@ class Replica:
         return self.headers[self.headers["last"] < self.usable_end]
 
     def valid_ranges(self) -> Ranges:
-        """Return the ranges of offsets in which the replica lacks no records, except those that compaction removed."""
+        """Return the offset ranges in which the replica has all records, except records that compaction removed."""
         rows = self.usable_headers()
         if not self.log.compacted:
             return joined_ranges(rows["first"], rows["last"])

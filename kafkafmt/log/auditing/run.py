@@ -194,7 +194,7 @@ class Run:
                 self.tell(message)
             return found
         if replicas is not None:
-            raise ValueError("replicas cannot be given with an open log; pass it to kafkafmt.open")
+            raise ValueError("replicas cannot be given with an open log; pass replicas to kafkafmt.open")
         return source.discovery
 
     def choose(

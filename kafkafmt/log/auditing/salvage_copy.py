@@ -474,7 +474,7 @@ class PartitionCopy:
 
 
 def copy_readable(source: Location, target: Path, mode: int) -> str | None:
-    """Copy a file like `copy_file`. If the source cannot be read, create no file and return the reason."""
+    """Copy a file with `copy_file`. If the source cannot be read, create no file and return the reason."""
     try:
         copy_file(source, target, mode)
     except OSError as error:

@@ -12,7 +12,7 @@ from ...types import IntArray
 from .stats_report import Rate, RateBucket, Sizes
 
 MOST_BUCKETS = 1000
-"""Largest number of time buckets. If there would be more, the width of the buckets is increased."""
+"""Largest number of time buckets. If more buckets are needed, the width of the buckets is increased."""
 _MINUTE, _DAY = 60_000, 86_400_000
 WIDTHS = (
     *(1_000, 5_000, 10_000, 30_000),

@@ -144,7 +144,8 @@ class RemoteFile:
         at = position
         while at < end:
             block = self._block_at(at)
-            if block is None:  # the block was dropped, because the range has more blocks than are kept
+            if block is None:
+                # Fetch the block again, because it was dropped. The range has more blocks than are kept.
                 self.fetch(at, end)
                 continue
             data = block.bytes()[at - block.start : end - block.start]

@@ -219,7 +219,8 @@ class BatchFinder:
                 if end - start < len(part):
                     part = bytearray(end - start)
                 got = self.view.read_into(part, start)
-                if got < len(part) or part != _ZEROS[:got]:  # this comparison is ten times as fast as rstrip()
+                # Comparing with zeros first is ten times as fast as calling rstrip().
+                if got < len(part) or part != _ZEROS[:got]:
                     rest = part[:got].rstrip(b"\0")
                     if rest:
                         end = start + len(rest)

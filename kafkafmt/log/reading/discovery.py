@@ -140,7 +140,8 @@ def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
     for group in same_name.values():
         by_place: dict[str, PartitionDir] = {}
         for p in group:
-            place = files.real_path(p.path) if len(group) > 1 else ""  # resolving a link takes many system calls
+            # Links are resolved only if necessary, because resolving a link takes many system calls.
+            place = files.real_path(p.path) if len(group) > 1 else ""
             other = by_place.setdefault(place, p)
             if other is not p:
                 names = {s.name for s in other.segments}
@@ -230,7 +231,8 @@ def _nearby(path: Location) -> str:
     At most LOOKED_INTO directories are searched.
     """
     found: list[str] = []
-    if isinstance(path, UrlPath):  # listing a remote directory takes a request
+    if isinstance(path, UrlPath):
+        # Remote directories are not searched, because listing each of them takes a request.
         return ""
     level, left = list[Location]([path]), LOOKED_INTO
     for _ in range(2):
@@ -442,7 +444,8 @@ def _segments(
         if n in wanted
     ]
     others = sorted(wanted.difference(n for _, n in based))
-    if based and len(logs) > 1:  # the names of Kafka's segments have 20 digits
+    if based and len(logs) > 1:
+        # The names of Kafka's segments have 20 digits, so `.log` files with other names are not segments.
         problems += [(n, "not_a_segment", f"{n}: not read, because its name is not a base offset") for n in others]
         return segments
     return segments + [SegmentFile(path, n, size=sizes.get(n)) for n in others]

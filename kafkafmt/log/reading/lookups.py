@@ -119,7 +119,8 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
     """
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
-    ends = (low + 1, NO_END)  # first search for `offset` itself, which usually exists
+    # Search for `offset` itself first, because this offset usually exists.
+    ends = (low + 1, NO_END)
     for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
             place = _first_record(reader, part, i, None)

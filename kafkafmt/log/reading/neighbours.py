@@ -53,7 +53,7 @@ class Neighbours:
 
 
 def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
-    """Return a dict that maps the first offset and the size of each valid batch in a file to its position."""
+    """Return the position of each valid batch in a file, by the first offset and the size of the batch."""
     walker = Walker(view, base)
     runs = walker.walk().runs.objects()
     return {

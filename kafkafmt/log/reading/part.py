@@ -87,7 +87,7 @@ class Part:
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Return the damage for the rest of an extent. Its file has changed since the batches were checked."""
+        """Return the damage for the rest of an extent whose file has changed since its batches were checked."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)

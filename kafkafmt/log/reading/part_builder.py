@@ -64,7 +64,7 @@ class PartBuilder:
             self._take()
 
     def _make_room(self, rows: BatchTable, start: int) -> None:
-        """Combine the collected batches into runs, if they fill a run or if there is no space for `rows`."""
+        """Combine the collected batches into runs if they fill a run, or if the batches in `rows` do not fit."""
         n = self._count
         if n and (n + len(rows) > len(self._rows) or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()

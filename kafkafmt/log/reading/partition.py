@@ -318,7 +318,7 @@ class PartitionLog(PlannedLog):
                 return
         if adopted and begin == extent.position and (batches, before) != (extent.batches, extent.last_offset):
             raise changed(
-                plan.segment, f"it has {batches} batches up to offset {before}, but {extent.batches} were planned"
+                plan.segment, f"it has {batches} batches up to offset {before}, but {extent.batches} were expected"
             )
 
     def _damage_of(self, damaged: Sequence[Damage], start: int, stop: int, on_damage: OnDamage | None) -> None:

@@ -114,7 +114,7 @@ class SegmentFile:
         return hash((self.folder, self.name))
 
     def __reduce__(self) -> Any:
-        """Pickle the segment with its size, so that a task on another host uses the size that the driver saw."""
+        """Pickle the segment with its size, so that a task on another host uses the size from the driver."""
         return SegmentFile, (self.folder, self.name, self.next_base, self.last, self.size)
 
 

@@ -271,7 +271,7 @@ class BadColumns:
             yield from ((i, self.problems[i]) for i in range(start, stop) if i in self.problems)
 
     def counts(self, start: int = 0, stop: int | None = None) -> list[int | None]:
-        """Return the number of records of the spans [start, stop), or None for a number that is not known."""
+        """Return the number of records of each span in [start, stop). A number that is not known is None."""
         return [None if n == UNKNOWN_COUNT else n for n in self.records[start:stop].tolist()]
 
 

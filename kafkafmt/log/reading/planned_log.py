@@ -32,7 +32,7 @@ from .segment_walker import FIRST_READ, See, Walker
 
 Tell = Callable[[str], None]
 MOST_TRIED = 16
-"""Largest number of segments that are tried before a disk is considered as failed."""
+"""Largest number of segments that are tried before the disk counts as failed."""
 UNKNOWN = MIN_OFFSET
 """Value in `largest_timestamps` for a segment whose largest timestamp has not been looked up yet."""
 

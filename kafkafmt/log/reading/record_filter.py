@@ -69,7 +69,7 @@ NOTHING = AnyOf(())
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """A range of offsets of a partition that contains all records that match a filter.
+    """A range of offsets that contains all records of a partition that match a filter.
 
     Attributes
     ----------

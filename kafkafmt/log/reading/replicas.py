@@ -35,7 +35,10 @@ class DuplicatePartitionError(ValueError):
 
     @property
     def problem(self) -> str:
-        """The error message without the remedy, which differs between Python, the command line and Spark."""
+        """The error message without the remedy.
+
+        The remedy differs between Python, the command line and Spark.
+        """
         return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
 
     def __reduce__(self) -> Any:

@@ -97,7 +97,7 @@ def _members(data: ByteArray, byte_set: ByteSet) -> npt.NDArray[np.bool_]:
 
 
 def _runs_of(members: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the positions at which at least `length` consecutive members begin."""
+    """Return a mask of the positions at which at least `length` consecutive items of `members` are True."""
     known = 1
     while known < length:
         step = min(known, length - known)

@@ -43,7 +43,8 @@ class Rows(Sequence[T_co]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             return self._sliced(start, max(start, stop)) if step == 1 else self._build(0, len(self))[index]
-        at = range(len(self))[index]  # raises IndexError if `index` is out of range
+        # Indexing the range raises IndexError if `index` is out of range.
+        at = range(len(self))[index]
         return self._build(at, at + 1)[0]
 
     def __iter__(self) -> Iterator[T_co]:

@@ -44,8 +44,8 @@ LATER_FINDS = 16
 many starts are tested with the CRC of the damaged batch.
 """
 SPANNING_FINDS = 256
-"""Number of valid batches before a position that are checked when the search tests whether a valid
-batch spans the position.
+"""To test whether a valid batch spans a position, the search checks at most this number of valid
+batches before the position.
 """
 CHAIN_ROWS = 1 << 14
 LONG_CHAIN = 1 << 16

@@ -51,7 +51,7 @@ class Doubt:
 
 
 class TransactionInDoubtError(KafkaFormatError):
-    """Raised if the caller requests an error for a transaction whose outcome is unknown.
+    """Raised if the outcome of a transaction is unknown, and the caller has requested this error.
 
     By default, the records of such a transaction are omitted and no error is raised.
 

@@ -184,7 +184,10 @@ class BrokerDirectory:
         return known, epochs[-1][0] if epochs else 0
 
     def staging(self, topic: str, partition: int) -> Path:
-        """Return a path for a new directory. Its name ends with `-delete`, so a broker deletes it when it starts."""
+        """Return a path for a new directory.
+
+        A broker deletes such a directory when it starts, because the path ends with `-delete`.
+        """
         suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
         return self.path / f"{topic[: MAX_NAME - len(suffix)]}{suffix}"
 
