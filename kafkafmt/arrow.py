@@ -196,7 +196,8 @@ class ArrowBuilder:
             self._header_rows = start
         ends = self._header_ends
         ends.ensure(stop + 1)
-        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]  # The rows have no headers.
+        # The rows between `_header_rows` and `start` have no headers.
+        ends.array[self._header_rows + 1 : start + 1] = ends.array[self._header_rows]
         assert columns.header_count is not None
         out = ends.array[start + 1 : stop + 1]
         np.cumsum(columns.header_count[start:stop], out=out)

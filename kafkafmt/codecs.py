@@ -259,7 +259,7 @@ class Decompressor:
         except MemoryError:
             arena.filled = start
             raise TooLargeError(f"{CODEC_NAMES[codec]} data needs more memory than is available") from None
-        except Exception as error:  # The packages raise different errors, including plain Exception.
+        except Exception as error:  # Compression packages raise different errors, including plain Exception.
             arena.filled = start
             raise StructureError(f"{CODEC_NAMES[codec]} data cannot be decompressed: {error}") from error
         return arena.filled - start

@@ -130,7 +130,7 @@ the largest offset.
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
 """Default limit for the size of one batch, in bytes after decompression."""
 
-# Error messages for problems inside the records of a batch. Both cores refer to a message by its index.
+# Error messages for problems inside the records of a batch. Both cores refer to an error message by its index.
 FAULTS = (
     "",
     "record count does not fit the bytes of the batch",

@@ -31,7 +31,7 @@ LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy",
 
 def library_versions(names: Iterable[str]) -> dict[str, str | None]:
     """Return the installed version of each package, or None if the package is not installed."""
-    from importlib.metadata import PackageNotFoundError, version  # Import only here, because the import is slow.
+    from importlib.metadata import PackageNotFoundError, version  # This import is slow, so do it only here.
 
     versions: dict[str, str | None] = {}
     for name in names:

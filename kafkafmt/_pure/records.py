@@ -73,7 +73,7 @@ class Output:
             if getattr(c, f"{name}_offsets") is not None:
                 self.copy(name, spans)
 
-        put(c.offset, [r[0] for r in self.rows])  # Access by index takes half the time of access by name.
+        put(c.offset, [r[0] for r in self.rows])  # Access by name would take twice the time.
         put(c.timestamp, [r[1] for r in self.rows])
         if c.timestamp_type is not None:
             c.timestamp_type[a:b] = self.timestamp_type

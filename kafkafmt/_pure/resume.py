@@ -46,8 +46,8 @@ WRAPPED_MESSAGES = 0xFFFF
 the offset of a wrapper message is the offset of its last inner message.
 """
 HIGHEST = MAX_OFFSET - (1 << 32)
-"""Highest offset of a header that `resume_after` handles. For a higher offset, it returns None, so
-that sums of offsets cannot overflow int64 in the native core.
+"""Highest offset of a header that `resume_after` handles. For a higher offset, `resume_after`
+returns None, so that sums of offsets cannot overflow int64 in the native core.
 """
 
 
@@ -222,7 +222,7 @@ class OwnCrc:
 
 
 def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
-    """Return the position at which reading resumes after a damaged batch, and whether its CRC matches up to there.
+    """Return the position at which reading resumes after a damaged batch, and whether the batch's CRC matches.
 
     The length field of the damaged batch indicates that the batch ends at `end`. A header begins at
     `end`. The list `inside` contains the positions of valid batches before `end`. Return None if

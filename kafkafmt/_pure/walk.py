@@ -133,7 +133,7 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
     calls would take most of the time.
     """
     p = start
-    if end - start < PLAIN_SIZE:  # The last records of a batch may have fewer bytes.
+    if end - start < PLAIN_SIZE:  # Without bounds checks, PLAIN_SIZE bytes must be available.
         return None
     byte = data[p]
     p += 1

@@ -205,7 +205,7 @@ class _Producers:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, int | None]] = {}
-        """Maps each producer id to a pair of its epoch and its last sequence number.
+        """Maps each producer id to a pair: the epoch and the last sequence number of the producer.
 
         The sequence number is None if the next batch may have any sequence number.
         """

@@ -222,7 +222,7 @@ def _rebuilt(
     first_offset: int,
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    """Yield one batch that contains the records of several table rows in another format.
+    """Convert the batches of several table rows to another format, and yield one batch with all records.
 
     If `limit` is given, yield batches of at most `limit` bytes instead of a single batch.
 

@@ -59,7 +59,7 @@ class ValidatorSettings:
 
 
 class _Groups(NamedTuple):
-    """Describes groups of rows of a table of batches. Each array has one element per group.
+    """Describes how the rows of a table of batches are grouped. Each array has one element per group.
 
     A group is a single batch, a single wrapper message, or a sequence of adjacent uncompressed
     messages. A group that is rebuilt becomes one batch.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InnerOffsets(NamedTuple):
-    """The offsets and the number of the messages inside wrapper messages, with one element per wrapper.
+    """Offsets and counts of inner messages, as arrays with one element per wrapper message.
 
     If the offsets inside a wrapper message do not increase, `first` is 2**63 - 1 and `last` is
     -2**63.
