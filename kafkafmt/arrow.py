@@ -288,7 +288,7 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 def record_batches(
     chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow record batches from chunks whose rows are decoded into the builder's columns.
+    """Decode chunks with an `ArrowBuilder`, and yield its Arrow record batches.
 
     The last Arrow record batch may be small, but no Arrow record batch is empty. If reading the
     chunks raises an error, the rows before the error are yielded first. If `limit` is given, yield

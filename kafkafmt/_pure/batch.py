@@ -142,7 +142,7 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        # The input ends before the magic byte. Lengths outside these limits are invalid for any magic.
+        # The magic byte is missing, so only lengths that are invalid for any magic are reported.
         if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

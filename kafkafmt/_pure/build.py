@@ -106,7 +106,8 @@ class RecordBuffer:
         self._head = (
             BATCH_HEADER_SIZE if magic == MAGIC_V2 else ENTRY_OVERHEAD + MIN_LENGTHS[magic] if self._wrapped else 0
         )
-        self._lock = RLock()  # Use a lock. The native core needs no lock, because it holds the GIL.
+        # The native core needs no lock, because it keeps the GIL during a call.
+        self._lock = RLock()
         self._data = bytearray()
         self._ends: list[int] = []
         self.closed_size = 0

@@ -176,7 +176,7 @@ def dump(
 
 
 def _tell_problem(path: Path, row: Row) -> None:
-    """Print a line about damage or a finding on stderr."""
+    """Print a line on stderr that describes damage or a finding."""
     where = "" if row["position"] is None else f" at {row['position']}, {row['length']} bytes"
     sys.stdout.flush()
     tell(f"{path}{where}: {row['message']}" + ("" if row["type"] == "damage" else f" [{row['error']}]"))

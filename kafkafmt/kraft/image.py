@@ -55,7 +55,7 @@ class TopicImage:
 
 @dataclass
 class Image:
-    """The state of a cluster, which the method `apply` changes.
+    """The state of a cluster. The method `apply` changes the state.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ BEYOND = {
 
 
 class PartitionAudit:
-    """Compares the files of one partition with its batches.
+    """Compares the indexes, snapshots and checkpoints of one partition with its batches.
 
     For each segment, call `open`, then `add` for its batches, and then `close`.
 

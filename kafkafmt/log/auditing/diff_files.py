@@ -87,7 +87,7 @@ def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -
 
 
 def compare_epochs(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
-    """Return the ranges of offsets to which the leader epoch checkpoints assign different epochs.
+    """Return the offset ranges whose leader epochs differ between the checkpoints of the copies.
 
     Only offsets from `low` to `end` (exclusive) are compared. If a copy has no leader epoch
     checkpoint, nothing is compared, because copies may consist of `.log` files alone.

@@ -48,7 +48,8 @@ def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | Tim
 def index_sanity(path: Path, base_offset: int) -> list[Problem]:
     """Check an index without reading the log. Return a list with the problem, or an empty list.
 
-    The length of the file must be a multiple of the entry size, and the entries must increase.
+    The length of the file must be a multiple of the entry size, and the offsets and positions must
+    increase from entry to entry.
     """
     data, times = file_view.read_bytes(path) or b"", path.suffix == ".timeindex"
     size = (TIME_ENTRY if times else OFFSET_ENTRY).itemsize

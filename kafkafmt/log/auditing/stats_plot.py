@@ -46,7 +46,7 @@ class ChartTopic(NamedTuple):
 
 
 def check_plot_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a chart, and import the package that writes it.
+    """Check that a chart can be written, and return its path.
 
     Raise ValueError if the suffix of `path` is not one of `SUFFIXES`. Raise ImportError if the
     package is missing.

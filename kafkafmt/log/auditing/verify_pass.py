@@ -93,7 +93,7 @@ class VerifyPass:
     def _flush(self) -> None:
         """Process the batch headers that were collected.
 
-        Processing many headers in one call is much faster than one call for each table.
+        The headers of several tables are processed together, because a call takes a long time.
         """
         if self._waits:
             self._add(0, b"", self._waiting[: self._waits])

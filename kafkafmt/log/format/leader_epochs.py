@@ -154,9 +154,8 @@ def believable_runs(
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # Each candidate sequence has an item in `epochs`, `weights` and `ends`: the epoch of the last run,
-    # the weight of the sequence, and the index of the last run.
-    # Both epochs and weights increase from candidate to candidate.
+    # These lists have one item for each candidate sequence: the epoch of its last run, its weight, and
+    # the index of its last run. Both epochs and weights increase from candidate to candidate.
     epochs: list[int] = []
     weights: list[int] = []
     ends: list[int] = []

@@ -77,8 +77,8 @@ def _end(segment: SegmentFile, first_base: int) -> int:
     """Return the end (exclusive) of the offsets that `segment` can contain.
 
     If `segment` was the last one when it was listed, the base offset of the next segment is
-    unknown. A broker rolls the log before it deletes the last segment, so a later segment exists
-    now.
+    unknown. `first_base` is used instead: a broker rolls the log before it deletes the last
+    segment, so the log now begins with a later segment.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:

@@ -129,7 +129,7 @@ class GroupReader:
         too large or has changed, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        # The extents are ordered by offset. The next extents may begin before extent `k` in the file.
+        # The extents are in offset order. In the file, the next extents can be before extent `k`.
         position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:

@@ -146,12 +146,14 @@ class Options:
             if bound is None or bound.kind != "offset":
                 continue
             if bound.value == end:
-                raise OptionError(f"{bound.option} cannot be {word} in a batch query, which would then read nothing")
+                raise OptionError(
+                    f"{bound.option} cannot be {word} in a batch query, because the query would read nothing"
+                )
             if not isinstance(bound.value, int) and (
                 wrong := [key for key, value in bound.value.items() if value == end]
             ):
                 raise OptionError(
-                    f"{bound.option} cannot be {end} ({word}) for {_listed(wrong)} in a batch query, which would then read nothing"
+                    f"{bound.option} cannot be {end} ({word}) for {_listed(wrong)} in a batch query, because the query would read nothing"
                 )
 
     def check_stream(self) -> None:
