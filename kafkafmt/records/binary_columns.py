@@ -55,6 +55,7 @@ def binary_column(column: Any, name: str = "keys") -> Spans:
     """Convert a key or value column of any type that `columns_of` accepts to spans."""
     if isinstance(column, Spans):
         return exact_spans(column, name)
+    refuse_masked(column, name)
     array = arrow_array(column, name)
     if array is not None:
         return arrow_binary(array, name)
@@ -67,6 +68,12 @@ def binary_column(column: Any, name: str = "keys") -> Spans:
                 "it must have dtype object or S and one dimension, or dtype uint8 and two"
             )
     return joined(column, name)
+
+
+def refuse_masked(column: Any, name: str) -> None:
+    """Raise TypeError if the column is a masked array. NumPy would return the values under the mask."""
+    if isinstance(column, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; pass a list that contains None for each masked value")
 
 
 def exact_spans(spans: Spans, name: str) -> Spans:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..types import Buffer, HeaderSpans, IntArray, RecordColumns, Spans
-from .binary_columns import binary_column
+from .binary_columns import binary_column, refuse_masked
 from .header_columns import header_column
 from .number_columns import offset_column, timestamp_column
 
@@ -85,7 +85,7 @@ def columns_of(
     ------
     TypeError
         A column or one of its values has an unsupported type, such as text, float, boolean, decimal
-        or duration.
+        or duration, or a column is a NumPy masked array.
     ValueError
         The columns differ in length, no column is given, or a value cannot be represented. Integers
         of more than 64 bits, times before 1970, null offsets and null structs among the headers
@@ -168,6 +168,7 @@ def _length(name: str, column: Any) -> int:
     scalar = isinstance(column, str | bytes | bytearray | memoryview | dict) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):
         raise TypeError(f"{name} must be a column, such as a list or an array, not {column!r}")
+    refuse_masked(column, name)
     if isinstance(column, Spans):
         return len(column.lengths)
     return len(column.starts) if isinstance(column, HeaderSpans) else len(column)

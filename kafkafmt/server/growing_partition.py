@@ -7,7 +7,7 @@ import time
 from threading import RLock
 
 from ..constants import READ_COMMITTED
-from ..log import NoLogError, PartitionDir, PartitionLog, discover
+from ..log import Damage, NoLogError, PartitionDir, PartitionLog, discover
 from ..log.reading.index_ranges import Border, Stretch, whole_segment
 from ..log.reading.partition_dir import SegmentFile
 from ..log.reading.read_limits import ReadLimits
@@ -24,6 +24,8 @@ RECENT = 60 * 10**9
 """If a directory changed less than this number of nanoseconds before it was listed, it is listed again."""
 CHECK_INTERVAL = 0.05
 """Least number of seconds between two checks of the files of a partition."""
+MOST_REPORTED = 1000
+"""Largest number of damaged spans per partition that are reported."""
 
 
 class GrowingPartition:
@@ -155,6 +157,9 @@ class GrowingPartition:
             self._list_if_changed()
             self._check_log_start()
         self._tail = Tail(self.log, plan)
+        for damage in self._tail.damaged:
+            # No client requests offsets after the end of the log, so `fetch` never reaches this damage.
+            self._report(damage)
         self._listed_end = self._tail.end
         self._restrict()
 
@@ -303,3 +308,11 @@ class GrowingPartition:
             return os.stat(self.directory.path).st_mtime_ns
         except OSError:
             return -1
+
+    def _report(self, damage: Damage) -> None:
+        """Report a damaged span once."""
+        key = damage.file, damage.position
+        if key not in self._reported and len(self._reported) < MOST_REPORTED:
+            self._reported.add(key)
+            where = f"{self.directory.path}/{damage.file} at {damage.position}, {damage.length} bytes"
+            self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")

@@ -11,22 +11,20 @@ import numpy as np
 
 from ..constants import NO_END, READ_COMMITTED
 from ..errors import KafkaFormatError
-from ..log import Damage, PartitionDir, PartitionLog
+from ..log import PartitionDir, PartitionLog
 from ..log.format.leader_epochs import Epochs
 from ..log.reading.lookups import Place, find_max_timestamp, find_timestamp
 from ..log.reading.models import DamagedLogError
 from ..log.reading.part import Part
 from ..types import BATCH_DTYPE, last_offsets
 from .checked_batches import CheckedBatches, Omitted, Span
-from .growing_partition import CHECK_INTERVAL, GrowingPartition
+from .growing_partition import CHECK_INTERVAL, MOST_REPORTED, GrowingPartition
 from .open_files import inode_of
 from .resources import Reader, Resources
 from .settings import ServerSettings
 from .transaction_state import Aborted, TransactionState
 
 _NOTHING = np.empty(0, BATCH_DTYPE)
-MOST_REPORTED = 1000
-"""Largest number of damaged spans per partition that are reported."""
 READ_AHEAD = 2 << 20
 """If more than this number of bytes after a response are already checked, no more batches are checked ahead.
 
@@ -329,14 +327,6 @@ class ServedPartition(GrowingPartition):
     def _parts(self, offset: int) -> Generator[Part, None, None]:
         skip = self._settings.on_error == "skip"
         yield from self.log.parts(offset, self._listed_end, self._report if skip else None)
-
-    def _report(self, damage: Damage) -> None:
-        """Report a damaged span once."""
-        key = damage.file, damage.position
-        if key not in self._reported and len(self._reported) < MOST_REPORTED:
-            self._reported.add(key)
-            where = f"{self.directory.path}/{damage.file} at {damage.position}, {damage.length} bytes"
-            self._settings.on_message(f"damaged: {where}: {damage.message}; {damage.lost}")
 
     def report_batch(self, span: Span, position: int, error: KafkaFormatError) -> None:
         """Report once that the records of a batch cannot be decoded."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..constants import BATCH_HEADER_SIZE, MAX_OFFSET
 from ..errors import KafkaFormatError, TruncatedError
-from ..log import PartitionLog
+from ..log import Damage, PartitionLog
 from ..log.format.file_view import FileView, aligned_buffer
 from ..log.reading.index_lookup import batch_at
 from ..log.reading.index_ranges import last_border
@@ -50,12 +50,16 @@ class Tail:
     end : int
         The offset after the last valid batch, or the base offset of the last segment if that offset
         is higher.
+    damaged : list of Damage
+        Damage after which the last segment contains no valid batch. Damage that is followed by batches
+        is not included.
     """
 
     def __init__(self, log: PartitionLog, plan: bool = False) -> None:
         self.segment: SegmentFile | None = log.segments[-1] if log.segments else None
         self.position: int = 0
         self.end: int = 0
+        self.damaged: list[Damage] = []
         self._unread: tuple[int, int] | None = None
         """The position of an incomplete batch and the size of the file when the batch was found, or None."""
         if self.segment is None:
@@ -66,6 +70,7 @@ class Tail:
             self.end = max(found.next_offset or 0, self.segment.base_offset or 0)
             ends = [e.end for e in found.extents] + [d.position + d.length for d in found.damaged]
             self.position = max(ends, default=0)
+            self.damaged = [d for d in found.damaged if d.last_offset is None]
 
     def _walk_to_end(self, segment: SegmentFile, max_batch_bytes: int) -> bool:
         """Find the last batch: start at the last entry of the offset index, and read the batches after it.

@@ -349,6 +349,19 @@ def test_columns_of_a_scalar_array_are_rejected() -> None:
             columns_of(**{name: np.array(5)})
 
 
+@pytest.mark.parametrize("name", ["key", "value", "timestamp", "headers", "offset"])
+def test_masked_arrays_are_rejected(name: str) -> None:
+    dtype: Any = np.int64 if name in ("timestamp", "offset") else object
+    column = np.ma.MaskedArray(np.zeros(2, dtype), mask=[False, True])
+    with pytest.raises(TypeError, match=f"{name} is a masked array"):
+        columns_of(**{name: column})
+
+
+def test_partitioner_rejects_masked_arrays() -> None:
+    with pytest.raises(TypeError, match="keys is a masked array"):
+        Partitioner(3).column(np.ma.MaskedArray(np.array([b"a", b"b"], object), mask=[False, True]))
+
+
 def test_columns_of_an_arrow_table_are_built_unchanged(package: ModuleType) -> None:
     records = [(b"k", None, 5, [("a", b"1"), ("a", None)]), (None, b"v", -1, [])]
     data = kafkafmt.build_batch(records)

@@ -37,8 +37,10 @@ def mode_of(path: Location | str) -> int | None:
         return 0o700
     try:
         return stat.S_IMODE(os.stat(path).st_mode) & 0o777
-    except FileNotFoundError:
-        return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return None
+        raise
 
 
 def narrowed(mode: int, *sources: Location | str) -> int:

@@ -29,9 +29,14 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
     """Open a regular file for reading. Return its descriptor and its status.
 
     A pipe or a device is treated as a missing file, because opening or reading it can block
-    forever.
+    forever. A circular link is treated as a missing file too, like a link to a missing file.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise FileNotFoundError(errno.ENOENT, error.strerror, os.fspath(path)) from error
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)

@@ -344,6 +344,27 @@ def test_circular_links_are_reported_and_the_log_is_read(tmp_path: Path) -> None
     assert find_timestamp(log, 0) is not None
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "00000000000000000000.index",
+        "00000000000000000000.timeindex",
+        "00000000000000000000.txnindex",
+        "00000000000000000005.snapshot",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    ],
+)
+def test_partition_with_a_circular_link_is_verified_and_salvaged(tmp_path: Path, name: str) -> None:
+    segment(tmp_path / "log" / "t-0", 0, five(0), five(5))
+    (tmp_path / "log" / "t-0" / name).symlink_to(name)
+    assert not kafkafmt.verify(tmp_path / "log").unreadable
+    report = kafkafmt.salvage(tmp_path / "log", tmp_path / "copy")
+    assert [Path(entry.path).name for entry in report.unreadable] == [name]
+    (log,) = map(PartitionLog, discover([tmp_path / "copy"]).partitions)
+    assert offsets(log) == list(range(10))
+
+
 def test_path_without_read_permission_is_not_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafkafmt.cli.cat import cat
 
