@@ -7,8 +7,8 @@
 - ``.kafka_cleanshutdown`` (Kafka: ``CleanShutdownFileHandler``) is a JSON file. Brokers up to Kafka
   3.6 write an empty file instead.
 
-StructureError is raised if a broker would not accept the content of a file. The error names the
-file. If a single line is wrong, the error also contains the number of this line.
+If a broker would not accept the content of a file, the functions raise StructureError. The message
+contains the name of the file and, if possible, the line number.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    # Split each line into at most `parts` + 1 fields. One field too many is enough to reject a line.
+    # A limit on the number of fields keeps memory small for long lines. One field too many is enough to reject a line.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
         raise StructureError(f"{name}: line 2 states {count} entries, but the file contains {len(entries)}")
@@ -59,7 +59,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
 
 
 def _number(text: str, name: str, line: int) -> int:
-    """Parse an integer as Java's ``Long.parseLong`` does, but accept ASCII digits only."""
+    """Parse a 64-bit integer like Java's ``Long.parseLong``, but accept only ASCII digits."""
     number = int(text) if _NUMBER.match(text) else MAX_OFFSET + 1
     if not -MAX_OFFSET - 1 <= number <= MAX_OFFSET:
         raise StructureError(f"{name}: line {line}: {text[:40]!r} is not a 64-bit integer")
@@ -67,10 +67,10 @@ def _number(text: str, name: str, line: int) -> int:
 
 
 def read_offset_checkpoint(text: str, name: str) -> dict[tuple[str, int], int]:
-    """Return the offset of each (topic, partition) in an offset checkpoint.
+    """Parse an offset checkpoint into a dict that maps (topic, partition) to an offset.
 
-    Each line has the form `topic partition offset`. The checkpoints for recovery points, high
-    watermarks, log start offsets and the log cleaner have this form.
+    Each line has the form `topic partition offset`. Recovery points, high watermarks, log start
+    offsets and the offsets of the log cleaner are stored in such files.
     """
     return {
         (topic, _number(partition, name, line)): _number(offset, name, line)
@@ -92,8 +92,8 @@ def read_leader_epochs(text: str, name: str = LEADER_EPOCHS) -> list[tuple[int, 
 def offset_checkpoint_text(offsets: Mapping[tuple[str, int], int]) -> str:
     """Return the text of an offset checkpoint as a broker writes it.
 
-    Raise ValueError if a topic name, partition or offset is invalid, because a single invalid entry
-    makes the whole file unreadable.
+    Raise ValueError if a topic name, partition or offset is invalid, because a broker rejects the
+    whole file if it contains one invalid entry.
     """
     return _checkpoint_text(_offset_line(*key, offset) for key, offset in offsets.items())
 
@@ -122,8 +122,8 @@ def _checkpoint_text(entries: Iterable[str]) -> str:
 def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[str, str]:
     """Return the keys and values of ``partition.metadata``.
 
-    The returned dict always contains `version` and a valid `topic_id`. As in Kafka
-    (``PartitionMetadataFile``), an id that consists of zeros is not valid.
+    The file must contain `version` and a valid `topic_id`. As in Kafka (``PartitionMetadataFile``),
+    an id that consists of zeros is invalid.
     """
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -145,13 +145,13 @@ def read_partition_metadata(text: str, name: str = PARTITION_METADATA) -> dict[s
 def partition_metadata_text(topic_id: str) -> str:
     """Return the text of ``partition.metadata`` as a broker writes it.
 
-    Like a broker, this function writes no newline at the end of the second line.
+    The last line does not end with a newline, as in the files of a broker.
     """
     return f"version: 0\ntopic_id: {topic_id}"
 
 
 def uuid_bytes(text: str) -> bytes:
-    """Decode a topic, cluster or directory id from 22 base64url characters into 16 bytes."""
+    """Decode the text form of a topic, cluster or directory id (22 base64url characters) to its 16 bytes."""
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError:
@@ -164,11 +164,10 @@ def uuid_bytes(text: str) -> bytes:
 def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, str]:
     """Return the keys and values of ``meta.properties``.
 
-    If the file does not contain the key `version`, the result contains `version` with the value
-    "0".
+    If the key `version` is missing, it is added with the value "0".
 
-    Version 0 can contain broker.id and cluster.id. Version 1 must contain cluster.id and node.id,
-    and can contain directory.id.
+    Files of version 0 can contain broker.id and cluster.id. Files of version 1 must contain
+    cluster.id and node.id, and can contain directory.id.
     """
     values = _properties(text)
     version = values.setdefault("version", "0")
@@ -189,15 +188,15 @@ def read_meta_properties(text: str, name: str = META_PROPERTIES) -> dict[str, st
 
 
 def meta_properties_text(values: Mapping[str, str]) -> str:
-    """Return the text of ``meta.properties``, without the date that a broker adds as a comment."""
+    """Return the text of a ``meta.properties`` file. A broker also writes the date into a comment."""
     return "#\n" + "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '=:#!')}\n" for key, value in values.items())
 
 
 def _properties(text: str) -> dict[str, str]:
     """Parse a Java properties file.
 
-    A Java properties file can contain comments, continuation lines and escapes. A key ends at `=`,
-    `:` or a blank.
+    The format allows comments, continuation lines and escape sequences. A key ends at `=`, `:` or
+    whitespace.
     """
     values: dict[str, str] = {}
     continued = ""
@@ -225,10 +224,9 @@ def _escaped(text: str, special: str) -> str:
 
 
 def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
-    """Return the broker epoch at the clean shutdown, or -1 if the file is empty.
+    """Return the broker epoch that a ``.kafka_cleanshutdown`` file contains, or -1 if the file is empty.
 
-    The existence of ``.kafka_cleanshutdown`` indicates a clean shutdown. Brokers up to Kafka 3.6
-    write an empty file.
+    A broker writes this file at a clean shutdown. Up to Kafka 3.6, the file is empty.
     """
     if not text.strip():
         return -1
@@ -243,5 +241,5 @@ def read_clean_shutdown(text: str, name: str = CLEAN_SHUTDOWN) -> int:
 
 
 def clean_shutdown_text(broker_epoch: int = -1) -> str:
-    """Return the content of ``.kafka_cleanshutdown`` as brokers write it since Kafka 3.7."""
+    """Return the content of a ``.kafka_cleanshutdown`` file, in the JSON format of Kafka 3.7 and later."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

@@ -1,10 +1,9 @@
-"""Read local files and files that have a URL.
+"""Read bytes of files that are given by a path or a URL.
 
-remote.py and stores.py implement reading by URL. Local files are read with `pread` into reused
-buffers whose addresses are multiples of 64 bytes. A file is memory-mapped only if the caller
-requests it. A live broker can truncate a file at any time, and reading a truncated mapping kills
-the process. A deleted file stays readable while it is open. If a file is truncated, reads return
-fewer bytes, which callers treat as the end of the input.
+remote.py and stores.py read files that have a URL. Local files are read with `preadv` into reused
+buffers. By default, no file is memory-mapped: a broker can truncate a file at any time, and reading
+a truncated mapping kills the process. A deleted file stays readable while it is open. If a file is
+truncated, reads return fewer bytes, and callers treat this as the end of the file.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ MAX_TEXT_BYTES = 64 << 20
 MAX_TEXT_LINES = 1 << 20
 """Largest number of lines of a text file.
 
-A broker's checkpoint has one line per partition. A parsed line takes about 250 bytes of memory.
+A checkpoint of a broker has one line for each partition. A parsed line takes about 250 bytes of
+memory.
 """
 MAX_INDEX_BYTES = 1 << 28
 """Largest number of bytes that `read_bytes` returns. Valid index files are smaller than this."""
@@ -50,9 +50,9 @@ def _open_whole(path: Location) -> SequentialReader:
 
 
 def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
-    """Return an uninitialized array of `size` bytes whose address is a multiple of 64.
+    """Return an uninitialized array of `size` bytes. Its memory address is a multiple of 64.
 
-    The kernel copies data into an aligned buffer five times as fast as into an unaligned one.
+    Read calls copy data into an aligned buffer five times as fast as into an unaligned buffer.
     """
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
@@ -62,7 +62,7 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
 def _read_whole(path: Location | str, limit: int) -> tuple[int, bytes]:
     """Return the size of a file, and the first `limit` bytes of its content.
 
-    Raise StructureError if a disk error prevents reading a local file.
+    If the disk cannot read a local file, raise StructureError.
     """
     if isinstance(path, UrlPath):
         with FileView(path) as view:
@@ -93,31 +93,31 @@ class FileView:
     Parameters
     ----------
     path : str, os.PathLike or UrlPath
-        A regular file, or the URL of a file.
+        Path of a regular file, or URL of a file.
     mapped : bool, default False
-        Also map the file into memory, as `data`. This is safe only if the file is never truncated and
-        the disk can read all of it. Otherwise, an access ends the process (SIGBUS). A URL raises
-        ValueError, because it cannot be mapped. A compressed segment is not mapped.
+        Also map the file into memory, as `data`. If the file is truncated later, or if the disk
+        cannot read a part of it, an access to `data` ends the process (SIGBUS). A URL cannot be
+        mapped, and raises ValueError. A compressed segment is not mapped.
     whole : bool, default False
         Read a compressed segment without decompressing it. By default, the decompressed content is
         read.
     fill_unreadable : bool, default False
-        If a local disk cannot read a sector, return filler (see unreadable.py), and add the sector
-        to `unreadable`. By default, the read raises OSError. The content of a compressed segment
-        is never filled. Code that writes to the file must not use this option, because filler
-        looks like the end of the log.
+        If the disk cannot read a sector of a local file, return filler bytes (see unreadable.py)
+        instead, and add the sector to `unreadable`. By default, the read raises OSError. The option
+        has no effect on a compressed segment. Do not use it to open a log for writing, because
+        filler bytes look like the end of the log.
 
     Attributes
     ----------
     size : int
         Length of the file in bytes when it was opened.
     bytes_read, reads : int
-        Number of bytes that have been read, and number of read calls. Access through `data` is not
+        Number of bytes that have been read, and number of read calls. Accesses to `data` are not
         counted.
     data : numpy.ndarray of uint8, or None
-        The content of the mapped file. None if the file is not mapped or is empty.
+        The content of the file, if it is memory-mapped. None if the file is not mapped or is empty.
     least_read : int
-        Smallest number of bytes that a read fetches. 0 for a local file.
+        Smallest number of bytes that one request fetches. 0 for a local file.
     """
 
     least_read: int = 0
@@ -132,7 +132,7 @@ class FileView:
         self.bytes_read: int = 0
         self.reads: int = 0
         self.seconds: float = 0.0
-        """Total time that the calls of `read_into` took, in seconds."""
+        """Total duration of all calls of `read_into`, in seconds."""
         self.data: npt.NDArray[np.uint8] | None = None
         self._fd = -1
         self._remote: RemoteFile | None = None
@@ -164,15 +164,18 @@ class FileView:
         return self._given if isinstance(self._given, UrlPath) else Path(self._given)
 
     def expect(self, start: int, end: int) -> None:
-        """Prepare to read the bytes [start, end) in order. For a URL, several requests are sent in advance."""
+        """Announce that the bytes [start, end) will be read in order.
+
+        For a URL, reads then send requests in advance.
+        """
         if self._remote is not None:
             self._remote.expect(start, end)
 
     def read_into(self, view: Any, position: int) -> int:
-        """Fill the buffer `view` with bytes of the file, starting at `position`.
+        """Read bytes of the file that begin at `position` into the buffer `view`.
 
-        Return the number of bytes read. This number is less than the size of the buffer only if the
-        file ends before the buffer is full.
+        Return the number of bytes that were read. It is smaller than the buffer only if the file
+        ends first.
         """
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         if self._remote is not None:
@@ -203,15 +206,15 @@ class FileView:
 
     @property
     def unreadable(self) -> list[tuple[int, int]]:
-        """The bytes that the disk could not read so far, as sorted pairs (start, end) of positions."""
+        """Byte ranges that the disk could not read so far, as sorted pairs (start, end) of positions."""
         return [] if self._sectors is None else self._sectors.spans
 
     def is_filler(self, start: int, end: int) -> bool:
-        """Return whether reads have returned filler for any of the bytes [start, end)."""
+        """Return whether any of the bytes [start, end) were read as filler, because the disk could not read them."""
         return self._sectors is not None and bool(overlapping(self._sectors.spans, start, end))
 
     def _read_or_fill(self, target: memoryview, position: int) -> int:
-        """Read like `read_into`, but return filler for unreadable sectors."""
+        """Read bytes like `read_into`, but replace unreadable sectors with filler bytes."""
         assert self._sectors is not None
         got = 0
         while got < len(target):
@@ -224,7 +227,7 @@ class FileView:
         return got
 
     def _read_readable(self, target: memoryview, position: int) -> int:
-        """Read bytes that no earlier read has found to be unreadable. Return the number of bytes read."""
+        """Read bytes outside the known unreadable sectors, and return the number of bytes that were read."""
         try:
             self.reads += 1
             return os.preadv(self._fd, [target], position)
@@ -232,7 +235,10 @@ class FileView:
             return self._read_sector(target, position, error)
 
     def _read_sector(self, target: memoryview, position: int, error: OSError) -> int:
-        """Read one sector, because a longer read has raised `error`. If it is unreadable, write filler to `target`."""
+        """Retry a failed read with a single sector.
+
+        If the disk cannot read the sector, write filler bytes to `target`.
+        """
         assert self._sectors is not None
         part = target[: SECTOR - position % SECTOR]
         try:
@@ -247,11 +253,11 @@ class FileView:
         return self._sectors.fill(target, position)
 
     def _count_requests(self, remote: RemoteFile) -> None:
-        """Set `bytes_read` and `reads` from the counts of `remote`, which can fetch more bytes than callers read."""
+        """Set `bytes_read` and `reads` to the counts of `remote`. It can fetch more bytes than callers request."""
         self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
 
     def read(self, position: int, size: int) -> bytes:
-        """Return the `size` bytes that start at `position`, or fewer at the end of the file."""
+        """Return the `size` bytes that start at `position`. The result is shorter if the file ends first."""
         if size <= 0:
             return b""
         data = bytearray(min(size, max(self.size - position, 0)))
@@ -259,16 +265,16 @@ class FileView:
         return bytes(data[:got])
 
     def crc32c(self, start: int, end: int, value: int = 0) -> int:
-        """Compute the CRC-32C of the bytes in [start, end), continuing from the CRC `value`.
+        """Compute the CRC-32C of the bytes [start, end). `value` is the CRC of the data before these bytes.
 
-        Memory use is constant.
+        The bytes are read in blocks, so memory use does not depend on the length.
         """
         return self._checksum(core.crc32c, start, end, value)
 
     def crc32(self, start: int, end: int, value: int = 0) -> int:
-        """Compute the CRC-32 of the bytes in [start, end), continuing from the CRC `value`.
+        """Compute the CRC-32 of the bytes [start, end). `value` is the CRC of the data before these bytes.
 
-        Memory use is constant.
+        The bytes are read in blocks, so memory use does not depend on the length.
         """
         return self._checksum(core.crc32, start, end, value)
 
@@ -282,9 +288,9 @@ class FileView:
         return value
 
     def transfer(self, target: int, start: int, end: int) -> None:
-        """Write the bytes in [start, end) to a file or socket, at the current position of the target.
+        """Write the bytes [start, end) of this file to another file or to a socket, at its current position.
 
-        `target` is a blocking file descriptor. Raise OSError if the file ends before `end`.
+        `target` is a blocking file descriptor. If this file ends before `end`, raise OSError.
         """
         if self._remote is not None:
             self.expect(start, end)
@@ -298,11 +304,11 @@ class FileView:
         copy_range(self._fd, target, start, end, self.path)
 
     def fileno(self) -> int:
-        """Return the file descriptor. Return -1 if the file is closed, or if it is not a local file."""
+        """Return the file descriptor, or -1 if the file is closed or is not local."""
         return self._fd
 
     def close(self) -> None:
-        """Close the file. The mapped content in `data` stays readable. Closing twice does nothing."""
+        """Close the file. The memory-mapped content in `data` stays readable. A second call has no effect."""
         if self._remote is not None:
             self._remote.close()
         if self._fd >= 0:
@@ -319,9 +325,10 @@ class FileView:
 
 
 def open_ahead(path: Location, index: Location, whole: bool) -> None:
-    """Begin to open a segment and its offset index if their paths are URLs. Local files are not opened.
+    """Begin to open a segment and its offset index in the background, if their paths are URLs.
 
-    Pass `whole=True` if the segment will be read from its start. More bytes are then fetched.
+    If `whole` is True, more bytes of the segment are fetched, because it will be read from its
+    start.
     """
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)
@@ -329,7 +336,7 @@ def open_ahead(path: Location, index: Location, whole: bool) -> None:
 
 
 def forget_ahead(path: Location, index: Location) -> None:
-    """Discard the segment and the offset index that `open_ahead` has begun to open, unless they were used."""
+    """Close the segment and the offset index that `open_ahead` has opened, unless a reader already uses them."""
     for place in (path, index):
         if isinstance(place, UrlPath):
             remote.forget_ahead(place)
@@ -355,7 +362,7 @@ def read_text(path: Location) -> str | None:
     Bytes that are not valid UTF-8 are replaced with U+FFFD.
 
     Raise StructureError if the path is a directory, if the file exceeds MAX_TEXT_BYTES or
-    MAX_TEXT_LINES, or if a disk error prevents reading a local file.
+    MAX_TEXT_LINES, or if the disk cannot read a local file.
     """
     try:
         size, data = _read_whole(path, MAX_TEXT_BYTES)
@@ -372,10 +379,10 @@ def read_text(path: Location) -> str | None:
 
 
 def read_bytes(path: Location | str) -> bytes | None:
-    """Return the content of a file, but at most its first MAX_INDEX_BYTES bytes.
+    """Return the first MAX_INDEX_BYTES bytes of a file. This limit is larger than any valid index file.
 
-    Return None if the path does not exist or is a directory. Raise StructureError if a disk error
-    prevents reading a local file.
+    If the path does not exist or is a directory, return None. If the disk cannot read a local file,
+    raise StructureError.
     """
     try:
         return _read_whole(path, MAX_INDEX_BYTES)[1]

@@ -1,6 +1,6 @@
-"""List files and directories, and return their status and paths.
+"""List directories, and return the sizes, permissions and times of files.
 
-A path can be local or a URL. A function that accepts both has a parameter of type `Location`.
+Functions that accept local paths and URLs have a parameter of type `Location`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from .stores import store_of
 
 
 def joined(folder: Location, name: str) -> str | UrlPath:
-    """Return the path of a file in a directory, as a str or a `UrlPath`.
+    """Append a file name to the path of a directory. Return a str for a local path, and a `UrlPath` for a URL.
 
-    A local path is a str, because creating a `Path` takes longer than opening a small file.
+    Local paths are returned as str, because creating a `Path` takes longer than opening a small
+    file.
     """
     if isinstance(folder, UrlPath):
         return folder / name
@@ -30,8 +31,8 @@ def joined(folder: Location, name: str) -> str | UrlPath:
 def mode_of(path: Location | str) -> int | None:
     """Return the permission bits of a file or directory, or None if it does not exist.
 
-    The set-user-id, set-group-id and sticky bits are not included. The permissions of a URL are not
-    known, so the result for a URL is 0o700: all permissions for the owner, and none for others.
+    The set-user-id, set-group-id and sticky bits are not included. URLs have no permission bits, so
+    the result for a URL is 0o700: all permissions for the owner, and none for others.
     """
     if isinstance(path, UrlPath):
         return 0o700
@@ -44,7 +45,7 @@ def mode_of(path: Location | str) -> int | None:
 
 
 def narrowed(mode: int, *sources: Location | str) -> int:
-    """Return the permissions in `mode` that all files and directories in `sources` also have.
+    """Remove from `mode` each permission bit that a file or directory in `sources` does not have.
 
     Files and directories that do not exist are ignored.
     """
@@ -58,10 +59,10 @@ Stamp = tuple[int | str, int, int]
 
 
 def stamp(path: Location | str) -> Stamp | None:
-    """Return a tuple that identifies the version of a file, or None if the file does not exist.
+    """Return a tuple that changes when the file is modified or replaced, or None if the file does not exist.
 
-    The tuple contains the inode, the size and the modification time (in ns). For a URL, the tuple
-    contains the version, the size and 0.
+    The tuple contains the inode, the size and the modification time in ns. For a URL, the tuple
+    contains the version that the store reports, the size and 0.
     """
     try:
         if isinstance(path, UrlPath):
@@ -74,7 +75,7 @@ def stamp(path: Location | str) -> Stamp | None:
 
 
 def times_of(path: Location | str) -> tuple[int, int] | None:
-    """Return the last access time and the last modification time of a file in ns, or None if unknown."""
+    """Return the access time and the modification time of a file in ns. For a URL without times, return None."""
     if isinstance(path, UrlPath):
         modified = store_of(path).status(path).modified
         return None if modified is None else (modified, modified)
@@ -83,7 +84,7 @@ def times_of(path: Location | str) -> tuple[int, int] | None:
 
 
 def mode_and_times(path: Location | str) -> tuple[int, tuple[int, int] | None]:
-    """Return the results of `mode_of` and `times_of` with one system call. A missing file raises OSError."""
+    """Return the results of `mode_of` and `times_of`. For a local file, this takes only one system call."""
     if isinstance(path, UrlPath):
         return mode_of(path) or 0, times_of(path)
     status = os.stat(path)
@@ -91,39 +92,39 @@ def mode_and_times(path: Location | str) -> tuple[int, tuple[int, int] | None]:
 
 
 def list_directory(path: Location) -> tuple[list[str], list[str]]:
-    """Return the sorted names of the subdirectories of a directory, and the sorted names of its files.
+    """Return the subdirectory names and the file names in a directory. Both lists are sorted.
 
-    Broken links are returned as files. Pipes, sockets and devices are omitted. Kafka also omits
-    everything that is not a regular file.
+    Broken symbolic links are returned as files. Pipes, sockets and devices are omitted, as in
+    Kafka.
     """
     directories, names, _ = list_with_sizes(path)
     return directories, names
 
 
 def list_links(path: Path) -> list[str]:
-    """Return the sorted names of the symbolic links in a local directory that point to files or are broken."""
+    """Return the sorted names of symbolic links in a local directory. Links to directories are omitted."""
     with os.scandir(path) as entries:
         links = {entry.name for entry in entries if entry.is_symlink()}
     return [name for name in list_directory(path)[1] if name in links] if links else []
 
 
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
-    """Return the result of `list_directory`, and a dict of file sizes in bytes, by name.
+    """Return the two lists of `list_directory`, and a dict that maps file names to sizes in bytes.
 
-    For a local directory, the dict is empty, because each size would take a system call.
+    For a local directory, the dict is empty, because each size would require a system call.
     """
     if isinstance(path, UrlPath):
         directories, sizes = store_of(path).list_directory(path)
         return directories, sorted(sizes), sizes
     directories, names = [], []
     with os.scandir(path) as entries:
-        for entry in entries:  # the kernel lists the type of each entry, so only links need more system calls
+        for entry in entries:  # scandir returns the type of each entry, so only links require more system calls
             if entry.is_file(follow_symlinks=False):
                 names.append(entry.name)
             elif entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
             elif entry.is_symlink():
-                # A circular link counts as broken. For such a link, is_dir() would raise an error.
+                # A circular link is treated as broken, because is_dir() would raise an error for it.
                 if not os.path.exists(entry.path):
                     names.append(entry.name)
                 elif entry.is_dir():
@@ -157,7 +158,7 @@ def is_file(path: Location) -> bool:
 
 
 def exists(path: Location) -> bool:
-    """Return whether a path refers to a file, a directory or a link, even if the link is broken."""
+    """Return whether a path exists. A broken symbolic link counts as existing."""
     if not isinstance(path, UrlPath):
         return os.path.lexists(path)
     if is_file(path):
@@ -170,7 +171,7 @@ def exists(path: Location) -> bool:
 
 
 def real_path(path: Location) -> str:
-    """Return a path without symbolic links. A URL is returned unchanged."""
+    """Resolve the symbolic links in a path. A URL is returned unchanged."""
     return str(path) if isinstance(path, UrlPath) else os.path.realpath(path)
 
 

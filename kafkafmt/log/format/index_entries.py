@@ -4,18 +4,18 @@ All integers are big-endian. Offsets in the offset and time indexes are relative
 base offset.
 
 .index (8 bytes)
-    int32 offset, int32 position: the last offset of a batch, and the position of that batch.
-    Brokers up to Kafka 4.0 write one entry for all batches that are appended together: the last
-    offset of the last batch, and the position of the first batch.
+    int32 offset, int32 position: the last offset of a batch, and the position of this batch in the
+    `.log` file. Up to Kafka 4.0, a broker writes one entry for batches that it appends together:
+    the last offset of the last batch, and the position of the first batch.
 .timeindex (12 bytes)
-    int64 timestamp, int32 offset: the largest timestamp in the segment so far, in ms, and the last
+    int64 timestamp, int32 offset: the largest timestamp (in ms) of all records so far, and the last
     offset of the batch that contains this timestamp.
 .txnindex (34 bytes)
-    int16 version (0), int64 producer id, int64 first offset, int64 last offset (the offset of the
-    abort marker), int64 last stable offset after the transaction ended.
+    int16 version (0), int64 producer id, int64 first offset, int64 last offset (of the abort
+    marker), int64 last stable offset after the end of the transaction.
 
-The entries of `.index` and `.timeindex` files are in increasing order. Zeros follow the last entry
-if the broker has not yet trimmed the file to the size of its entries.
+Entries in `.index` and `.timeindex` files are in increasing order. A broker preallocates these
+files. Until it trims a file, zeros follow the last entry.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 
 
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
-    """Return the offsets and positions of all complete entries of a `.index` file.
+    """Return the offsets and positions of all entries in a `.index` file, except an incomplete last entry.
 
-    Unused entries (zeros) and invalid entries are included.
+    Unused entries, which contain zeros, and invalid entries are included.
     """
     raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
     return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
 
 
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
-    """Return the timestamps (in ms) and offsets of all complete entries of a `.timeindex` file.
+    """Return the timestamps (in ms) and offsets of all entries in a `.timeindex` file, except an incomplete last entry.
 
-    Unused entries (zeros) and invalid entries are included.
+    Unused entries, which contain zeros, and invalid entries are included.
     """
     raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
     return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset
 
 
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
-    """Return the offsets and positions in a `.index` file.
+    """Return the offsets and positions of the valid entries in a `.index` file.
 
-    Unused or invalid entries at the end of the file are omitted.
+    The result ends before the first unused or invalid entry.
     """
     offsets, positions = all_offset_entries(data, base_offset)
     n = in_use(offsets, positions, base_offset, 0)
@@ -67,9 +67,9 @@ def read_offset_index(data: bytes, base_offset: int) -> Columns:
 
 
 def read_time_index(data: bytes, base_offset: int) -> Columns:
-    """Return the timestamps (in ms) and offsets in a `.timeindex` file.
+    """Return the timestamps (in ms) and offsets of the valid entries in a `.timeindex` file.
 
-    Unused or invalid entries at the end of the file are omitted.
+    The result ends before the first unused or invalid entry.
     """
     timestamps, offsets = all_time_entries(data, base_offset)
     n = in_use(timestamps, offsets, 0, base_offset)
@@ -77,7 +77,7 @@ def read_time_index(data: bytes, base_offset: int) -> Columns:
 
 
 def read_transaction_index(data: bytes) -> np.ndarray:
-    """Return the complete entries of a `.txnindex` file, as an array with dtype TRANSACTION_ENTRY."""
+    """Return the entries of a `.txnindex` file as an array. An incomplete last entry is omitted."""
     return np.frombuffer(data, TRANSACTION_ENTRY, len(data) // TRANSACTION_ENTRY.itemsize)
 
 
@@ -87,12 +87,11 @@ def partial_entry_message(size: int, entry_size: int) -> str:
 
 
 def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
-    """Return the number of used entries of an index file.
+    """Count the valid entries at the start of an index file.
 
-    `first` and `second` contain the two fields of all entries. The used entries are the longest
-    prefix of the file in which `first` increases and `second` does not decrease. All later entries
-    are zeros or invalid. If this prefix is a single entry with the values `first_low` and
-    `second_low`, no entry is used.
+    `first` and `second` contain the two fields of all entries. Entries are valid as long as `first`
+    increases and `second` does not decrease. If the only such entry has the values `first_low` and
+    `second_low`, it is unused space, and the result is 0.
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0
@@ -104,7 +103,7 @@ def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int 
 def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -> bytes:
     """Serialize entries of a `.index` file.
 
-    Raise ValueError if a number does not fit into its field.
+    If a number is negative or too large for its field, raise ValueError.
     """
     return _bytes(OFFSET_ENTRY, _column(offsets) - base_offset, _column(positions))
 
@@ -112,7 +111,7 @@ def offset_index_bytes(offsets: Numbers, positions: Numbers, base_offset: int) -
 def time_index_bytes(timestamps: Numbers, offsets: Numbers, base_offset: int) -> bytes:
     """Serialize entries of a `.timeindex` file.
 
-    Raise ValueError if a number does not fit into its field.
+    If a number is negative or too large for its field, raise ValueError.
     """
     return _bytes(TIME_ENTRY, _column(timestamps), _column(offsets) - base_offset)
 
@@ -140,9 +139,9 @@ def _column(values: Numbers) -> Entries:
 
 
 def _bytes(dtype: np.dtype[np.void], *columns: Entries) -> bytes:
-    """Serialize index entries, given a column of values for each field.
+    """Serialize index entries. `columns` contains one array of values for each field of `dtype`.
 
-    Raise ValueError if a number is negative or too large for its field.
+    If a number is negative or too large for its field, raise ValueError.
     """
     table = np.empty(len(columns[0]), dtype)
     for name, column in zip(dtype.names or (), columns, strict=True):

@@ -1,8 +1,8 @@
-"""Derive and update the leader epochs of a log and the first offset of each epoch.
+"""Derive the leader epochs of a log from its batches and its checkpoint, and update them.
 
 Kafka's counterpart is ``LeaderEpochFileCache``. The CRC of a batch does not cover its leader epoch,
-so a corrupted batch can contain an epoch that never existed. Therefore, the functions in this
-module select the most plausible increasing sequence of epochs.
+so the epoch of a batch can be wrong although its CRC matches. Therefore, functions in this module
+select the most plausible increasing sequence of epochs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ Epochs = list[tuple[int, int]]
 
 
 def epochs_of(table: BatchTable) -> Epochs:
-    """Return a pair (epoch, base offset) for the first batch and each batch at which the leader epoch changes.
+    """Find the batches at which the leader epoch changes. Return a pair (epoch, base offset) for each of them.
 
-    Batches of formats 0 and 1, which have no leader epoch, are ignored.
+    The first batch is included. Batches of formats 0 and 1 are ignored, because they have no leader
+    epoch.
     """
     rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
     if not len(rows):
@@ -33,9 +34,9 @@ def epochs_of(table: BatchTable) -> Epochs:
 
 
 def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
-    """Return a tuple (epoch, first offset, last offset) for each run of batches with the same leader epoch.
+    """Group consecutive batches by leader epoch. Return a tuple (epoch, first offset, last offset) for each group.
 
-    Batches of formats 0 and 1, which have no leader epoch, are ignored.
+    Batches of formats 0 and 1 are ignored, because they have no leader epoch.
     """
     known = (table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)
     if not known.any():
@@ -52,12 +53,12 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 
 
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
-    """Return whether the leader epochs of batches contradict the entries of a checkpoint.
+    """Return whether the leader epochs of a log's batches contradict the entries of its leader epoch checkpoint.
 
     If the entries of the checkpoint are not in increasing order, the result is always True.
 
-    Batches before the offset of the first entry do not contradict the checkpoint. Batches at or
-    after the offset of the last entry may have a higher epoch than the last entry.
+    Batches before the offset of the first entry are ignored. Batches at or after the offset of the
+    last entry may have a higher epoch than this entry.
 
     Parameters
     ----------
@@ -79,10 +80,10 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 
 
 def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
-    """Return a pair (epoch, first offset) for each plausible leader epoch.
+    """Remove implausible leader epochs. Return a pair (epoch, first offset) for each remaining epoch.
 
-    An epoch is plausible if it belongs to the longest subsequence of `changes` in which epochs
-    never decrease.
+    The result consists of the epochs in the longest subsequence of `changes` in which epochs never
+    decrease.
 
     Parameters
     ----------
@@ -90,8 +91,8 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
         Pairs (epoch, base offset), as returned by `epochs_of`.
     """
     # Consider all subsequences of n + 1 changes in which epochs never decrease.
-    # `tops[n]` is the lowest epoch at which such a subsequence ends.
-    # `ends[n]` is the index of the change at which the subsequence with this lowest epoch ends.
+    # `tops[n]` is the lowest last epoch of these subsequences.
+    # `ends[n]` is the index of the change that has this epoch.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -118,9 +119,9 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
 
 
 def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epochs:
-    """Add a leader epoch that starts at `offset`, and return the leader epochs of the log.
+    """Add a new leader epoch that starts at `offset`, and return all leader epochs of the log.
 
-    Epochs that contradict the new epoch are removed.
+    Existing epochs that are not lower, or that do not start before `offset`, are removed.
     """
     kept = list(epochs)
     if kept and kept[-1][0] == epoch and kept[-1][1] <= offset:
@@ -129,9 +130,9 @@ def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epoc
 
 
 def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
-    """Return the leader epochs of a log that starts at `start` and ends at `end` (exclusive).
+    """Remove leader epochs outside the offsets [start, end] of a log, and return the others.
 
-    The start offset of the first epoch is raised to `start`. The last epoch can start at `end`.
+    If the first remaining epoch starts before `start`, its first offset is raised to `start`.
     """
     kept = [e for e in epochs if e[1] <= end]
     before = [e for e in kept if e[1] <= start]
@@ -141,10 +142,10 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Return the sequence of runs with non-decreasing epochs that covers the most offsets.
+    """Select offset ranges whose leader epochs never decrease, so that together they cover the most offsets.
 
     The CRC of a batch does not cover its leader epoch, so a few batches can have a wrong epoch. A
-    run that agrees with the checkpoint outweighs any number of runs that do not agree.
+    range that agrees with the checkpoint outweighs any number of other ranges.
 
     Parameters
     ----------
@@ -154,8 +155,8 @@ def believable_runs(
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # These lists have one item for each candidate sequence: the epoch of its last run, its weight, and
-    # the index of its last run. Both epochs and weights increase from candidate to candidate.
+    # These lists contain the last epoch, the weight and the last index of each candidate sequence.
+    # Both epochs and weights increase from candidate to candidate.
     epochs: list[int] = []
     weights: list[int] = []
     ends: list[int] = []
@@ -180,7 +181,7 @@ def believable_runs(
 
 
 def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
-    """Return a pair (epoch, first offset) for each epoch in `runs`. The epochs of `runs` must not decrease."""
+    """Return a pair (epoch, first offset) for each leader epoch in `runs`. The epochs in `runs` must not decrease."""
     found: Epochs = []
     for epoch, first, _ in runs:
         if not found or epoch > found[-1][0]:
@@ -189,13 +190,13 @@ def epochs_from(runs: Iterable[tuple[int, int, int]]) -> Epochs:
 
 
 def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) -> tuple[int, int] | None:
-    """Return an epoch and its end offset, as a broker returns them for OffsetsForLeaderEpoch requests.
+    """Return the pair (epoch, end offset) with which a broker answers an OffsetsForLeaderEpoch request.
 
-    The returned epoch is the largest epoch of the log that is not above `epoch`. If all epochs of
-    the log are above `epoch`, `epoch` itself is returned.
+    The returned epoch is the largest epoch of the log that is at most `epoch`. If all epochs of the
+    log are larger, `epoch` itself is returned.
 
-    Return None if the log has no epochs, or if `epoch` is negative or above the latest epoch. The
-    end offset is then unknown.
+    Return None if the end offset is unknown. This is the case if the log has no epochs, and if
+    `epoch` is negative or above the latest epoch.
     """
     if not epochs or epoch > epochs[-1][0] or epoch < 0:
         return None
@@ -230,7 +231,7 @@ def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[i
 def common_end(
     leader: Sequence[tuple[int, int]], leader_end: int, follower: Sequence[tuple[int, int]], follower_end: int
 ) -> int | None:
-    """Return the offset to which a follower must truncate its log to make it a prefix of the leader's log.
+    """Return the offset to which a follower must truncate its log, so that the log agrees with the leader's log.
 
     Return None if the leader's or the follower's log has no leader epochs.
 
@@ -267,9 +268,9 @@ def common_end(
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:
     """Merge the leader epochs of several copies of a log.
 
-    The first offset of an epoch is the lowest of its first offsets in all copies, because retention
-    raises the first offset of the first epoch. If copies contradict each other, the copy that is
-    earlier in `histories` takes precedence.
+    Each epoch gets the lowest first offset that a copy states for it, because retention raises the
+    first offset of the first epoch. If copies contradict each other, the earlier copy in
+    `histories` takes precedence.
     """
     found: dict[int, int] = {}
     for history in histories:

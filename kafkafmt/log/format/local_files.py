@@ -1,6 +1,6 @@
 """Open, write, copy and sync local files.
 
-If the docstring of a function contains "sync", the function returns only after the data is on disk.
+To sync a file means to wait until its data is on disk.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NEW_FILE = 0o644
 COPY_STEP = 1 << 20
 """Number of bytes that are copied with one read and one write."""
 CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
-"""Errors that copy_file_range and sendfile raise if they cannot copy between two files.
+"""Errors of copy_file_range and sendfile if these calls do not support a pair of files.
 
-Examples are files on different file systems, pipes, and files opened for appending.
+Examples are files on different file systems, pipes, and files that are open for appending.
 """
 
 
@@ -29,7 +29,7 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
     """Open a regular file for reading. Return its descriptor and its status.
 
     A pipe or a device is treated as a missing file, because opening or reading it can block
-    forever. A circular link is treated as a missing file too, like a link to a missing file.
+    forever. A circular symbolic link is also treated as a missing file.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -49,10 +49,10 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
 def copy_range(source: int, target: int, start: int, end: int, path: Path) -> None:
     """Copy the bytes [start, end) of a file to the current position of a file or socket.
 
-    `source` and `target` are file descriptors. `path` is the path of the source. If the kernel
-    supports copy_file_range or sendfile for these descriptors, the kernel copies the bytes itself.
+    `source` and `target` are file descriptors. `path` is the path of the source, for error
+    messages. The bytes are copied inside the kernel if it supports this for these files.
 
-    Raise OSError if the file ends before `end`.
+    If the source ends before `end`, raise OSError.
     """
     methods = [_copy_file_range, _send_file, _read_and_write]
     while start < end:
@@ -103,7 +103,7 @@ def write_at(target: int, data: Buffer, position: int) -> None:
 
 
 def append_to(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
-    """Append to a file, or restore its previous length if the write fails.
+    """Append `data` to a file. If the write fails, truncate the file to its previous size.
 
     If the file does not exist, it is created with `mode`.
     """
@@ -130,11 +130,11 @@ def truncate(path: Path, size: int) -> None:
 
 
 def create(path: Path | str, mode: int = NEW_FILE) -> int:
-    """Create an empty file and return a file descriptor for writing.
+    """Create an empty file, and return a file descriptor that is open for writing.
 
     Raise FileExistsError if the path exists.
 
-    The umask is applied to `mode`.
+    The permission bits of the file are `mode` without the bits of the umask.
     """
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
@@ -142,8 +142,7 @@ def create(path: Path | str, mode: int = NEW_FILE) -> int:
 def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
     """Create a file with the content `data`. Raise FileExistsError if the path exists.
 
-    If `synced` is True, the file is synced. Otherwise, the caller must sync it, for example with
-    `sync_tree`.
+    If `synced` is False, the caller must sync the file later, for example with `sync_tree`.
     """
     target = create(path, mode)
     try:
@@ -169,7 +168,7 @@ def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
 
 
 def sync(path: Path) -> None:
-    """Sync the content of a file, no matter which process wrote it."""
+    """Sync the content of a file. This includes data that other processes have written to it."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -178,7 +177,7 @@ def sync(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Sync a directory, so that creations, renames and deletions of files in it are on disk."""
+    """Sync a directory. Creations, renames and deletions of its files are then on disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

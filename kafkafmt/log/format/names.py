@@ -19,7 +19,7 @@ MAX_PARTITION = 2**31 - 1
 
 
 class PartitionName(NamedTuple):
-    """Topic, partition and state, as given by the name of a partition directory."""
+    """Topic, partition number and state that the name of a partition directory contains."""
 
     topic: str
     partition: int
@@ -32,10 +32,10 @@ class PartitionName(NamedTuple):
 
 
 def parse_partition_name(name: str) -> PartitionName:
-    """Parse the name of a partition directory, `topic-partition`. The name is split at the last dash.
+    """Parse the name of a partition directory, such as `orders-0`. The last dash separates topic and partition.
 
-    A broker can rename the directory to `topic-partition.<id>-delete`, `-stray` or `-future`. The
-    id is ignored, and the suffix is returned as the state.
+    A broker can rename a directory to `topic-partition.<id>-delete`, `-stray` or `-future`. This
+    suffix is returned as the state, and the id is ignored.
     """
     moved = _MOVED.match(name)
     state = moved[2] if moved else "live"
@@ -47,29 +47,29 @@ def parse_partition_name(name: str) -> PartitionName:
 
 
 def base_offset_of(file_name: str) -> int | None:
-    """Return the base offset in the name of a segment's `.log` file, or None for any other name."""
+    """Return the base offset in the name of a `.log` file. If the name has another form, return None."""
     return _offset_of(file_name, ".log")
 
 
 def snapshot_offset_of(file_name: str) -> int | None:
-    """Return the offset in the name of a producer snapshot, or None for any other name.
+    """Return the offset in the name of a producer snapshot. If the name has another form, return None.
 
-    The snapshot contains the state of the producers up to this offset (exclusive).
+    The snapshot contains the state of the producers before the record at this offset.
     """
     return _offset_of(file_name, ".snapshot")
 
 
 def index_base_of(file_name: str) -> int | None:
-    """Return the base offset in the name of a transaction index, or None for any other name."""
+    """Return the base offset in the name of a transaction index. If the name has another form, return None."""
     return _offset_of(file_name, ".txnindex")
 
 
-# Names are cached, because code that reads a segment uses its file name many times.
+# Names are cached, because readers need the file name of a segment many times.
 @lru_cache(1024)
 def file_name(offset: int, suffix: str = ".log") -> str:
-    """Return a file name that consists of an offset and a suffix.
+    """Return the name of a segment file. The name consists of an offset and a suffix.
 
-    The offset is written with 20 digits, as in the names of segments and producer snapshots.
+    The offset has 20 digits. The names of producer snapshots have the same form.
     """
     return f"{offset:020}{suffix}"
 
@@ -88,9 +88,9 @@ def is_topic_name(name: str) -> bool:
 
 
 def can_be_checkpointed(topic: str, partition: int) -> bool:
-    """Return whether a partition can be named in a line of an offset checkpoint.
+    """Return whether an offset checkpoint can contain an entry for a partition.
 
-    Brokers split the lines of a checkpoint at whitespace and parse the partition number as an
+    Brokers split each line of the checkpoint at whitespace, and parse the partition number as an
     int32.
     """
     return is_topic_name(topic) and 0 <= partition <= MAX_PARTITION

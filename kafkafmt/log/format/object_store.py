@@ -1,4 +1,4 @@
-"""Access object stores (S3, Google Cloud Storage, Azure) with obstore, which only this module imports."""
+"""Access object stores (S3, Google Cloud Storage, Azure) through the package obstore. Only this module imports it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ...types import Buffer, byte_view
 from .store_base import Status, Store, StoredFile, Upload, errors_of, nanoseconds
 
 PART_BYTES = 5 << 20
-"""Size of a part of an upload, in bytes. S3 accepts no smaller parts. An upload to S3 has at most
-10,000 parts, so an object can have up to 52 GB.
+"""Size of each part of a multipart upload, in bytes. S3 accepts no smaller parts. S3 limits the
+number of parts to 10,000, so an object can have up to 52 GB.
 """
 PARTS_AT_ONCE = 4
-"""Largest number of parts of an upload that are sent at the same time."""
+"""Largest number of parts of one upload that are sent in parallel."""
 
 
 class ObjectStore(Store):
-    """Accesses a bucket or container with obstore, which retries failed requests."""
+    """Store for the objects in a bucket or container. obstore repeats failed requests."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class ObjectStore(Store):
         return cls(obstore.store.from_url(url))
 
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
-        """Return the names of the subdirectories of a directory, and its files with their sizes in bytes."""
+        """Return the subdirectory names of a directory, and a dict that maps its file names to sizes in bytes."""
         with errors_of(path):
             found = obstore.list_with_delimiter(self._store, f"{path.key}/" if path.key else None)
         folders = sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
@@ -66,24 +66,24 @@ class ObjectStore(Store):
             raise
 
     def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:
-        """Return the status of an object, and its first `size` bytes, with one request."""
+        """Return the status and the first `size` bytes of an object, with one request."""
         try:
             with errors_of(path):
                 found = obstore.get(self._store, path.key, options={"range": (0, size)})
                 return _object_status(found.meta), found.bytes()
         except FileNotFoundError:
             raise
-        except OSError:  # a range of an empty object cannot be requested
+        except OSError:  # obstore cannot request a range of an empty object
             status = self.status(path)
             if status.size:
                 raise
             return status, b""
 
     def check_writable(self, path: UrlPath) -> None:
-        """Accept every path: all object stores support writing and conditional requests."""
+        """Accept every path, because all object stores support writing and conditional requests."""
 
     def load(self, path: UrlPath) -> StoredFile:
-        """Read a small object, and return its content with its version."""
+        """Read a small object. Return its content, its version and its modification time."""
         with errors_of(path):
             found = obstore.get(self._store, path.key)
             return StoredFile(bytes(found.bytes()), _version(found.meta), nanoseconds(found.meta["last_modified"]) or 0)
@@ -91,7 +91,7 @@ class ObjectStore(Store):
     def put(
         self, path: UrlPath, content: bytes, create: bool = False, replaces: Mapping[str, str] | None = None
     ) -> Mapping[str, str]:
-        """Write a small object, and return its version. See `Store.put`."""
+        """Write a small object, and return its new version."""
         mode: Any = "create" if create else "overwrite" if replaces is None else dict(replaces)
         conflicts = obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError
         try:
@@ -103,7 +103,7 @@ class ObjectStore(Store):
             raise
 
     def open_writer(self, path: UrlPath) -> ObjectUpload:
-        """Return a new object that is open for writing."""
+        """Begin the upload of a new object, and return a file object for writing its content."""
         return ObjectUpload(self._store, path)
 
     def delete(self, paths: Sequence[UrlPath]) -> None:
@@ -129,7 +129,7 @@ class ObjectStore(Store):
 
 
 class ObjectUpload(Upload):
-    """An object that is being written. A large object is sent in parts, several at the same time.
+    """Upload of one object. A large object is sent in parts, and several parts are sent in parallel.
 
     Up to `PARTS_AT_ONCE` parts are held in memory.
     """
@@ -143,7 +143,7 @@ class ObjectUpload(Upload):
             self._file = obstore.open_writer(store, path.key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 
     def write(self, data: Buffer) -> int:
-        """Write bytes, and return the number of bytes."""
+        """Append bytes to the object, and return the number of bytes."""
         view = byte_view(data)
         with errors_of(self._path):
             self._file.write(view)
@@ -151,18 +151,18 @@ class ObjectUpload(Upload):
         return len(view)
 
     def tell(self) -> int:
-        """Return the number of bytes that were written so far."""
+        """Return the number of bytes that have been written."""
         return self._size
 
     def close(self) -> None:
-        """Complete the object, and make it visible. A second call has no effect."""
+        """Complete the upload. The object then becomes visible to readers. A second call has no effect."""
         if not self.closed:
             self.closed = True
             with errors_of(self._path):
                 self._file.close()
 
     def abort(self) -> None:
-        """Discard the object. If `close` was called before, do nothing."""
+        """Discard the written bytes. After a call of `close`, this method has no effect."""
         if not self.closed:
             self.closed = True
             error = InterruptedError("the upload was discarded")
@@ -171,9 +171,9 @@ class ObjectUpload(Upload):
 
 
 def _version(found: Any) -> dict[str, str]:
-    """Return the version of an object in the form that conditional requests need.
+    """Return the version of an object, as a dict for the conditions of later requests.
 
-    S3 and Azure use the ETag, and Google Cloud Storage uses the version number.
+    For S3 and Azure, the version is an ETag. For Google Cloud Storage, it is a number.
     """
     return {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
 

@@ -1,8 +1,8 @@
 """Decompress compressed copies of segments, such as `00000000000000000000.log.gz`.
 
-Readers need the bytes of a segment at any position. Therefore, a compressed segment is decompressed
-once, from start to end, into a temporary file without a name. This file needs as much disk space as
-the decompressed segment. The most recently decompressed files are kept for later readers.
+Readers access a segment at any position. Therefore, a compressed segment is decompressed once into
+an unnamed temporary file. This file needs disk space for the whole decompressed segment. The most
+recent files are kept for later readers.
 """
 
 from __future__ import annotations
@@ -23,29 +23,32 @@ from .names import base_offset_of
 FORMATS = {".gz": "gzip", ".zst": "zstd"}
 _NAME = re.compile(r"([0-9]{20}\.log)(\.gz|\.zst)\Z")
 KEPT = 2
-"""Number of decompressed files that a process keeps."""
+"""Number of decompressed files that a process keeps open."""
 STEP = 1 << 20
 
 _kept: dict[tuple[int, str], tuple[object, int]] = {}
-"""Maps (process id, path of a compressed file) to the version of that file and the descriptor of the
-decompressed file.
+"""Maps (process id, path of a compressed file) to a pair: version of the compressed file, and
+descriptor of the decompressed file.
 """
 _lock = threading.Lock()
 
 
 def segment_name_of(name: str) -> str | None:
-    """Return the name of a compressed segment without `.gz` or `.zst`, or None for any other name."""
+    """Remove `.gz` or `.zst` from the name of a compressed segment. If the name has another form, return None."""
     found = _NAME.match(name) if name.endswith((".gz", ".zst")) else None
     return found[1] if found else None
 
 
 def base_of(name: str) -> int | None:
-    """Return the base offset in the name of a segment or of its compressed copy, or None for any other name."""
+    """Return the base offset in the name of a plain or compressed segment.
+
+    If the name has another form, return None.
+    """
     return base_offset_of(segment_name_of(name) or name)
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file name belongs to a `.log` file or to a compressed segment."""
+    """Return whether a file name ends with `.log` or is the name of a compressed segment."""
     return name.endswith(".log") or segment_name_of(name) is not None
 
 
@@ -57,9 +60,9 @@ def open_unpacked(path: Location, version: object, open_source: Callable[[], Seq
     path : Path or UrlPath
         The compressed file.
     version : object
-        A value that differs if the compressed file has changed.
+        A value that changes when the compressed file changes.
     open_source : callable
-        Function that opens the compressed file, to read it from start to end.
+        Function that opens the compressed file for sequential reading.
 
     Raises
     ------
@@ -103,7 +106,7 @@ def _unpacked(path: Location, open_source: Callable[[], SequentialReader]) -> in
 
 
 class SequentialReader(io.RawIOBase):
-    """Reads an open `FileView` from start to end, as a file object."""
+    """File object that reads a `FileView` from start to end."""
 
     def __init__(self, view: Any) -> None:
         self.size: int = view.size
@@ -115,12 +118,12 @@ class SequentialReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` with the next bytes, and return the number of bytes."""
+        """Read the next bytes into `buffer`, and return their number."""
         got: int = self._view.read_into(buffer, self._position)
         self._position += got
         return got
 
     def close(self) -> None:
-        """Close the reader and its view."""
+        """Close the file object and the `FileView` that it reads."""
         self._view.close()
         super().close()

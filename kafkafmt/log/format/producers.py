@@ -1,9 +1,10 @@
-"""Track the state of a partition's producers batch by batch, as a broker does.
+"""Track the state of a partition's producers from batch to batch, like a broker.
 
 Kafka's counterparts are ``ProducerStateManager`` and ``ProducerAppendInfo``. A transaction is open
-from the producer's first transactional batch to the transaction's marker. A marker has no effect if
-no transaction is open. A control batch has no effect if the log cleaner has removed its record.
-Unlike in a broker, the state of a producer expires only if `Producers.forget` is called.
+from the producer's first transactional batch to the transaction's marker. If the producer has no
+open transaction, a marker has no effect. If the log cleaner has removed the record of a control
+batch, the batch has no effect. In a broker, the state of a producer expires after some time. Here
+it expires only when `Producers.forget` is called.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .snapshots import ProducerEntry, sequence_after
 
 
 class Marker(NamedTuple):
-    """A transaction marker: the first record of a control batch."""
+    """A transaction marker, which is the record of a control batch."""
 
     kind: int
     """Control record type: 0 for abort, 1 for commit. Other types do not end a transaction."""
@@ -39,7 +40,7 @@ class Marker(NamedTuple):
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction, as in an entry of a transaction index."""
+    """An aborted transaction. The fields are those of an entry in a transaction index."""
 
     producer_id: int
     first: int
@@ -51,12 +52,12 @@ class Aborted(NamedTuple):
 
 
 def marker_reader(max_batch_bytes: int) -> RecordReader:
-    """Return a `RecordReader` that can be passed to many calls of `read_markers`."""
+    """Create a `RecordReader` for `read_markers`. The reader can be used for many calls."""
     return RecordReader(("offset", "timestamp", "key", "value"), capacity=256, max_batch_bytes=max_batch_bytes)
 
 
 def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict[int, Marker]:
-    """Return the transaction markers in the control batches `rows`, by offset.
+    """Read the transaction markers in control batches. Return a dict that maps offsets to markers.
 
     Markers that cannot be read are omitted.
 
@@ -81,7 +82,7 @@ def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict
 
 
 class Producers:
-    """Contains the state of all producers of a partition.
+    """State of all producers of a partition.
 
     Attributes
     ----------
@@ -93,14 +94,14 @@ class Producers:
         self.entries: dict[int, ProducerEntry] = {e.producer_id: e for e in entries}
         self._open = {e.producer_id: e.txn_first_offset for e in self.entries.values() if e.txn_first_offset >= 0}
         self._oldest = [(first, producer_id) for producer_id, first in self._open.items()]
-        """A heap with a pair (first offset, producer id) for each open transaction. The heap can
-        also contain transactions that have ended.
+        """A heap of pairs (first offset, producer id). It contains all open transactions, and some
+        that have already ended.
         """
         heapify(self._oldest)
         self._before: dict[int, tuple[ProducerEntry | None, int | None]] | None = None
 
     def copy(self) -> Producers:
-        """Return an independent copy, without the state that `mark` has saved."""
+        """Return an independent copy of the current state. State that `mark` has saved is not copied."""
         return Producers(self.entries.values())
 
     def mark(self) -> None:
@@ -108,9 +109,9 @@ class Producers:
         self._before = {}
 
     def take_back(self) -> None:
-        """Restore the state that existed at the last call of `mark` or `take_back`.
+        """Restore the state of the last call of `mark` or `take_back`.
 
-        The cost is proportional to the number of producers whose state is restored.
+        The time is proportional to the number of producers that changed since that call.
         """
         for producer_id, (entry, first) in (self._before or {}).items():
             if entry is None:
@@ -132,10 +133,10 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Count the open transactions of producers whose id is not in `known`.
+        """Count the open transactions of producers, except those producers whose ids are in `known`.
 
-        Return this number, and the entry of one of these producers. If the number is 0, the entry
-        is None.
+        Return the count and the entry of one counted producer. If the count is 0, the entry is
+        None.
         """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
@@ -149,26 +150,27 @@ class Producers:
 
     @property
     def open_transactions(self) -> list[ProducerEntry]:
-        """Entries of the producers that have an open transaction, starting with the oldest transaction."""
+        """Entries of the producers that have an open transaction, ordered by the first offset of the transaction."""
         return [self.entries[i] for i in sorted(self._open, key=lambda i: self._open[i])]
 
     def forget(self, before: int) -> None:
-        """Remove producers that have no open transaction and whose timestamp is below `before` (in ms)."""
+        """Remove each producer that has no open transaction and whose timestamp is below `before` (in ms)."""
         self.entries = {i: e for i, e in self.entries.items() if e.timestamp >= before or i in self._open}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> list[Aborted]:
-        """Update the state with the next batches, and return the transactions that these batches abort.
+        """Update the state with the next batches of the log, and return the transactions that their markers abort.
 
         Parameters
         ----------
         table : BatchTable
             The next batches of the log, in offset order.
         markers : dict of int to Marker
-            Markers in the control batches of the table, by offset (see `read_markers`).
+            Maps offsets to the markers in the control batches of `table`, as returned by
+            `read_markers`.
         """
         rows = table[table["producer_id"] != NO_PRODUCER_ID]
         only_plain = not (rows["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)).any()
-        # Without transactions, only the last batch of each producer affects the state.
+        # If no batch is transactional, only the last batch of each producer affects the state.
         if len(rows) > 1 and only_plain:
             _, last = np.unique(rows["producer_id"][::-1], return_index=True)
             rows = rows[np.sort(len(rows) - 1 - last)]

@@ -1,8 +1,8 @@
-"""Read byte ranges of a file that is not local. Some ranges are requested in advance and in parallel.
+"""Read files over a network. Byte ranges are requested in parallel, and before they are needed.
 
-After a request of any size, 10 to 100 ms pass until the first byte arrives. Therefore, a small read
-fetches more bytes than the caller needs, and several large requests are open at the same time while
-a file is read sequentially.
+The first byte of any response arrives after 10 to 100 ms. Therefore, a small read fetches more
+bytes than the caller needs. If a file is read sequentially, several large requests are open at the
+same time.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ from ...types import Buffer, byte_view
 from .stores import store_of
 
 FIRST_BYTES = 64 << 10
-"""Number of bytes that are fetched when a file is opened. Most index files of small segments are not larger."""
+"""Number of bytes that are fetched when a file is opened. Most index files of small segments have at most this size."""
 LEAST_BYTES = 256 << 10
 """Smallest number of bytes that a read fetches."""
 WHOLE_BYTES = 4 << 20
-"""If a file is not larger than this, the first read fetches the whole file."""
+"""If a file has at most this size, the first read fetches the whole file."""
 REQUEST_BYTES = 4 << 20
-"""Largest range of one request, in bytes. With 8 MB, a scan has 10 % less throughput and takes more CPU time."""
+"""Largest number of bytes in one request. With requests of 8 MB, a scan has 10 % less throughput
+and uses more CPU time.
+"""
 AHEAD_BYTES = 64 << 20
-"""Number of bytes that are fetched ahead of a sequential reader. If a request takes 50 ms, this allows 1 GB/s."""
+"""Number of bytes that are requested in advance while a file is read sequentially. If a request
+takes 50 ms, 1 GB/s is possible.
+"""
 KEPT_BYTES = 4 << 20
-"""Number of fetched bytes that are kept before the position of a sequential reader."""
+"""Number of fetched bytes that are kept in memory after a sequential reader has read them."""
 KEPT_BLOCKS = 64
-"""Largest number of blocks that are kept if a file is not read in order."""
+"""Largest number of fetched byte ranges that are kept in memory if a file is not read sequentially."""
 THREADS = 32
 
 NEXT_BYTES = 32 << 20
-"""Number of bytes of the next segment that are fetched before that segment is read."""
+"""Number of bytes of the next segment that are fetched while the current segment is read."""
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _opened: dict[tuple[int, UrlPath], Future[RemoteFile]] = {}
@@ -41,7 +45,7 @@ _lock = threading.Lock()
 
 
 def _pool() -> ThreadPoolExecutor:
-    """Return the threads of this process that send requests."""
+    """Return the thread pool that sends the requests of this process."""
     with _lock:
         process = os.getpid()  # threads do not survive a fork
         if process not in _pools:
@@ -51,7 +55,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def open_ahead(path: UrlPath, size: int) -> None:
-    """Begin to open a file and to fetch its first `size` bytes. A later call of `open_file` returns this file."""
+    """Begin to open a file and fetch its first `size` bytes in the background. `open_file` returns this file later."""
     key = os.getpid(), path
     pool = _pool()
     with _lock:
@@ -60,7 +64,7 @@ def open_ahead(path: UrlPath, size: int) -> None:
 
 
 def forget_ahead(path: UrlPath) -> None:
-    """Close a file that `open_ahead` has opened, unless `open_file` has already returned this file."""
+    """Close a file that `open_ahead` has opened. If `open_file` has already returned it, do nothing."""
     with _lock:
         found = _opened.pop((os.getpid(), path), None)
     if found is not None and not found.cancel():
@@ -68,7 +72,7 @@ def forget_ahead(path: UrlPath) -> None:
 
 
 def open_file(path: UrlPath) -> RemoteFile:
-    """Open a file, or return the file that `open_ahead` has opened. A missing file raises FileNotFoundError."""
+    """Open a file. If `open_ahead` has already opened it, return that file. A missing file raises FileNotFoundError."""
     with _lock:
         found = _opened.pop((os.getpid(), path), None)
     return RemoteFile(path) if found is None else found.result()
@@ -86,7 +90,7 @@ def _close(file: Future[RemoteFile]) -> None:
 
 
 class _Block:
-    """A range of a file that was fetched or is being fetched."""
+    """A byte range of a file that was fetched, or is being fetched."""
 
     __slots__ = ("data", "end", "start")
 
@@ -100,7 +104,7 @@ class _Block:
 
 
 class RemoteFile:
-    """Reads an open file that is not local.
+    """A file that is read with requests to a server or object store.
 
     Parameters
     ----------
@@ -112,7 +116,7 @@ class RemoteFile:
     size : int
         Size of the file in bytes when it was opened.
     bytes_fetched, requests : int
-        Number of bytes that were requested, and number of requests.
+        Number of requested bytes, and number of requests.
     """
 
     def __init__(self, path: UrlPath) -> None:
@@ -129,13 +133,13 @@ class RemoteFile:
         self._ahead = 0
 
     def expect(self, start: int, end: int) -> None:
-        """Declare that the bytes [start, end) will be read in order, so that reads fetch bytes in advance."""
+        """Announce that the bytes [start, end) will be read in order. Reads then request later bytes in advance."""
         self._expected = start, min(end, self.size)
 
     def read_into(self, target: memoryview, position: int) -> int:
-        """Fill `target` with bytes of the file, starting at `position`. Return the number of bytes.
+        """Read bytes of the file that begin at `position` into `target`, and return their number.
 
-        This number is less than the size of `target` only at the end of the file.
+        The number is smaller than the size of `target` only if the file ends first.
         """
         end = min(position + len(target), self.size)
         if position >= end:
@@ -145,7 +149,7 @@ class RemoteFile:
         while at < end:
             block = self._block_at(at)
             if block is None:
-                # Fetch the block again, because it was dropped. The range has more blocks than are kept.
+                # The block was discarded, because the range consists of more blocks than are kept in memory.
                 self.fetch(at, end)
                 continue
             data = block.bytes()[at - block.start : end - block.start]
@@ -164,7 +168,7 @@ class RemoteFile:
         self._blocks = []
 
     def _request(self, start: int, end: int) -> None:
-        """Request the missing parts of the bytes [start, end), and bytes that will be read after them."""
+        """Request the bytes [start, end) that are not in memory, and bytes that will probably be read next."""
         low, high = self._expected
         if low <= start < high:
             self._forget(start - KEPT_BYTES)
@@ -181,10 +185,10 @@ class RemoteFile:
             self.fetch(start, max(end, min(start + LEAST_BYTES, self.size)))
 
     def _extend(self, start: int, end: int, least: int) -> None:
-        """Request the missing bytes at the end of [start, end) if at least `least` bytes are missing.
+        """Request the bytes [start, end) that are not in memory, if they are at least `least` bytes.
 
-        The limit `least` avoids many small requests. It does not apply at the end of the file or of
-        the expected range.
+        The limit avoids many small requests. It does not apply if `end` is the end of the file or
+        the end of the range that was passed to `expect`.
         """
         reached = start
         while (block := self._block_at(reached)) is not None:
@@ -193,7 +197,7 @@ class RemoteFile:
             self.fetch(reached, end)
 
     def fetch(self, start: int, end: int) -> None:
-        """Request the missing parts of the bytes [start, end)."""
+        """Request the bytes [start, end) that are not in memory."""
         while start < end:
             block = self._block_at(start)
             if block is not None:
@@ -214,6 +218,6 @@ class RemoteFile:
         return self._blocks[i] if i >= 0 and position < self._blocks[i].end else None
 
     def _forget(self, position: int) -> None:
-        """Drop the blocks before a position."""
+        """Discard fetched blocks that end at or before a position."""
         while self._blocks and self._blocks[0].end <= position:
             self._blocks.pop(0)

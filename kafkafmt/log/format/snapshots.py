@@ -35,7 +35,7 @@ _CRC_START = 6
 
 
 class ProducerEntry(NamedTuple):
-    """A producer's entry in a `.snapshot` file: its last batch and its open transaction."""
+    """Entry of a producer in a snapshot file. It describes the producer's last batch and open transaction."""
 
     producer_id: int
     epoch: int = -1
@@ -60,7 +60,7 @@ class ProducerEntry(NamedTuple):
 
 
 def sequence_after(sequence: int, n: int) -> int:
-    """Add `n`, which can be negative, to a producer's sequence number.
+    """Add `n` to the sequence number of a record. `n` can be negative.
 
     Sequence numbers wrap around: 0 follows 2**31 - 1.
     """

@@ -1,4 +1,4 @@
-"""Copy many spans of a file into another file with few system calls."""
+"""Copy many byte ranges of a file to another file with few system calls."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .file_view import FileView, aligned_buffer
 from .local_files import write_all
 
 WINDOW = 1 << 20
-"""Number of bytes that are read at once if small spans are copied."""
+"""Largest number of bytes that are read at once when small byte ranges are copied."""
 SMALL = 1 << 16
-"""Spans of at most this many bytes are copied together.
+"""Byte ranges up to this size are read and written together.
 
-For such spans, reading and writing takes a third of the time of copy_file_range.
+For such ranges, reading and writing takes a third of the time of copy_file_range.
 """
 MOST_SPANS = 8192
-"""Largest number of spans that are copied together."""
+"""Largest number of byte ranges that are copied together."""
 FEW_SPANS = 16
-"""Up to this number of spans, Python's own operations are faster than NumPy's."""
+"""Up to this number of byte ranges, Python lists are faster than NumPy arrays."""
 
 
 class SpanCopier:
-    """Copies spans of a file, in a given order.
+    """Copies byte ranges of a file, in a given order.
 
-    Large spans are copied inside the kernel. Small spans that are close to each other are read
-    together, and written together.
+    Large ranges are copied inside the kernel. Small ranges that are close to each other are read
+    with one call and written with one call.
     """
 
     @cached_property
@@ -46,21 +46,21 @@ class SpanCopier:
         return np.empty(MOST_SPANS + 1, np.int32)
 
     def copy(self, view: FileView, target: int, spans: IntArray) -> None:
-        """Write the bytes of the spans to the current position of the file descriptor `target`.
+        """Write byte ranges of `view` to the file descriptor `target`, at its current position.
 
         Parameters
         ----------
         view : FileView
-            The source.
+            The file that contains the byte ranges.
         target : int
             A file descriptor that is open for writing.
         spans : array of int64, shape (n, 2)
-            Start and end of each span in the source, in bytes.
+            Start and end position of each byte range in `view`.
 
         Raises
         ------
         OSError
-            The source ends before a span (EIO), or a call fails.
+            A byte range is past the end of `view` (EIO), or a system call fails.
         """
         spans = joined(spans)
         k = 0
@@ -74,7 +74,7 @@ class SpanCopier:
                 k += n
 
     def _close_to(self, spans: IntArray) -> int:
-        """Return how many spans at the start of `spans` are small and close enough to be copied together."""
+        """Return how many byte ranges at the start of `spans` are small and close enough to be copied together."""
         if len(spans) <= FEW_SPANS:
             return _few_close_to(spans.tolist())
         near = spans[:, 1] - spans[:, 0] <= SMALL
@@ -100,7 +100,7 @@ class SpanCopier:
 
 
 def _few_close_to(spans: list[list[int]]) -> int:
-    """Return the same number as `SpanCopier._close_to`, but without NumPy."""
+    """Return the same number as `SpanCopier._close_to`, but without NumPy arrays."""
     low, high, total = spans[0][0], 0, 0
     for n, (start, end) in enumerate(spans):
         low, high, total = min(low, start), max(high, end), total + end - start
@@ -110,7 +110,7 @@ def _few_close_to(spans: list[list[int]]) -> int:
 
 
 def joined(spans: IntArray) -> IntArray:
-    """Merge consecutive spans that are adjacent in the file."""
+    """Merge consecutive byte ranges that are adjacent in the file."""
     if len(spans) < 2:
         return spans
     if (spans[1:, 0] != spans[:-1, 1]).all():

@@ -1,4 +1,4 @@
-"""Define the interface for files that are not local, and convert errors of libraries to OSError."""
+"""Define the interface for files that are given by URLs, and convert errors of libraries to OSError."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...types import Buffer
 
 
 class SchemeError(UrlError):
-    """Raised if no installed package can read URLs with the given scheme. The message is one line."""
+    """Raised if no installed package can read URLs with a given scheme, such as `hdfs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Status:
     size : int
         Size, in bytes.
     version : str
-        A value that changes if the content changes. Empty if the store has no such value.
+        A value that changes when the content changes. Empty if the store provides no such value.
     modified : int or None
         Time of the last modification, in ns since 1970. None if it is not known.
     """
@@ -48,7 +48,7 @@ class StoredFile:
     version : mapping of str to str
         Version of the file, in the form that `Store.put` accepts.
     modified : int
-        Time of the last modification by the clock of the server, in ns since 1970.
+        Time of the last modification in ns since 1970, by the clock of the server.
     """
 
     content: bytes
@@ -57,42 +57,43 @@ class StoredFile:
 
 
 class Upload(ABC):
-    """A file that is being written. `close` makes the file visible, and `abort` discards the file."""
+    """A new file that is open for writing. `close` makes the file visible, and `abort` discards it."""
 
     closed: bool = False
 
     @abstractmethod
     def write(self, data: Buffer) -> int:
-        """Write bytes, and return the number of bytes."""
+        """Append bytes to the file, and return the number of bytes."""
 
     @abstractmethod
     def tell(self) -> int:
-        """Return the number of bytes that were written."""
+        """Return the number of bytes that have been written."""
 
     @abstractmethod
     def close(self) -> None:
-        """Complete the file, and make it visible. A second call has no effect."""
+        """Complete the file. It then becomes visible to readers. A second call has no effect."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Discard the file. If `close` was called before, do nothing."""
+        """Discard the file. After a call of `close`, this method has no effect."""
 
     def flush(self) -> None:
-        """Do nothing, because `write` sends each part as soon as the part is complete."""
+        """Do nothing, because `write` sends each part of the upload as soon as it is complete."""
         return
 
 
 class Store(ABC):
-    """Accesses the files below the root of a URL. Several threads may share a store.
+    """Base class for access to all files with the same root URL. Several threads may share a store.
 
     A missing file raises FileNotFoundError. Any other problem raises an OSError that names the URL.
     """
 
     @abstractmethod
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
-        """Return the names of the subdirectories of a directory, and its files with their sizes in bytes.
+        """Return the subdirectory names of a directory, and a dict that maps its file names to sizes in bytes.
 
-        Long lists are read completely, page by page. A directory without files counts as missing.
+        The listing is complete, also if the store returns it in pages. An empty directory is
+        treated as missing.
         """
 
     @abstractmethod
@@ -112,13 +113,13 @@ class Store(ABC):
         raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
 
     def load(self, path: UrlPath) -> StoredFile:
-        """Read a small file, and return its content with its version."""
+        """Read a small file. Return its content, its version and its modification time."""
         raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
 
     def put(
         self, path: UrlPath, content: bytes, create: bool = False, replaces: Mapping[str, str] | None = None
     ) -> Mapping[str, str]:
-        """Write a small file, and return its version.
+        """Write a small file, and return its new version.
 
         Parameters
         ----------
@@ -154,12 +155,12 @@ class Store(ABC):
         raise SchemeError(f"{path}: the files below a URL can be listed on object stores only")
 
     def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:
-        """Return the status of a file and, if this takes no further request, its first `size` bytes."""
+        """Return the status of a file. If one request is sufficient for both, also return the first `size` bytes."""
         return self.status(path), b""
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or the name of the error's class if the message is empty."""
+    """Return the first line of an error message. If the message is empty, return the name of the error's class."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

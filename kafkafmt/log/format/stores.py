@@ -1,9 +1,8 @@
 """Choose the library for a URL, and access files through fsspec.
 
-obstore serves the object stores (S3, Google Cloud Storage, Azure), in object_store.py. fsspec
-serves every other scheme for which it has an implementation, such as hdfs, sftp, zip and memory.
-Only this module imports fsspec. Both libraries read credentials, endpoints and retry settings from
-the environment.
+Object stores (S3, Google Cloud Storage, Azure) are accessed through obstore, in object_store.py.
+Other schemes, such as hdfs, sftp and zip, are accessed through fsspec. Only this module imports
+fsspec. Both libraries read credentials, endpoints and retry settings from the environment.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ OBJECT_STORES = {
     **dict.fromkeys(("gs", "gcs"), "gs"),
     **{scheme: scheme for scheme in ("az", "azure", "adl", "abfs", "abfss")},
 }
-"""The URL schemes that obstore serves, with the name of each scheme in obstore."""
+"""URL schemes that are accessed through obstore. Each value is the name that obstore uses for the scheme."""
 
 
 _MADE: dict[tuple[int, str], Store] = {}
@@ -34,12 +33,12 @@ _OTHERS: dict[str, Callable[[UrlPath], Store]] = {}
 
 
 def register(scheme: str, make: Callable[[UrlPath], Store]) -> None:
-    """Register the function `make`, which is called with a URL of the scheme and returns the store for it."""
+    """Register a function that creates the store for a URL with the given scheme."""
     _OTHERS[scheme] = make
 
 
 def store_of(path: UrlPath) -> Store:
-    """Return the store that serves a URL. Each process creates one store for each root URL.
+    """Return the store for a URL. Each process creates only one store for each root URL.
 
     Raise SchemeError if no package can read the scheme, or if the package is not installed.
     """
@@ -83,12 +82,12 @@ def _file_system(path: UrlPath) -> Store:
 
 
 class FileSystem(Store):
-    """Accesses the files of an fsspec file system."""
+    """Store for the files of an fsspec file system."""
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
-        # Only one thread at a time may use a file system that is not asynchronous.
-        # Such a file system keeps state, such as a connection or an open archive.
+        # A file system that is not asynchronous has state, such as a connection, so only one thread
+        # at a time may use it.
         self._lock = threading.Lock() if not getattr(fs, "async_impl", False) else None
 
     def _name(self, path: UrlPath) -> str:
@@ -106,7 +105,7 @@ class FileSystem(Store):
                     yield
 
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
-        """Return the names of the subdirectories of a directory, and its files with their sizes in bytes."""
+        """Return the subdirectory names of a directory, and a dict that maps its file names to sizes in bytes."""
         with self._alone(path):
             self._fs.invalidate_cache()
             entries = self._fs.ls(self._name(path), detail=True)

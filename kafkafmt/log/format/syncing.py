@@ -1,7 +1,7 @@
-"""Sync a directory tree in one pass, after all files in it were written.
+"""Sync all files of a directory tree, after all of them have been written.
 
-Linux can sync a whole file system with one call (``syncfs``). For thousands of small files, one
-``syncfs`` takes a fraction of the time of one ``fsync`` per file.
+Linux can sync a whole file system with one call of ``syncfs``. For thousands of small files, this
+takes a fraction of the time of separate ``fsync`` calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WHOLE_SYNC_TYPES = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "tmpfs", 
 On other file systems, such as NFS and FUSE, ``syncfs`` may return before the data is on disk.
 """
 REPORTS_ERRORS = (5, 8)
-"""First version of Linux whose ``syncfs`` reports errors of earlier writes."""
+"""First version of Linux in which ``syncfs`` reports errors of earlier writes."""
 MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -32,8 +32,8 @@ def sync_tree(root: Path, opened: int) -> None:
     root : Path
         A directory. All files below it are in the same file system.
     opened : int
-        A descriptor of a directory in this file system. It must have been opened before the files
-        were written, because ``syncfs`` reports only errors that occurred after it was opened.
+        A descriptor of a directory in this file system. The directory must have been opened before
+        the files were written, because ``syncfs`` reports only later errors.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def sync_tree(root: Path, opened: int) -> None:
 
 
 def sync_file_system(opened: int) -> None:
-    """Sync the file system that contains an open file."""
+    """Sync the whole file system that contains an open file or directory."""
     libc, ctypes = _libc()
     if libc.syncfs(opened) != 0:
         number = ctypes.get_errno()
@@ -66,7 +66,7 @@ def _libc() -> tuple[Any, Any]:
 
 
 def _syncs_whole(root: Path) -> bool:
-    """Return whether ``syncfs`` is sufficient for the file system of `root`."""
+    """Return whether one ``syncfs`` call can replace the ``fsync`` calls for all files below `root`."""
     if sys.platform != "linux" or _linux_version() < REPORTS_ERRORS:
         return False
     try:

@@ -1,7 +1,7 @@
-"""Remember which sectors of a file the disk cannot read, and return filler bytes in their place.
+"""Record which sectors of a file the disk cannot read, and return filler bytes for them.
 
-The filler of a sector consists of zeros, except for the last 16 bytes, which are 0xFF. The last
-bytes ensure that filler is never accepted as data:
+The filler of a sector consists of zeros, but its last 16 bytes are 0xFF. These bytes ensure that
+filler is never treated as data:
 
 - If a batch begins in an unreadable sector, its base offset or its length field is negative.
 - If a file ends with an unreadable sector, the sector is not treated as preallocated space, because
@@ -15,22 +15,22 @@ import errno
 from bisect import bisect_left
 
 SECTOR = 4096
-"""Size in bytes of the units that are read one by one after a read error. It is the page size of the kernel's cache."""
+"""Number of bytes that are read at once after a read error. It is the page size of the kernel's cache."""
 MOST_IN_A_ROW = 256
-"""Number of consecutive unreadable sectors at which reading a file fails."""
+"""If this number of consecutive sectors is unreadable, reading the file fails."""
 MOST_SECTORS = 1024
-"""Largest number of unreadable sectors in a readable file.
+"""If more sectors of a file are unreadable, reading the file fails.
 
-A failing disk can take seconds for each unreadable sector.
+A failing disk can need seconds to report that a sector is unreadable.
 """
 MOST_NAMED = 3
 DISK_ERRORS = (errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA)
-"""Errors that a damaged disk or file system causes. Errors such as missing permissions are not included."""
+"""Error numbers that a damaged disk or file system causes."""
 _END = b"\xff" * 16
 
 
 class UnreadableSectors:
-    """Contains the unreadable sectors of one open file.
+    """The unreadable sectors of one open file.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class UnreadableSectors:
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """The unreadable bytes as sorted pairs (start, end). Adjacent sectors are merged."""
+        """Unreadable byte ranges, as sorted pairs (start, end). Adjacent sectors are merged."""
         found: list[tuple[int, int]] = []
         for start in self._starts:
             end = min(start + SECTOR, self._size)
@@ -56,7 +56,7 @@ class UnreadableSectors:
         return found
 
     def next_from(self, position: int) -> int:
-        """Return the start of the first unreadable sector that ends after `position`. Return 2**63 if there is none."""
+        """Return the start of the first unreadable sector that ends after `position`, or 2**63 if none does."""
         i = bisect_left(self._starts, position - position % SECTOR)
         return self._starts[i] if i < len(self._starts) else 1 << 63
 
@@ -81,13 +81,13 @@ class UnreadableSectors:
 
 
 def overlapping(spans: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
-    """Return the spans that overlap the range [start, end). `spans` must be sorted and disjoint."""
+    """Return the byte ranges in `spans` that overlap [start, end). `spans` must be sorted and disjoint."""
     first = bisect_left(spans, start, key=lambda span: span[1] - 1)
     return spans[first : bisect_left(spans, end, key=lambda span: span[0])]
 
 
 def named(spans: list[tuple[int, int]]) -> str:
-    """Return the part of an error message that lists the positions of unreadable bytes."""
+    """Return a text for error messages that lists the positions of unreadable bytes."""
     ranges = [f"{start} to {end - 1}" for start, end in spans[:MOST_NAMED]]
     if len(spans) > MOST_NAMED:
         ranges.append(f"{len(spans) - MOST_NAMED} more ranges")

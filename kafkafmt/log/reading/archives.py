@@ -1,4 +1,4 @@
-"""Find the logs in tar and zip files."""
+"""Find log directories inside tar and zip files."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ..format.names import parse_partition_name
 
 SCHEMES = {".tar": "tar", ".zip": "zip"}
 LEVELS = 4
-"""Maximum number of nested directories that are entered.
+"""Maximum depth to which an archive is searched for the first directory with several entries.
 
-A directory is entered only if its parent contains nothing else.
+A subdirectory is searched only if it is the only entry of its parent directory.
 """
 
 
 def archive_root(path: Location) -> UrlPath | None:
-    """Return the directory to search for logs inside a tar or zip file. Return None for any other file.
+    """Return the URL of the directory to read inside a tar or zip file. For any other file, return None.
 
-    Archives are often created from a single directory. If an archive contains only one directory,
-    that directory is returned, unless it is a partition directory.
+    Archives often contain a single directory at the top level. This directory is then returned,
+    unless it is a partition directory.
     """
     scheme = SCHEMES.get(path.suffix)
     if scheme is None or (isinstance(path, UrlPath) and path.chain):

@@ -1,6 +1,6 @@
-"""Find valid batches at any position of a file, by their CRCs.
+"""Search a file for batches whose CRC matches. A batch can begin at any byte position.
 
-Each part of the file is scanned once, and each CRC is computed once.
+Each byte of the file is searched once, and each CRC is computed once.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from .batch_head import Head
 from .checksums import STEP, SpanCrcs, crc_covers
 
 FIRST_WINDOW = 1 << 16
-"""Size of the first window, in bytes."""
+"""Number of bytes that are read into memory for the first step of a search."""
 LARGEST_WINDOW = 1 << 20
-"""Size of the largest window, in bytes. The size doubles from FIRST_WINDOW up to this limit, as
-long as each window directly follows the previous one.
+"""Largest number of bytes that are read for one step of a search. As long as the steps are
+contiguous, the number doubles from FIRST_WINDOW up to this limit.
 """
 OVERLAP = 1 << 15
-"""Number of bytes that two consecutive windows share. Because of this overlap, a damaged batch and
-the valid batches after it are usually in the same window.
+"""Number of bytes that are kept in memory from the previous step of a search. Therefore, a damaged
+batch and the next valid batches are usually in memory together.
 """
 ROWS = 1 << 16
 _ZEROS = bytes(LARGEST_WINDOW)
 
 
 class Window:
-    """A contiguous part of a file that is kept in memory."""
+    """A byte range of a file that is kept in memory."""
 
     def __init__(self) -> None:
         self.at = 0
         self.length = 0
-        """Number of bytes in the window that the previous window does not contain."""
+        """Number of new bytes, which were not yet in memory before the last read."""
         self.data: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
     @property
     def end(self) -> int:
-        """File position at which the window ends."""
+        """File position at which the byte range in memory ends."""
         return self.at + len(self.data)
 
 
 class BatchFinder:
-    """Finds the valid batches of an open file by their CRCs."""
+    """Finds batches in an open file at any byte position, by their CRCs."""
 
     def __init__(self, view: FileView) -> None:
         self.view = view
@@ -69,7 +69,7 @@ class BatchFinder:
         self._found = np.empty(0, np.int64)
         self._n_found = 0
         self._first = 0
-        """Index in `_found` of the first position at or after `_from`."""
+        """Index in `_found` of the first file position that is at least `_from`."""
         self._zero_tail: int | None = None
 
     @cached_property
@@ -81,9 +81,9 @@ class BatchFinder:
         return np.empty((ROWS, 2), np.int64)
 
     def find(self, start: int, end: int) -> Iterator[int]:
-        """Yield the positions in [start, end) at which a valid batch begins.
+        """Yield the file positions in [start, end) at which a batch with a matching CRC begins.
 
-        If `start` increases from call to call, each part of the file is scanned only once.
+        If `start` increases from call to call, each byte of the file is searched only once.
         """
         if not self._from <= start <= self._to:
             self._from = self._to = start
@@ -104,10 +104,11 @@ class BatchFinder:
             i += self._first
 
     def _search_ahead(self, start: int) -> None:
-        """Search the window that begins at `start`, before any caller asks for a batch in it.
+        """Search the bytes from `start` on in advance, before `find` is called for them.
 
-        The last OVERLAP bytes of the window are not searched, because many batches that begin there
-        end after the window. The search would miss such a batch if its offset is not plausible.
+        The last OVERLAP bytes in memory are not searched. Many batches that begin there are not
+        completely in memory. If the offset of such a batch is implausible, the search would miss
+        the batch.
         """
         window = self._scanned
         if start + BATCH_HEADER_SIZE > window.end:
@@ -117,11 +118,11 @@ class BatchFinder:
         self._scan_on(self.size if window.end == self.size else max(window.end - OVERLAP, start))
 
     def _index_of(self, position: int) -> int:
-        """Return the index in `_found` of the first position at or after `position`."""
+        """Return the index in `_found` of the first file position that is at least `position`."""
         return self._first + int(np.searchsorted(self._found[self._first : self._n_found], position))
 
     def _scan_on(self, end: int) -> None:
-        """Continue the scan up to `end` or to the end of the window, whichever comes first."""
+        """Continue the search up to `end`, or up to the end of the bytes in memory."""
         start, window = self._to, self._scanned
         kept = start - max(self._from, start - OVERLAP, window.at) if window.at <= start <= window.end else 0
         self._around(window, start, BATCH_HEADER_SIZE, kept)
@@ -153,7 +154,7 @@ class BatchFinder:
         self._n_found = n
 
     def valid(self, position: int) -> bool:
-        """Return whether a complete batch or message with a matching CRC begins at `position`."""
+        """Return whether a complete batch or message begins at `position`, and its CRC matches."""
         if self._from <= position < self._to:
             i = self._index_of(position)
             return i < self._n_found and int(self._found[i]) == position
@@ -168,10 +169,10 @@ class BatchFinder:
         return OwnCrc(self, head).matches(head.end)
 
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
-        """Move a window so that it contains at least `size` bytes starting at `position`.
+        """Read a part of the file into `window`, so that it contains the `size` bytes that begin at `position`.
 
-        If the file ends earlier, the window contains all bytes from `position` to the end of the
-        file. A window that is moved also contains the `kept` bytes before `position`.
+        If the file ends earlier, the window contains the bytes up to the end of the file. If the
+        file is read, the window also contains the `kept` bytes before `position`.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
@@ -185,7 +186,7 @@ class BatchFinder:
             self.size = window.end  # the file has been truncated since it was opened
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """Return `size` bytes of the file at `position`, from memory if a window contains them."""
+        """Return the `size` bytes at `position`. If they are already in memory, the file is not read."""
         for window in (self._scanned, self._looked):
             at = position - window.at
             if 0 <= at and at + size <= len(window.data):
@@ -193,11 +194,14 @@ class BatchFinder:
         return self.view.read(position, size)
 
     def head(self, position: int) -> bytes:
-        """Return 61 bytes (the size of a batch header) from `position` on, or fewer at the end of the file."""
+        """Return the 61 bytes at `position`, which is the size of a batch header.
+
+        At the end of the file, return fewer.
+        """
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
     def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:
-        """Extend the CRC `value` by the bytes of the file in [start, end), and return the result."""
+        """Update the CRC `value` with the bytes [start, end) of the file, and return the new CRC."""
         size = end - start
         for window in (self._scanned, self._looked):
             at = start - window.at
@@ -208,7 +212,7 @@ class BatchFinder:
         return self.crcs.update(castagnoli, start, end, value)
 
     def zero_tail(self) -> int:
-        """Return the position at which the zeros at the end of the file begin.
+        """Return the position from which on the file contains only zeros.
 
         If the file does not end with zeros, return the size of the file.
         """
@@ -231,7 +235,7 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """Compares the crc field of a batch with the CRC of the bytes up to a given end."""
+    """The crc field of one batch, which is compared with the CRCs of the bytes up to possible ends of the batch."""
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2
@@ -244,7 +248,7 @@ class OwnCrc:
         self._finder = finder
 
     def matches(self, end: int) -> bool:
-        """Return whether the CRC of the covered bytes up to `end` equals the crc field."""
+        """Return whether the crc field matches if the batch ends at position `end`."""
         if not self.usable or end < self._start:
             return False
         if 0 <= end - self._at <= STEP:

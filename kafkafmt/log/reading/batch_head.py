@@ -1,4 +1,4 @@
-"""Decode the first bytes of a batch or message, and decide whether they are a plausible header."""
+"""Decode the header of a batch or message, and check whether its fields are plausible."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
 maximum timestamp, producer id, producer epoch, base sequence and record count.
 """
 FAR_FUTURE = 1 << 53
-"""Timestamp in ms, in the year 287396. A header with a later timestamp is not plausible."""
+"""If a header contains a later timestamp (in ms), it is implausible. This time is in the year 287396."""
 
 
 class Head:
-    """Contains the fields in the first bytes of a batch or message. The bytes may be truncated.
+    """Header fields of a batch or message. The header may be truncated.
 
     Attributes
     ----------
     position, end : int
-        Position of the batch, and its end as given by its length field, in bytes.
+        Positions in the file at which the batch begins and ends, in bytes. `end` is computed from
+        the length field.
     first_offset : int
         Value of the offset field. In a wrapper message, this field contains the last offset.
     dense : bool
-        Whether the header fields agree with each other and the batch has a record for every offset.
+        Whether the header fields are consistent, and the batch contains a record for each offset in
+        its range.
     wrapper, plain_message : bool
-        Whether the data is a wrapper message, or an uncompressed message. Both exist only in
-        formats 0 and 1.
+        Whether this is the header of a wrapper message, or of an uncompressed message. Both exist
+        only in formats 0 and 1.
     """
 
     def __init__(self, position: int, data: bytes) -> None:
@@ -71,16 +73,16 @@ class Head:
         self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
-        """Return whether the offset field and the length field have possible values. The magic is not checked."""
+        """Return whether the length is possible and the offset is at least `expected`. The magic is not checked."""
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def continues(self, expected: int) -> bool:
-        """Return whether the fields agree with each other and the first offset is `expected`."""
+        """Return whether the header fields are consistent and the first offset is `expected`."""
         return self.dense and self.first_offset == expected
 
 
 def whole_varint(raw: bytes) -> int | None:
-    """Return the value of the varint in `raw`, or None if the bytes are not exactly one varint."""
+    """Return the value of the varint in `raw`. If the bytes are not exactly one varint, return None."""
     try:
         value, end = core.read_varint(raw)
     except KafkaFormatError:
@@ -89,7 +91,7 @@ def whole_varint(raw: bytes) -> int | None:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether the bytes `head` can be the beginning of the next batch of a log.
+    """Return whether the bytes `head` can be the header of the next batch after the offset `expected` - 1.
 
     The base offset must be between `expected` and `expected` + MAX_RELATIVE_OFFSET.
     """
@@ -99,11 +101,10 @@ def header_continues(head: bytes, expected: int) -> bool:
 
 
 def header_stands(head: bytes, expected: int) -> bool:
-    """Return whether the bytes `head` can be the beginning of a batch or message.
+    """Return whether the bytes `head` can be the header of a batch or message.
 
-    `head` contains a whole header. At the end of a file, `head` can contain only the first bytes of
-    a header. The fields that are present are checked: the base offset must be at least `expected`,
-    the length must be possible, and the magic must be known.
+    At the end of a file, the header can be incomplete. Only complete fields are checked: the base
+    offset must be at least `expected`, the length must be possible, and the magic must be known.
     """
     if not head:
         return False

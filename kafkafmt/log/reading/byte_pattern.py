@@ -1,16 +1,16 @@
-"""Search the keys or values of many records for a regular expression.
+"""Search the keys or values of many records for matches of a regular expression.
 
-A span is the position and length of a key or value in a buffer. A regular expression matches bytes
-inside one span, and its text is encoded as UTF-8. Four fast paths avoid a call for each span:
+All keys or values are in one buffer, and are given by their positions and lengths. Regular
+expressions are encoded as UTF-8 and match bytes. Four fast paths avoid a separate search in each
+key or value:
 
-- A pattern without special characters is searched by the core.
-- If every match must contain one of a few literals, the core first finds the spans that contain at
-  least one of these literals.
-- If every match must contain a rare sequence of byte sets, such as twelve digits, only spans that
-  contain the sequence are searched (required_bytes.py).
-- If the length of a match is limited, and if a match does not depend on the bytes around it, the
-  whole buffer is searched at once. Only spans that contain the start of a match are then searched
-  separately.
+- If the pattern has no special characters, native code searches for it.
+- If every match must contain one of a few literals, native code first finds the keys or values that
+  contain such a literal.
+- If every match must contain a rare kind of text, such as twelve digits, only keys or values that
+  contain such text are searched (required_bytes.py).
+- If matches have a limited length and do not depend on the bytes around them, the whole buffer is
+  searched at once. Then only keys or values in which a match starts are searched separately.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ...types import Buffer, IntArray, LengthArray, byte_view
 from .required_bytes import find_sequence, required_sets
 
 FEW = 8
-"""If fewer than 1 in FEW spans contain a required literal, each of these spans is searched separately."""
+"""If fewer than 1 in FEW values contain a required literal, each of these values is searched separately."""
 MOST_LITERALS = 16
-"""Largest number of literals to search for. With more literals, a search for the regular expression is faster."""
+"""If there are more required literals than this, a direct search for the regular expression is faster."""
 _QUANTIFIER = re.compile(r"[*+?]|\{(?=[\d,])\d*,?\d*\}")
 _LIMITED = re.compile(r"\?|\{\d*,?\d{1,2}\}")
 _CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
@@ -45,13 +45,11 @@ class _Facts:
     Attributes
     ----------
     literals : tuple of bytes
-        Every match contains at least one of these byte strings. Empty if no such byte strings are
-        known.
+        Byte strings of which every match contains at least one. Empty if there are none.
     exact : bool
-        True if the expression matches exactly the strings in `literals`, and nothing else.
+        True if the expression matches the byte strings in `literals`, and no others.
     local : bool
-        True if the length of a match is limited, and if a match does not depend on the bytes before
-        and after it.
+        True if matches have a limited length, and do not depend on the bytes before and after them.
     """
 
     literals: tuple[bytes, ...] = ()
@@ -60,7 +58,7 @@ class _Facts:
 
 
 class BytePattern:
-    """A regular expression for searching in keys and values, which are bytes.
+    """A regular expression that is searched in the bytes of keys and values.
 
     Parameters
     ----------
@@ -102,14 +100,14 @@ class BytePattern:
         return f"BytePattern({self.pattern.pattern!r})"
 
     def find(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the indexes of the spans in which the pattern matches. A null span never matches.
+        """Return the indexes of the keys or values that contain a match. Null never matches.
 
         Parameters
         ----------
         source : bytes-like
-            The buffer that contains the spans.
+            Buffer that contains the keys or values.
         positions, lengths : int64 array, int32 array
-            The spans.
+            Position and length of each key or value in `source`. The length of null is -1.
         """
         facts, count = self._facts, len(lengths)
         if facts.literals:
@@ -135,7 +133,7 @@ class BytePattern:
         return found[self._together(view, positions.tolist(), ends.tolist())]
 
     def _possible(self, view: memoryview, starts: IntArray, ends: IntArray) -> IntArray:
-        """Return the indexes of the spans that contain the required bytes. `starts` and `ends` must be ascending."""
+        """Return the indexes of the byte ranges that can contain a match. `starts` and `ends` must be ascending."""
         first, last = int(starts[0]), int(ends[-1])
         at = find_sequence(np.frombuffer(view, np.uint8)[first:last], self._required) + first
         spans = np.searchsorted(starts, at, "right") - 1
@@ -146,10 +144,10 @@ class BytePattern:
         return np.array([i for i, (s, e) in enumerate(zip(starts, ends, strict=True)) if search(view[s:e])], np.int64)
 
     def _together(self, view: memoryview, starts: list[int], ends: list[int]) -> IntArray:
-        """Return the indexes of the matching spans, with few searches. `starts` and `ends` must be ascending."""
+        """Return the indexes of the byte ranges that contain a match. `starts` and `ends` must be ascending."""
         search, found, i, last = self.pattern.search, [], 0, ends[-1]
         while i < len(starts) and (match := search(view, starts[i], last)):
-            # Skip the spans that end before the match, because no match begins in them.
+            # Skip the byte ranges that end before the match, because no match begins in them.
             i = bisect_right(ends, match.start(), i)
             if i < len(starts) and match.start() >= starts[i]:
                 if match.end() <= ends[i] or search(view, match.start(), ends[i]):
@@ -161,7 +159,10 @@ class BytePattern:
 def find_spans(
     source: Buffer, positions: IntArray, lengths: LengthArray, needle: bytes, whole: bool = False
 ) -> IntArray:
-    """Return the indexes of the spans that contain `needle`, or that are equal to it if `whole` is True."""
+    """Return the indexes of the byte ranges that contain `needle`.
+
+    If `whole` is True, they must be equal to `needle`.
+    """
     found: IntArray = np.empty(len(lengths), np.int64)
     return found[: core.find_spans(source, positions, lengths, len(lengths), needle, whole, found)]
 
@@ -169,14 +170,14 @@ def find_spans(
 def _compiled(source: bytes, given: str | bytes) -> re.Pattern[bytes]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # ignore warnings about syntax that may change in a later Python
+            warnings.simplefilter("ignore")  # ignore warnings about syntax that may change in later versions of Python
             return re.compile(source)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{given!r} is not a valid regular expression: {error}") from None
 
 
 def _encoded(pattern: str) -> bytes:
-    """Encode a pattern as UTF-8. Group the bytes of a character if a quantifier follows the character."""
+    """Encode a pattern as UTF-8. If a quantifier follows a character of several bytes, put the bytes into a group."""
     parts, at = [], 0
     while at < len(pattern):
         found = _CLASS.match(pattern, at)
@@ -192,11 +193,11 @@ def _encoded(pattern: str) -> bytes:
             if pattern[at : at + 1] in ("*", "+", "?", "{"):
                 token = f"(?:{token})"
         parts.append(token)
-    return "".join(parts).encode("utf-8", "surrogateescape")  # a command-line argument can contain malformed UTF-8
+    return "".join(parts).encode("utf-8", "surrogateescape")  # command-line arguments can contain malformed UTF-8
 
 
 def _facts_of(source: bytes, flags: int) -> _Facts:
-    """Analyze a regular expression. If it contains unusual syntax, no fast path can be used."""
+    """Find out which fast paths can be used for a regular expression. With unusual syntax, none can be used."""
     text = source.decode("latin-1")
     if text.startswith("(?i)"):
         text, flags = text[4:], flags | re.IGNORECASE
@@ -230,7 +231,7 @@ def _facts_of(source: bytes, flags: int) -> _Facts:
             depth -= 1
         elif char == "|":
             if depth == 0:
-                # A `|` outside of groups begins the next alternative.
+                # A `|` outside of groups ends an alternative.
                 literals.append(max(runs, key=len))
                 runs, at = [""], at + 1
                 continue

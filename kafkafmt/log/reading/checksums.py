@@ -1,6 +1,6 @@
-"""Compute CRCs of byte ranges of a file. The total time is linear in the size of the file.
+"""Compute CRCs of many byte ranges of a file. The total time is linear in the size of the file.
 
-The bytes of a range need not be in memory.
+The CRC of a byte range is derived from the CRCs of two prefixes of the file.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ...types import IntArray
 from ..format.file_view import FileView
 
 STEP = 1 << 12
-"""Distance in bytes between the positions for which CRCs are cached. The CRC of a shorter span is
-computed directly.
+"""Distance in bytes between the positions for which CRCs are cached. The CRC of a shorter byte
+range is computed directly.
 """
 FEW = 8
-"""If fewer batches than this end at the same position, computing each CRC separately is faster."""
+"""If fewer batches than this end at the same position, it is faster to compute their CRCs one by one."""
 
 
 class SpanCrcs:
-    """Computes CRCs of spans of one open file.
+    """Computes CRCs of byte ranges of one open file.
 
-    CRCs at regular positions of the file are cached, so each byte is read only once for all long
-    spans.
+    The CRCs of prefixes of the file are cached at regular distances. Therefore, long byte ranges
+    that overlap are read only once.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -45,7 +45,10 @@ class SpanCrcs:
         self._known: dict[bool, list[int]] = {True: [0], False: [0]}
 
     def span(self, castagnoli: bool, start: int, end: int) -> int:
-        """Return the CRC of the bytes in [start, end): the CRC-32C if `castagnoli` is True, otherwise the CRC-32."""
+        """Return the CRC of the bytes [start, end).
+
+        If `castagnoli` is True, return the CRC-32C, otherwise the CRC-32.
+        """
         if end - start <= STEP:
             return self.update(castagnoli, start, end)
         if not self._start <= start <= self._start + max(map(len, self._known.values())) * STEP:
@@ -64,26 +67,26 @@ class SpanCrcs:
         return self.update(castagnoli, self._start + steps * STEP, end, crcs[steps])
 
     def update(self, castagnoli: bool, start: int, end: int, value: int = 0) -> int:
-        """Extend the CRC `value` by the bytes of the file in [start, end), and return the result."""
+        """Update the CRC `value` with the bytes [start, end) of the file, and return the new CRC."""
         self.bytes_summed += end - start
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
-        """Return the file positions of the valid batches that begin in a window of the file and end after it.
+        """Check the CRCs of batches that begin in `window` and end after it. Return the file positions of valid batches.
 
         Parameters
         ----------
         size : int
-            Size of the file, in bytes. A batch whose length field extends beyond the file is not
-            valid.
+            Size of the file, in bytes. A batch is invalid if it would end after the end of the
+            file.
         window : array of uint8
             Bytes of the file that contain the batch headers.
         window_at : int
             Position of the window in the file.
         beyond : array of int64, shape (n, 2)
-            A row from `core.find_batches` for each batch that begins in the window and ends after
-            the window. The row contains the position of the batch header in the window, and the CRC
-            of the batch's bytes up to the end of the window.
+            One row for each batch, as returned by `core.find_batches`. A row contains the position
+            of the batch header in the window, and the CRC of the bytes from the batch's start to
+            the end of the window.
         """
         starts = beyond[:, 0]
         ends = starts + window_at + ENTRY_OVERHEAD + _int32(window, starts + LENGTH_AT)
@@ -100,7 +103,7 @@ class SpanCrcs:
                 continue
             stored = _int32(window, starts[rows] + (CRC_AT if castagnoli else LEGACY_CRC_AT)) & 0xFFFFFFFF
             borders = np.flatnonzero(np.diff(ends[rows], prepend=-1, append=-1)).tolist()
-            for a, b in itertools.pairwise(borders):  # batches with the same end are processed together
+            for a, b in itertools.pairwise(borders):  # batches that end at the same position are checked together
                 end = int(ends[rows[a]])
                 moved = _append(castagnoli, crcs[rows[a:b]], self.span(castagnoli, window_end, end), end - window_end)
                 found += (starts[rows[a:b]][moved == stored[a:b]] + window_at).tolist()
@@ -108,16 +111,19 @@ class SpanCrcs:
 
 
 def crc_covers(position: int, magic: int) -> int:
-    """Return the position of the first byte that the crc field of the batch at `position` covers."""
+    """Return the position of the first byte that is covered by the CRC of the batch at `position`."""
     return position + (CRC_START if magic == MAGIC_V2 else MAGIC_AT)
 
 
 def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Extend each CRC in `crcs` by the same `size` bytes, and return the results. `rest` is the CRC of these bytes."""
+    """Append the same `size` bytes to the data of each CRC, and return the new CRCs.
+
+    `rest` is the CRC of these bytes.
+    """
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)
-    # The operation is linear in the CRC, so one table for each byte of the CRC is enough.
+    # The new CRC is a linear function of the old CRC, so one table for each byte of the CRC is enough.
     result = np.full(len(crcs), rest, np.int64)
     for shift in range(0, 32, 8):
         table = np.zeros(256, np.int64)
@@ -128,7 +134,7 @@ def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
 
 
 def _int32(window: npt.NDArray[np.uint8], positions: IntArray) -> IntArray:
-    """Return the big-endian int32 at each position."""
+    """Decode the big-endian int32 at each position."""
     high = window[positions].astype(np.int8).astype(np.int64) << 24
     return (
         high

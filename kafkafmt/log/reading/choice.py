@@ -1,4 +1,4 @@
-"""Choose the partitions to read from those that `discover` has found."""
+"""Choose which of the discovered partitions are read."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .selection import not_there, select_partitions
 
 
 class PartitionNotFoundError(LookupError):
-    """Raised if no partition matches the requested topics and partition numbers.
+    """Raised if no partition matches the given topics and partition numbers.
 
     Attributes
     ----------
     missing : tuple of str
-        A sentence for each topic glob or number that matches nothing. The sentence lists existing
-        topics or numbers. The tuple is empty if partitions match, but all of them belong to Kafka's
+        A message for each topic glob or partition number that matches nothing. The message lists
+        existing topics or numbers. The tuple is empty if all matching partitions belong to Kafka's
         internal topics or are not live.
     """
 
@@ -47,13 +47,13 @@ def choose_partitions(
     topics, numbers : collections of str and int
         Topic globs and partition numbers. An empty collection selects everything.
     internal : bool, default True
-        Include Kafka's internal topics (``__…``). If False, these topics are still included if
-        their directory was named as a path, or if a glob that begins with ``__`` matches them.
+        Include Kafka's internal topics (``__…``). If False, an internal topic is included only if
+        the user named its directory as a path, or if a glob that begins with ``__`` matches it.
     every_state : bool, default False
         Include partitions that are not live (``-delete``, ``-stray``, ``-future``).
     on_message : callable, optional
-        Called with a sentence for each glob or number that matches nothing, unless no partition
-        matches at all.
+        Called with a message for each glob or number that matches nothing. If no partition matches
+        at all, an error is raised instead.
 
     Raises
     ------

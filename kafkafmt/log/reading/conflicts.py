@@ -1,11 +1,11 @@
 """Choose which valid batches to accept if their offsets contradict each other.
 
-The CRC does not cover base offsets, so a valid batch can have a wrong base offset. A run consists
-of adjacent batches. Among all sequences of runs with increasing offsets, the sequence with the most
-batches is accepted. If several sequences have equally many batches, the one with the highest score
-is accepted. The score counts the pairs of consecutive runs without a gap between them. Each gap
-that neither damage nor an omitted batch explains reduces the score by 1. As a result, a batch that
-fits neither the previous nor the next batch is not accepted.
+The CRC of a batch does not cover its base offset, so the base offset can be wrong although the CRC
+matches. A run is a group of adjacent batches. The accepted runs are the sequence of runs with
+increasing offsets that has the most batches. If several sequences have the same number of batches,
+the highest score decides. The score is the number of runs whose offsets directly follow the
+previous run. Each missing offset range that neither damage nor an omitted batch explains reduces
+the score by 1. Therefore, a batch is omitted if its offsets agree with neither of its neighbours.
 """
 
 from __future__ import annotations
@@ -19,36 +19,37 @@ from ...types import IntArray
 from .parts import Parts
 
 REACH = 2048
-"""Number of preceding runs with which each run is compared. At most REACH - 1 consecutive runs can
-be omitted.
+"""Number of preceding runs with which each run is compared. Therefore, at most REACH - 1
+consecutive runs can be omitted.
 """
 
 
 def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
-    """Return whether the offsets of the runs increase and are within [lower, upper).
+    """Return whether the batch offsets in file order increase, and all of them are within [lower, upper).
 
-    No batch can end at the largest 64-bit offset, because the log end offset must be higher.
+    The largest 64-bit offset is not allowed, because the log end offset must be higher than all
+    batch offsets.
     """
     first, last = parts.runs.first, parts.runs.last
     if not len(first):
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
     if int(first[0]) < lower or (last < first).any() or (first[1:] <= last[:-1]).any():
         return False
-    # Usually, all base offsets are plausible, and the slower check is not needed.
+    # Usually, all base offsets are near `lower`, and the slower check is not needed.
     near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET
     return (near or not _adrift(parts, lower).any()) and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the runs with an implausible base offset.
+    """Return a mask of the batches whose base offset is implausible, with one item for each run of batches.
 
-    The base offset of a run is implausible if both conditions are true:
+    A base offset is implausible if both conditions are true:
 
-    - The run is a single batch that directly follows damage.
-    - The distance in offsets from the previous run exceeds the largest range of offsets of a
+    - The run consists of a single batch that directly follows damaged bytes.
+    - The difference from the last offset of the previous run exceeds the largest offset range of a
       segment.
 
-    If the segment's base offset is 0, the first run is never in the mask, because the file may be
+    If `lower` is 0, the base offset of the first run is always plausible, because the file may be
     an excerpt of another segment.
     """
     runs = parts.runs
@@ -57,16 +58,16 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     far = (runs.first > before) & (distance > MAX_RELATIVE_OFFSET + 1)
     if not lower:
         far[:1] = False
-    if not far.any():  # usually, no run is far from the previous run
+    if not far.any():  # usually, no difference is this large
         return far
     adrift: npt.NDArray[np.bool_] = far & (runs.batches == 1) & parts.after_bad()
     return adrift
 
 
 def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
-    """Return the indexes of the runs to accept. All other runs have offsets that contradict the accepted runs.
+    """Return the indexes of the runs of batches that are accepted. The offsets of all other runs contradict these runs.
 
-    The caller must have split the runs at all gaps in the offsets.
+    Inside each run, no offset may be missing.
     """
     runs, end = parts.runs, MAX_OFFSET if upper is None else upper
     index = np.flatnonzero(
@@ -82,7 +83,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     core.heaviest_chain(first, last, batches << 32, spans, bad, start, parent, score, REACH)
     total = score if upper is None else score + _bonus(upper - 1 - last, spans[-1] - spans[1:], bad != bad[-1])
     best_ends = np.flatnonzero(total == total.max())
-    # Choose the lowest end. A single offset that is too high would make all later valid offsets seem too low.
+    # Choose the lowest end, because all valid offsets after a wrong offset that is too high would seem too low.
     at = int(best_ends[np.argmin(last[best_ends])])
     parents, places = parent.tolist(), index.tolist()
     chain = set()
@@ -93,9 +94,9 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """Return the score of each gap between two runs.
+    """Return the score of the offset range between each two consecutive runs of batches.
 
-    The score is 1 if no offset is missing, 0 if damage or omitted runs explain the gap, and
-    otherwise -1.
+    The score is 1 if no offset is missing, 0 if damage or omitted runs explain the missing offsets,
+    and otherwise -1.
     """
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

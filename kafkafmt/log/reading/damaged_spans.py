@@ -1,4 +1,4 @@
-"""Keep the damaged spans of a segment as columns, and compute which offsets may be missing."""
+"""Store the damaged byte ranges of a segment in arrays, and compute which offsets may be missing because of them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _DAMAGE_SETTERS = field_setters(Damage)
 
 @dataclass
 class DamageColumns:
-    """Contains damaged spans as columns of int64 and bool.
+    """Damaged byte ranges of a segment, with one array for each property.
 
     Attributes
     ----------
     position, length : array of int64
-        Position and length of each span, in bytes.
+        Position and length of each damaged byte range, in bytes.
     first, last : array of int64
-        The first and the last offset that may be missing. If the offsets are not known, `first` is
-        0 and `last` is MAX_OFFSET.
+        First and last offset that may be missing because of the damage. If they are not known,
+        `first` is 0 and `last` is MAX_OFFSET.
     known : array of bool
         Whether both offsets are known.
     records : array of int64
-        Number of data records, or -1 if it is not known.
+        Number of data records in the damaged byte range, or -1 if it is not known.
     """
 
     position: IntArray
@@ -44,7 +44,10 @@ class DamageColumns:
 
     @classmethod
     def of(cls, damaged: Sequence[Damage]) -> DamageColumns:
-        """Return the columns of damaged spans. If `damaged` is a `DamagedSpans` object, nothing is copied."""
+        """Convert a sequence of `Damage` objects to arrays.
+
+        If `damaged` is a `DamagedSpans` object, no data is copied.
+        """
         if isinstance(damaged, DamagedSpans):
             return damaged.columns
         if isinstance(damaged, Joined) and damaged.parts:
@@ -61,17 +64,17 @@ class DamageColumns:
 
     @property
     def end(self) -> IntArray:
-        """Position after each span."""
+        """Position after each damaged byte range."""
         return self.position + self.length
 
     @property
     def empty(self) -> npt.NDArray[np.bool_]:
-        """Mask of the spans that cannot contain any missing offset."""
+        """Mask of the damaged byte ranges that cannot have contained any offset."""
         empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
         return empty
 
     def at(self, rows: slice) -> DamageColumns:
-        """Return columns with only the given rows."""
+        """Return a `DamageColumns` object with only the given rows."""
         return DamageColumns(*(column[rows] for column in vars(self).values()))
 
 
@@ -80,16 +83,16 @@ NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NO
 
 
 class DamagedSpans(Rows[Damage]):
-    """A sequence of the damaged spans of one segment. Each `Damage` object is created when it is accessed.
+    """Sequence of `Damage` objects for the damaged byte ranges of a segment. Each object is created when it is accessed.
 
-    The first offset of each span is known. The last offset of a span is None if it is not known.
+    The first offset of each object is always known. If the last offset is not known, it is None.
 
     Attributes
     ----------
     file : str
         Name of the segment's file.
     columns : DamageColumns
-        The spans as columns.
+        The damaged byte ranges as arrays.
     """
 
     def __init__(self, file: str, columns: DamageColumns, bads: BadColumns, start: int = 0) -> None:
@@ -97,14 +100,14 @@ class DamagedSpans(Rows[Damage]):
         self.columns = columns
         self._bads = bads
         self._start = start
-        """Index of the first span in `_bads`. `_bads` contains the error messages."""
+        """Index in `_bads` at which the damage of this sequence begins. `_bads` contains the error messages."""
 
     def __len__(self) -> int:
         return len(self.columns.position)
 
     def _build(self, start: int, stop: int) -> list[Damage]:
         if stop - start == 1:
-            # Creating a single object directly takes half the time of creating it from columns.
+            # For a single object, direct creation takes half the time of `objects_of`.
             return [self._at(start)]
         c, a, b = self.columns.at(slice(start, stop)), self._start + start, self._start + stop
         last: list[int | None] = c.last.tolist()
@@ -133,7 +136,7 @@ class DamagedSpans(Rows[Damage]):
 
 
 def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> DamagedSpans:
-    """Return the first `n` damaged spans of a segment."""
+    """Return the first `n` damaged byte ranges of a segment, with the offsets that may be missing because of them."""
     bads = parts.bads
     if not n:
         return DamagedSpans(file, NO_DAMAGE, bads)
@@ -143,17 +146,17 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
 
 
 class OffsetBounds:
-    """Computes which offsets may be missing because of damage, from the runs before and after the damage.
+    """Computes which offsets may be missing because of damage, from the valid batches before and after the damage.
 
     Parameters
     ----------
     parts : Parts
-        All parts of the segment.
+        Valid and damaged byte ranges of the segment.
     chosen : array of int64, or slice
-        Indexes of the runs that are delivered in file order.
+        Indexes of the valid ranges of batches that are delivered in file order.
     moved : tuple of two arrays of int64, or None
-        First and last offsets of the runs that are delivered out of file order. None if all runs
-        are delivered in file order.
+        First and last offsets of the valid ranges of batches that are not delivered in file order.
+        None if there are none.
     lower : int
         Lowest offset of the segment.
     next_base : int or None
@@ -179,10 +182,10 @@ class OffsetBounds:
         self._upper = None if next_base is None else next_base - 1
 
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return the first and the last offset that may be missing because of each damaged part.
+        """Return the first and the last offset that may be missing, for each damaged byte range.
 
-        `at` contains the indexes of the damaged parts. The third returned array is True where the
-        last offset is known. An unknown last offset is MAX_OFFSET.
+        `at` contains the indexes of the damaged byte ranges among all ranges. The third returned
+        array indicates whether the last offset is known. An unknown last offset is MAX_OFFSET.
         """
         i, n = np.searchsorted(self._at, at), len(self._at)
         first = np.concatenate(([self._lower], self._last + 1))[i]

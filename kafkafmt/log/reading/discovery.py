@@ -1,16 +1,16 @@
-"""Find the partitions and segments under the paths that a user names.
+"""Find all partitions and segments under the paths that a user specifies.
 
 A path is one of these:
 
 - a `.log` file
 - a partition directory, which contains `.log` files
 - a log directory, which contains partition directories
-- a pattern with `*`, `?` or `[...]` for several of these
+- a pattern with `*`, `?` or `[...]`, which stands for all matching files and directories
 
-Paths can be URLs.
+A path can also be a URL.
 
-In a log directory, only live partitions are read. Partitions in the states "delete", "stray" and
-"future" are listed, but not read.
+In a log directory, only live partitions are read. Partitions with the suffix `-delete`, `-stray` or
+`-future` are listed, but not read.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from .replicas import choose_replicas, in_order
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
-"""Maximum number of directories that are searched below a path that contains no log. If these
-directories contain logs, the error message names the logs.
+"""If a path contains no log, at most this number of directories below it are searched. The error
+message then lists the logs that were found in them.
 """
 INCOMPLETE = ".kafkafmt-salvage"
-"""Name of the directory in which salvage builds the result. A log directory that contains a
-directory with this name is incomplete.
+"""Name of the subdirectory in which `salvage` writes its output. A log directory that contains such
+a subdirectory is incomplete.
 """
 LOST_AND_FOUND = "lost+found"
 """Name of a directory that many file systems have in their root. Only the root user may list it."""
@@ -59,7 +59,7 @@ class NoLogError(OSError):
 
 @dataclass
 class Discovery:
-    """Contains the partitions that `discover` has found.
+    """Result of `discover`: the partitions that were found.
 
     Attributes
     ----------
@@ -80,18 +80,18 @@ def discover(
     *,
     every_replica: bool = False,
 ) -> Discovery:
-    """Find every partition under the paths.
+    """Find all partitions under the given paths.
 
     Parameters
     ----------
     paths : iterable of str, os.PathLike or UrlPath
         `.log` files, partition directories and log directories.
     replicas : "longest", optional
-        If two directories contain the same partition, keep the copy with the higher end offset. By
-        default, such a partition is an error.
+        If two directories contain the same partition, return only the copy with the higher end
+        offset. By default, this case raises an error.
     listings : Listings, optional
-        Directory listings of earlier calls. A local partition directory is listed again only if it
-        has changed.
+        Cache of directory listings. A local partition directory is listed again only if it has
+        changed since an earlier call.
     every_replica : bool, default False
         If several directories contain the same partition, return all of them. `replicas` is then
         ignored.
@@ -121,17 +121,20 @@ def discover(
 
 
 def _is_file(path: Location) -> bool:
-    """Return whether a path refers to a file. Return False, without a request, for a URL without a file suffix."""
+    """Return whether a path refers to a file.
+
+    A URL without a suffix is assumed to be a directory, to save a request.
+    """
     if isinstance(path, UrlPath) and not path.suffix:
         return False
     return files.is_file(path)
 
 
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
-    """Merge the search results that refer to the same partition directory.
+    """Merge `PartitionDir` objects that refer to the same directory.
 
-    A user can select a partition directory by its own path, by the path of its log directory, by a
-    link, or by the path of a file in it.
+    Several paths of a user can contain the same partition directory, such as its own path, the path
+    of its log directory, a link, and the path of a `.log` file.
     """
     same_name: dict[tuple[tuple[str, int], str], list[PartitionDir]] = {}
     for p in found:
@@ -140,7 +143,7 @@ def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
     for group in same_name.values():
         by_place: dict[str, PartitionDir] = {}
         for p in group:
-            # Links are resolved only if necessary, because resolving a link takes many system calls.
+            # Links are resolved only for duplicate names, because this takes many system calls.
             place = files.real_path(p.path) if len(group) > 1 else ""
             other = by_place.setdefault(place, p)
             if other is not p:
@@ -201,7 +204,8 @@ def _discover_path(path: Location, messages: list[str], listings: Listings) -> l
 def _check_log_file(path: Location) -> None:
     """Raise `NoLogError` if a file is not a Kafka log.
 
-    A `.log` file whose name is 20 digits counts as a Kafka log, even if it is badly damaged.
+    A `.log` file with a name of 20 digits is treated as a Kafka log, even if it contains no valid
+    batch.
     """
     log = is_log_name(path.name)
     if log and recognize.starts_with_batch(path):
@@ -226,13 +230,13 @@ def _few(names: list[str]) -> str:
 
 
 def _nearby(path: Location) -> str:
-    """Return a hint that names log directories at most two levels below a path, or an empty string.
+    """Search for logs at most two levels below a path. Return a hint for an error message, or an empty string.
 
     At most LOOKED_INTO directories are searched.
     """
     found: list[str] = []
     if isinstance(path, UrlPath):
-        # Remote directories are not searched, because listing each of them takes a request.
+        # Remote directories are not searched, because each of them would require a request.
         return ""
     level, left = list[Location]([path]), LOOKED_INTO
     for _ in range(2):
@@ -272,8 +276,8 @@ def _partitions_in(
 ) -> list[PartitionDir]:
     """Return the partition directories of a log directory.
 
-    If a partition directory cannot be read, the `error` attribute of its `PartitionDir` is the
-    exception.
+    If a partition directory cannot be read, its `PartitionDir` contains the exception in the
+    attribute `error`.
     """
     checkpoints = _read_checkpoints(path)
 
@@ -394,7 +398,7 @@ def _partition(
 
 
 def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> PartitionDir:
-    """Set the attributes of a partition from the checkpoints of its log directory."""
+    """Set the attributes of a partition that are stored in the checkpoints of its log directory."""
     key = partition.key
     offsets = {file: found[key] for file, found in values.items() if key in found} if partition.state == "live" else {}
     partition.checkpoints = offsets
@@ -403,7 +407,7 @@ def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> Partition
 
 
 def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoints, list[tuple[str, str, str]]]:
-    """Return the checkpoints of the log directory that contains a partition directory."""
+    """Read the checkpoints in the parent directory of a partition directory."""
     try:
         return _read_checkpoints(path.parent)
     except OSError as error:
@@ -414,7 +418,7 @@ def _checkpoints_next_to(path: Location, messages: list[str]) -> tuple[Checkpoin
 
 
 def _skipped(path: Location, names: list[str], read: set[str]) -> list[str]:
-    """Return messages about the compressed segments of a directory that are not read."""
+    """Return messages about compressed segments that are not read."""
     messages = []
     for name in recognize.packed_segments(names):
         if segment_name_of(name) is None:
@@ -427,14 +431,14 @@ def _skipped(path: Location, names: list[str], read: set[str]) -> list[str]:
 def _segments(
     path: Location, logs: list[str], names: list[str], sizes: dict[str, int], problems: list[tuple[str, str, str]]
 ) -> list[SegmentFile]:
-    """Return the segments of a directory, in ascending order.
+    """Return the segments in a partition directory, in the order of their base offsets.
 
-    `logs` contains the `.log` files to read. `names` contains all files of the directory. For each
-    `.log` file that is not a segment, a problem is added to the partition.
+    `logs` contains the names of the `.log` files to read, and `names` those of all files in the
+    directory. For each `.log` file that is not a segment, an entry is added to `problems`.
     """
     based = [(base, n) for n in names if is_log_name(n) and (base := base_of(n)) is not None]
     based.sort()
-    # If a segment has several copies, keep the first one. An uncompressed copy is before compressed copies.
+    # If a segment has several copies, keep the first one. Uncompressed copies are sorted before compressed copies.
     based = [pair for i, pair in enumerate(based) if not i or pair[0] != based[i - 1][0]]
     wanted = set(logs)
     ends = [*(base for base, _ in based[1:]), None]
@@ -445,7 +449,7 @@ def _segments(
     ]
     others = sorted(wanted.difference(n for _, n in based))
     if based and len(logs) > 1:
-        # The names of Kafka's segments have 20 digits, so `.log` files with other names are not segments.
+        # The names of Kafka's segments consist of 20 digits, so `.log` files with other names are not segments.
         problems += [(n, "not_a_segment", f"{n}: not read, because its name is not a base offset") for n in others]
         return segments
     return segments + [SegmentFile(path, n, size=sizes.get(n)) for n in others]

@@ -1,4 +1,4 @@
-"""Select the extents and damaged spans of a segment that overlap a range of offsets."""
+"""Select the valid and the damaged byte ranges of a segment that overlap a range of offsets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ FEW_ROWS = 16
 
 
 class Events:
-    """Contains the extents and damaged spans of a plan that overlap the offsets [start, end), in offset order.
+    """Valid and damaged byte ranges of a segment that overlap the offsets [start, end), in offset order.
 
     Attributes
     ----------
     damage_before : list of int
-        The number of damaged spans before each extent, followed by the total number of damaged
-        spans. If a damaged span and an extent begin at the same offset, the damaged span comes
-        before the extent.
+        Number of damaged byte ranges before each valid byte range, followed by the total number of
+        damaged byte ranges. If both begin at the same offset, the damaged range comes first.
     """
 
     extents: Extents
@@ -54,7 +53,7 @@ class Events:
 
 
 def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
-    """Return the damaged spans with the indexes `rows`."""
+    """Return the items of `damaged` with the indexes `rows`."""
     if rows and rows == list(range(rows[0], rows[0] + len(rows))):
         return damaged[rows[0] : rows[-1] + 1]
     spans = list(damaged)
@@ -62,9 +61,9 @@ def _at(damaged: Sequence[Damage], rows: list[int]) -> Sequence[Damage]:
 
 
 def _selected(first: IntArray, last: IntArray, start: int, end: int) -> IntArray | None:
-    """Return the indexes of the rows that overlap the offsets [start, end), in offset order.
+    """Return the indexes of the offset ranges that overlap the offsets [start, end), in offset order.
 
-    Return None if all rows overlap these offsets and are already in offset order.
+    Return None if all ranges overlap these offsets and are already in offset order.
     """
     if len(first) <= FEW_ROWS:  # for a few rows, this loop is faster than NumPy
         offsets, ends = first.tolist(), last.tolist()

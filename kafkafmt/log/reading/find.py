@@ -1,8 +1,7 @@
-"""Find the records that meet several conditions, by testing the decoded columns of a chunk.
+"""Select records by conditions for their keys, values and headers.
 
-Each condition is tested on one column, before any record is formatted or converted to an object.
-`matching` yields chunks that contain only the matching records. These chunks can be processed like
-any other chunks.
+The conditions are tested on decoded records in columns, before any record is formatted or converted
+to an object. `matching` yields columns that contain only the matching records.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ _REPLACEMENT = "\ufffd"
 
 @dataclass(frozen=True)
 class HeaderEquals:
-    """Matches records with a header that has a certain key, and optionally a certain value.
+    """Condition that a record has a header with a certain key, and optionally with a certain value.
 
     Attributes
     ----------
     key : str
         Key of the header.
     value : bytes or None
-        Value of the header. None stands for a null value. Ignored if `any_value` is True.
+        Value of the header, or None for a null value. Has no effect if `any_value` is True.
     any_value : bool, default False
-        Accept every value, including null.
+        Whether the header can have any value, including null.
     """
 
     key: str
@@ -40,9 +39,9 @@ class HeaderEquals:
     any_value: bool = False
 
     def find(self, source: Buffer, columns: RecordColumns) -> IntArray:
-        """Return the row numbers of the records that have the header."""
+        """Return the row numbers of the records that have such a header."""
         names, name_sizes, values, value_sizes = _header_spans(columns)
-        if _REPLACEMENT in self.key:  # in a decoded header key, U+FFFD replaces malformed bytes
+        if _REPLACEMENT in self.key:  # decoding replaces malformed bytes in a header key with U+FFFD
             view, spans = byte_view(source), zip(names.tolist(), name_sizes.tolist(), strict=True)
             matching = [decode_header_key(bytes(view[p : p + n])) == self.key for p, n in spans]
             found = np.flatnonzero(np.array(matching, bool))
@@ -59,18 +58,18 @@ class HeaderEquals:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions that a record must meet. Without conditions, every record matches.
+    """All conditions that a record must meet. Without conditions, every record matches.
 
     Attributes
     ----------
     key : bytes, optional
-        The record's key.
+        Required key of the record.
     key_regex, value_regex : BytePattern, optional
-        Regular expressions for the key and for the value, which must contain a match.
+        Regular expressions. The key or the value must contain a match.
     headers : tuple of HeaderEquals
-        Headers that the record must have.
+        Required headers of the record.
     value_json : tuple of JsonEquals
-        Conditions for members of the value, which must be JSON.
+        Conditions for members of the value. The value must be JSON.
     """
 
     key: bytes | None = None
@@ -94,7 +93,7 @@ class Conditions:
         return tuple(name for name in COLUMNS if tested.get(name))
 
     def rows(self, chunk: Chunk) -> IntArray:
-        """Return the row numbers of the records in a chunk that meet all conditions, in ascending order."""
+        """Return the row numbers of the records in `chunk` that meet all conditions, in ascending order."""
         source, columns = chunk
         rows = _Rows(columns.rows)
         if self.key is not None:
@@ -114,14 +113,14 @@ ANY_RECORD = Conditions()
 
 
 class _Rows:
-    """The row numbers of the records in a chunk that meet the conditions tested so far."""
+    """Row numbers of the records that meet all conditions that have been tested so far."""
 
     def __init__(self, count: int) -> None:
         self.found: IntArray = np.arange(count)
         self._all = True
 
     def spans(self, columns: RecordColumns, name: str) -> tuple[IntArray, LengthArray]:
-        """Return the positions and lengths of the keys or values (column `name`) of the current rows."""
+        """Return the positions and lengths of the keys or values in the current rows. `name` is "key" or "value"."""
         positions: IntArray = getattr(columns, f"{name}_position")
         lengths: LengthArray = getattr(columns, f"{name}_length")
         if self._all:
@@ -145,7 +144,7 @@ def _header_spans(columns: RecordColumns) -> tuple[IntArray, LengthArray, IntArr
 
 
 def _rows_of_headers(columns: RecordColumns) -> IntArray:
-    """Return, for each header, the row number of the record that contains the header."""
+    """Return the row number of each header's record."""
     assert columns.header_start is not None
     assert columns.header_count is not None
     counts = np.maximum(columns.header_count[: columns.rows], 0)
@@ -157,7 +156,7 @@ def _rows_of_headers(columns: RecordColumns) -> IntArray:
 
 
 def matching(chunks: Iterable[Chunk], conditions: Conditions, limit: int | None = None) -> Iterator[Chunk]:
-    """Yield chunks with only the records that meet the conditions, at most `limit` records in total.
+    """Yield the records that meet the conditions, as chunks of columns, up to `limit` records in total.
 
     Every chunk contains at least one record. A chunk is valid until the next chunk is requested.
     """

@@ -1,13 +1,12 @@
-"""Follow a log that grows: find the batches that were appended to a partition since the last check.
+"""Follow a growing log: find batches that were appended to a partition since the last check.
 
-Each check reads only the batches that were appended since the previous check. A batch is accepted
-if it is complete and valid. If the bytes at the end of the log are not a valid batch, a broker may
-still be writing them, so the follower waits. If these bytes stay invalid while the file grows, or
-if a new segment follows, the whole segment is read again, to determine which bytes are damaged.
+Each check reads only new batches. A batch is accepted if it is complete and valid. If the log ends
+with an invalid batch, a broker may still be writing it, so the follower waits. If the batch stays
+invalid while the file grows, or if a new segment is created, the whole segment is read again, to
+determine which bytes are damaged.
 
-The records of accepted batches are read in the same way as from any other log. At the isolation
-level read_committed, the follower tracks the state of transactions and reads up to the last stable
-offset.
+With the isolation level read_committed, the follower also tracks transactions, and delivers records
+only up to the last stable offset.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ Stamp = tuple[int, ...]
 
 
 class Follower:
-    """Delivers the records of one partition while records are appended to it.
+    """Delivers the records of one partition while a broker appends to it.
 
     Parameters
     ----------
     directory : PartitionDir
         The partition.
     paths : collection of Path or UrlPath
-        The paths that are passed to `discover` to find the partition again.
+        Paths with which `discover` finds the partition again.
     selection : Selection, optional
-        Which records to deliver. By default, all data records from the log start offset onwards.
+        The records to deliver. By default, all data records from the log start offset on.
         `Selection.end` has no effect.
     limits : ReadLimits, optional
-        How the segments are read. Segments that are followed are never memory-mapped, because a
-        broker writes to them.
+        Limits for reading segments. `mapped` has no effect: a broker writes to the segments, so
+        they are never memory-mapped.
     tell : callable, optional
         Called with messages for the user.
 
@@ -83,21 +82,21 @@ class Follower:
         self._stamp: Stamp = ()
         self.log: PartitionLog = PartitionLog(directory, self._limits, tell=tell)
         self._told = -1
-        """Position at which the last reported unreadable end of the log begins."""
+        """Position of the last unreadable end of the log for which a message was sent."""
         self._begin()
         self._interval = selection.resolve(self.log)
         self.next: int = max(self._low, self._interval.low)
 
     @property
     def _low(self) -> int:
-        """Lowest offset of the log that the selection includes."""
+        """Lowest offset of the log that the selection can include."""
         segments = self.log.segments
         if self._selection.below_log_start:
             return segments[0].base_offset or 0 if segments else 0
         return self.log.log_start_offset
 
     def _begin(self) -> None:
-        """Mark all valid batches that the log already contains as seen."""
+        """Record the current end of the log, so that later checks find only batches after it."""
         self._walk = TransactionWalk(self.log)
         if self._selection.committed:
             self._walk.found = self.log.transactions
@@ -108,25 +107,25 @@ class Follower:
         self._judged: tuple[int, int] | None = None
 
     def _seen_of(self, segment: SegmentFile) -> int:
-        """Return the position, in bytes, after the last extent and the last damaged span of a segment.
+        """Return the position after the last valid or damaged byte range of a segment.
 
-        After this position, the file contains at most an incomplete last batch.
+        After this position, the file contains at most an incomplete batch.
         """
         plan = self.log.plan(segment)
         for damage in plan.damaged:
-            # `chunks` reports only damage before the end of the log.
+            # `chunks` does not report damage at the end of the log, so it is reported here.
             if damage.code == UNREADABLE and damage.last_offset is None and damage.position != self._told:
                 self._told = damage.position
                 self._tell(f"{segment.path}: {damage.message}; {damage.lost}")
         return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
 
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
-        """Yield the records of accepted batches that have not been delivered yet."""
+        """Yield records of accepted batches that have not been delivered yet."""
         for source, columns in self.chunks(on_damage, capacity=1024):
             yield from core.make_records(source, columns)
 
     def chunks(self, on_damage: OnDamage | None = None, capacity: int = 16384) -> Iterator[Chunk]:
-        """Yield the same records as `records`, in chunks of columns. For the parameters, see `PartitionLog.chunks`."""
+        """Yield records of accepted batches that have not been delivered yet, as chunks of columns."""
         if self.next < self._low:
             self._tell(f"{self.name}: retention removed offsets {self.next} to {self._low - 1} before they were read")
             self.next = self._low
@@ -145,8 +144,8 @@ class Follower:
     def look(self, closely: bool = False) -> None:
         """Check the partition for new batches.
 
-        If the modification times and sizes of the files are unchanged since the last check, nothing
-        is read, unless `closely` is True.
+        If the modification times and sizes of the files have not changed, nothing is read, unless
+        `closely` is True.
         """
         try:
             stamp = self._stamp_now()
@@ -170,7 +169,7 @@ class Follower:
                 self._read(segment)
 
     def _stamp_now(self) -> Stamp:
-        """Return a tuple that differs between two calls if the partition has changed in between.
+        """Return a tuple that changes when a broker appends to the partition or changes its files.
 
         The tuple contains the modification times of the directory and of the last segment, and the
         size of the last segment.
@@ -191,17 +190,17 @@ class Follower:
         raise NoLogError(self.name)
 
     def _shrunk(self) -> bool:
-        """Return whether batches that were seen at the end of the log are now missing."""
+        """Return whether the log was truncated, so that it no longer contains batches that were already accepted."""
         if self._segment is None:
             return False
         for segment in self.log.segments:
             if segment.name == self._segment.name:
                 return segment.size < self._position
         later = [s for s in self.log.segments if (s.base_offset or 0) > (self._segment.base_offset or 0)]
-        return not later  # if later segments exist, retention has removed `_segment`
+        return not later  # if later segments exist, retention has deleted `_segment`
 
     def _read(self, segment: SegmentFile) -> None:
-        """Read the batches of a segment that have not been seen yet, and accept the valid ones."""
+        """Read the new batches of a segment, and accept the valid ones."""
         if self._segment is None or segment.name != self._segment.name:
             self._segment, self._position, self._stuck, self._judged = segment, 0, None, None
         error: KafkaFormatError | None = None
@@ -218,13 +217,13 @@ class Follower:
                 if error is not None and (not segment.last or self._is_damage(view, error)):
                     self._judge(segment)
         except FileNotFoundError:
-            if files.exists(self.log.directory.path):  # if the directory is missing, the next check reports it
+            if files.exists(self.log.directory.path):  # if the directory is missing, the next check reports this
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Return the number of batches at the start of the table whose offsets increase.
+        """Count the batches at the start of `rows` whose offsets increase.
 
-        The offsets of each batch must be higher than the offsets of the previous batch.
+        The offsets of each batch must be higher than all offsets of the previous batch.
         """
         first, last = rows["base_offset"], last_offsets(rows)
         before = np.concatenate(([self._end - 1], last[:-1])) if len(rows) else last
@@ -242,9 +241,9 @@ class Follower:
         self._position = start + int(rows[-1]["position"]) + int(rows[-1]["size"])
 
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
-        """Return whether the bytes after the last valid batch of the log are damaged.
+        """Return whether the bytes after the last valid batch are damaged.
 
-        If the result is False, a broker may still be writing the last batch.
+        If not, a broker may still be writing a batch.
         """
         if view.unreadable:
             return True
@@ -259,7 +258,7 @@ class Follower:
     def _judge(self, segment: SegmentFile) -> None:
         """Read the whole segment again, to decide which of its bytes are damaged.
 
-        If valid batches follow the damage, these batches are marked as seen.
+        If valid batches follow the damage, they are accepted.
         """
         plan = self.log.plan(segment)
         self._judged = self._position, plan.size

@@ -15,27 +15,28 @@ from .partition_dir import PartitionDir
 from .patterns import matching
 
 POLL = 0.2
-"""Seconds between two checks of the last segment of each partition."""
+"""Interval in seconds at which the last segment of each partition is checked."""
 RESCAN = 3.0
-"""Seconds between two checks of the directories.
+"""Interval in seconds at which all directories are listed again.
 
-These checks find new partitions, and changes that do not affect the times and sizes of files.
+Listing the directories finds new partitions, and changes that do not affect the times and sizes of
+files.
 """
 
 
 class Followers:
-    """Delivers the records of several partitions while records are appended to them.
+    """Delivers the records of several partitions while a broker appends to them.
 
     Parameters
     ----------
     chosen : iterable of PartitionDir
         The partitions that exist when following starts.
     make : callable
-        Function that returns the Follower for a partition. The function is called with a
-        PartitionDir, and with a bool that is True if the partition existed when following started.
+        Function that creates the Follower of a partition. Its arguments are a PartitionDir, and a
+        bool that is True if the partition existed when following started.
     rescan : callable, optional
-        Function that returns all existing partitions to follow. By default, new partitions are not
-        followed.
+        Function that returns all partitions to follow at the time of the call. By default, new
+        partitions are not followed.
     tell : callable
         Called with a message about each new partition.
     """
@@ -57,7 +58,7 @@ class Followers:
         return len(self._followers)
 
     def look(self) -> Iterator[Follower]:
-        """Check every partition once, and yield its Follower object.
+        """Check every partition once for new batches, and yield its Follower object.
 
         If a partition no longer exists, it is not checked again.
         """
@@ -84,17 +85,17 @@ class Followers:
         poll: float = POLL,
         idle_timeout: float | None = None,
     ) -> Iterator[tuple[Follower, Any]]:
-        """Yield records as they are appended, each with the Follower of its partition.
+        """Yield records when they are appended. Each item is a pair: the partition's Follower, and the record.
 
         Parameters
         ----------
         on_damage : callable
-            Function that is called with a Follower, and returns the callback for damage in its
-            partition. If the function returns None, damage raises DamagedLogError.
+            Function that returns the damage callback for a Follower. If the function returns None,
+            damage in that partition raises DamagedLogError.
         poll : float, default 0.2
-            Seconds between two checks.
+            Interval between two checks, in seconds.
         idle_timeout : float, optional
-            End after this many seconds without a new record. By default, end only when all
+            Stop after this many seconds without a new record. By default, stop only when all
             partitions have been deleted and no partition can be added.
         """
         last = time.monotonic()
@@ -111,10 +112,10 @@ class Followers:
 
 
 def paths_to_follow(directory: PartitionDir, paths: Iterable[str | os.PathLike[str]]) -> list[Location]:
-    """Return the paths with which a partition can be found again.
+    """Return the paths with which `discover` can find a partition again.
 
-    If `paths` contains `.log` files of the partition, return the paths of these files. Otherwise,
-    return the path of the partition directory.
+    If the user named single `.log` files of the partition, return their paths. Otherwise, return
+    the path of the partition directory.
     """
     given = [place for path in paths for place in matching(input_path(path))]
     folder = files.real_path(directory.path)

@@ -1,4 +1,4 @@
-"""Choose the partitions and offsets at which a consumer group would resume reading."""
+"""Find the partitions and offsets from which a consumer group would continue to read."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class GroupNotFoundError(LookupError):
     group : str
         Name of the group.
     topics : tuple of str
-        Names of the topics for which the group has committed offsets. None of these topics is
-        selected. The tuple is empty if the group has committed no offsets.
+        Names of the topics for which the group has committed offsets. None of them was selected.
+        Empty if the group has committed no offsets.
     known : tuple of str
         Names of all groups that have committed offsets.
     """
@@ -49,16 +49,16 @@ def read_groups(
     on_message: Callable[[str], None],
     at: int | None = None,
 ) -> GroupState:
-    """Return the state of all consumer groups.
+    """Read the state of all consumer groups.
 
     Parameters
     ----------
     directories : iterable of PartitionDir
         All partitions that were found. Only partitions of ``__consumer_offsets`` are read.
     on_damage : callable or None
-        Called with the log and the damage. If `on_damage` is None, damage raises DamagedLogError.
+        Called with the log and a description of its damage. If None, damage raises DamagedLogError.
     on_message : callable
-        Called with each message for the user, such as a message about a record of unknown format.
+        Called with messages for the user, for example if records have an unknown format.
     at : int, optional
         Return the state at this time, in milliseconds since 1970-01-01 UTC. By default, the latest
         state.
@@ -85,18 +85,18 @@ def choose_from_group(
     on_damage: Callable[[PartitionLog, Damage], None] | None,
     on_message: Callable[[str], None],
 ) -> tuple[list[PartitionDir], Selection]:
-    """Return the partitions and records that a consumer group would read next.
+    """Select the partitions and records that a consumer group would read next.
 
     Parameters
     ----------
     found : Discovery
-        All partitions, including partitions of ``__consumer_offsets``.
+        All partitions that were found, including those of ``__consumer_offsets``.
     chosen : iterable of PartitionDir
         The partitions to choose from.
     group : str
         Name of the consumer group.
     selection : Selection
-        The records to read. The selection must not have a start.
+        The records to read. `selection.start` must not be set.
     on_damage, on_message : callable
         See `read_groups`.
 
@@ -105,7 +105,7 @@ def choose_from_group(
     partitions : list of PartitionDir
         The partitions of topics for which the group has committed offsets.
     selection : Selection
-        A copy of the selection that starts at the committed offset of each partition.
+        A copy of `selection` that starts at the committed offset of each partition.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def choose_from_group(
 
 
 def _other_start(directory: PartitionDir, group: str, offset: int | None) -> str | None:
-    """Return why reading does not start at the group's committed offset. Return None if it starts there."""
+    """Explain why reading does not start at the group's committed offset. If it starts there, return None."""
     if offset is None:
         return f"group {group} has not committed an offset; reading starts at the log start offset"
     start = directory.log_start_offset
