@@ -8,9 +8,9 @@ from ..format.names import parse_partition_name
 
 SCHEMES = {".tar": "tar", ".zip": "zip"}
 LEVELS = 4
-"""Maximum depth to which an archive is searched for the first directory with several entries.
+"""Maximum number of nested directories that are entered to find the logs in an archive.
 
-A subdirectory is searched only if it is the only entry of its parent directory.
+A directory is entered only if it is the only entry of its parent directory.
 """
 
 

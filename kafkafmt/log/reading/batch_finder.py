@@ -235,7 +235,7 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """The crc field of one batch, which is compared with the CRCs of the bytes up to possible ends of the batch."""
+    """Checks possible end positions of one batch by its crc field."""
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2

@@ -72,7 +72,7 @@ class SpanCrcs:
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
-        """Check the CRCs of batches that begin in `window` and end after it. Return the file positions of valid batches.
+        """Check the CRCs of batches that end after `window`, and return the file positions of the valid batches.
 
         Parameters
         ----------

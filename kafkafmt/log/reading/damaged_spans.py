@@ -83,7 +83,7 @@ NO_DAMAGE = DamageColumns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NO
 
 
 class DamagedSpans(Rows[Damage]):
-    """Sequence of `Damage` objects for the damaged byte ranges of a segment. Each object is created when it is accessed.
+    """Damage of one segment, as a sequence of `Damage` objects. Each object is created when it is accessed.
 
     The first offset of each object is always known. If the last offset is not known, it is None.
 

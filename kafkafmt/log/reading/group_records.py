@@ -1,8 +1,8 @@
-"""Read the records of `__consumer_offsets` that a group coordinator would load.
+"""Read the records of `__consumer_offsets` that Kafka's group coordinator would load.
 
-Offset commits in committed transactions take effect in the order of the records, not in the order
-of the transaction markers. Records of aborted and open transactions are omitted. Reading does not
-stop at the first open transaction.
+If a transaction is committed, its offset commits take effect at the offsets of their records, not
+at the offset of the marker. Records of aborted and open transactions are omitted. Records after the
+start of an open transaction are also read.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ from .transactions import Transactions
 GROUPS_TOPIC = "__consumer_offsets"
 COMMIT = 1
 COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
-"""First two bytes of the key of an offset commit, for the key versions 1 and 0. Keys of both
-versions have the same fields.
-"""
+"""First two bytes of an offset commit's key, for the key versions 1 and 0. Both versions have the same fields."""
 
 
 def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator of (key, latest value) pairs, without deleted keys.
+    """Return an iterator of pairs (key, latest value). Deleted keys are omitted.
 
-    The pairs are sorted by the offset of their records.
+    The pairs are in the order of the offsets of their records.
     """
     found: dict[bytes, bytes | None] = {}
     for key, value, _ in _changes(log, on_damage):
@@ -40,15 +38,17 @@ def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[byte
 
 
 def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator of the (key, latest value) pairs at the time `at`, without deleted keys.
+    """Return an iterator of the pairs (key, latest value) that were valid at the time `at`.
 
-    `at` is in milliseconds since 1970-01-01 UTC. The following records are omitted:
+    `at` is in milliseconds since 1970-01-01 UTC. Keys that were deleted at that time are omitted.
+    These records are ignored:
 
     - offset commits whose commit timestamp is after `at`
     - all other records, such as tombstones, whose record timestamp is after `at`
     - records of transactions whose marker has a timestamp after `at`
 
-    A message is reported if compaction may have removed a value that was valid at the time `at`.
+    If compaction may have removed a value that was valid at the time `at`, a message is sent to the
+    log's `tell` function.
     """
     past = PartitionLog(log.directory, log.limits, tell=log.tell)
     past.transactions = _transactions_at(past, at)
@@ -70,9 +70,9 @@ def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterato
 
 
 def _changes(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes | None, int]]:
-    """Yield the key, the value and the timestamp of each committed record in `__consumer_offsets`.
+    """Yield a tuple (key, value, timestamp) for each committed record in `__consumer_offsets`.
 
-    Keys of offset commits with key version 0 are converted to version 1.
+    If the key of an offset commit has version 0, it is converted to version 1.
     """
     interval = Selection(isolation=READ_COMMITTED).resolve(log)
     for record in log.records(interval, past_open=True, on_damage=on_damage):
@@ -83,7 +83,7 @@ def _changes(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[by
 
 
 def _time(key: bytes, value: bytes | None, timestamp: int) -> int:
-    """Return the commit timestamp if the record is an offset commit, else the record timestamp."""
+    """Return the commit timestamp of an offset commit. For any other record, return the record's timestamp."""
     if key[:2] != COMMIT_KEY or value is None:
         return timestamp
     try:
@@ -95,7 +95,7 @@ def _time(key: bytes, value: bytes | None, timestamp: int) -> int:
 
 
 def _transactions_at(log: PartitionLog, at: int) -> Transactions:
-    """Return the outcomes of all transactions. Treat transactions that were open at the time `at` as aborted."""
+    """Return the outcomes of all transactions. A transaction that ended after the time `at` is treated as aborted."""
     found = log.transactions
     spans = defaultdict(list, {producer: list(spans) for producer, spans in found.aborted.items()})
     ended: dict[int, int] = {}

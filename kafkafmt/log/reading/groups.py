@@ -1,8 +1,8 @@
-"""Read committed offsets, consumer groups and their members from `__consumer_offsets`.
+"""Read committed offsets, and consumer groups with their members, from `__consumer_offsets`.
 
-The topic `__consumer_offsets` is compacted: only the latest record of each key is valid, and a
-record with a null value deletes its key. `read_group_state` can also return the state at an earlier
-time, from the records that compaction has not removed.
+The topic is compacted: only the latest record of each key is valid, and a record with a null value
+deletes its key. `read_group_state` can also return an earlier state, as far as compaction has not
+removed its records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEMBERS = {5: "consumer", 10: "share", 19: "streams"}
 
 
 class CommittedOffset(NamedTuple):
-    """An offset that a consumer group committed for a partition.
+    """An offset that a consumer group has committed for a partition.
 
     Attributes
     ----------
@@ -37,17 +37,17 @@ class CommittedOffset(NamedTuple):
     partition : int
         Number of the partition.
     offset : int
-        The next offset that the group reads.
+        Offset of the next record that the group will read.
     leader_epoch : int or None
-        Leader epoch of the last record that the consumer read. None if the commit contains no
-        leader epoch.
+        Leader epoch of the last record that the consumer has read. None if the commit does not
+        contain it.
     metadata : str
         Text that the consumer added to the commit.
     commit_timestamp : int
         Time of the commit, in milliseconds since 1970-01-01 UTC.
     expire_timestamp : int or None
         Time at which the commit expires, in milliseconds since 1970-01-01 UTC. None if the commit
-        contains no expiry time. Only Kafka 2.0 and earlier versions write an expiry time.
+        does not contain this time. Kafka versions after 2.0 do not write it.
     log_end_offset : int or None
         The log end offset of the partition. None if the partition was not found or cannot be read.
     lag : int or None
@@ -78,8 +78,8 @@ class Member(NamedTuple):
     client_id, client_host : str
         Id and address of the client.
     topics : list of str or None
-        Topics to which the member subscribed. None if the protocol type is not `consumer`, because
-        the subscription can then not be decoded.
+        Topics to which the member has subscribed. None if the format of the subscription is
+        unknown, because the protocol type is not `consumer`.
     """
 
     member_id: str
@@ -100,8 +100,8 @@ class Group:
     type : str
         "classic", "consumer", "share" or "streams".
     epoch : int
-        Epoch of the group, or generation of a classic group. -1 if only the members of the group
-        are stored.
+        Epoch of the group. For a classic group, the generation. -1 if `__consumer_offsets` contains
+        only the members of the group.
     protocol_type, protocol : str or None
         Protocol type and assignor of a classic group. None for other types.
     members : list of Member
@@ -118,7 +118,7 @@ class Group:
 
 @dataclass
 class GroupState:
-    """Contains the state of all consumer groups.
+    """State of all consumer groups.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class GroupState:
     unreadable: int = 0
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the committed offsets of a group, by topic and partition."""
+        """Return a dict that maps (topic, partition) to the offset that the group has committed."""
         return {(c.topic, c.partition): c.offset for c in self.offsets if c.group == group}
 
 
@@ -144,17 +144,18 @@ def read_group_state(
     on_damage: Callable[[PartitionLog, Damage], None] | None = None,
     at: int | None = None,
 ) -> GroupState:
-    """Return the state of all groups from the partitions of `__consumer_offsets`.
+    """Read the state of all consumer groups from the partitions of `__consumer_offsets`.
 
     Parameters
     ----------
     logs : iterable of PartitionLog
         The partitions of `__consumer_offsets`.
     on_damage : callable, optional
-        Called with the log and each damaged span. By default, damage raises DamagedLogError.
+        Called with the log and a `Damage` object for each damaged byte range. By default, damage
+        raises DamagedLogError.
     at : int, optional
-        Time of the state to return, in milliseconds since 1970-01-01 UTC. A commit is omitted if
-        its expiry time is `at` or earlier. By default, the latest state is returned.
+        Time for which the state is returned, in milliseconds since 1970-01-01 UTC. Commits that had
+        expired at this time are omitted. By default, the latest state is returned.
     """
     state = GroupState([], [])
     commits: list[CommittedOffset] = []

@@ -1,8 +1,7 @@
-"""Read the batch headers of a segment as tables, without the records of large batches.
+"""Read the batch headers of a segment into NumPy arrays (tables), without reading large batches completely.
 
-A batch header has only 61 bytes. If batches are large, only the headers are read, one by one. If
-batches are small, it is faster to read blocks of many whole batches. The CRCs of these small batches
-are checked too.
+A batch header has only 61 bytes. The headers of large batches are read one by one. If batches are
+small, it is faster to read blocks of whole batches, and the CRCs of these batches are checked too.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .part_builder import TABLE_ROWS
 BLOCK = 1 << 20
 """Size in bytes of the blocks in which a segment with small batches is read."""
 ROWS = 1024
-"""Maximum number of rows of a table if batch headers are read one by one."""
+"""If batch headers are read one by one, each returned array has at most this number of rows."""
 _LENGTH_AND_MAGIC = struct.Struct(">i4xb")
 _FIELDS = {
     "base_offset": ">i8",
@@ -45,17 +44,17 @@ assert _HEADER.itemsize == BATCH_HEADER_SIZE
 
 
 def header_tables(view: FileView, first_offset: int, next_base: int | None) -> Iterator[BatchTable]:
-    """Yield tables with the headers of all batches of a segment, in file order.
+    """Yield the headers of all batches in a segment, as NumPy arrays (tables) in file order.
 
-    Positions in a table are file positions. A table is valid only until the next table is
-    requested.
+    Positions in the tables are relative to the start of the file. A table is valid only until the
+    next table is requested.
 
     Parameters
     ----------
     view : FileView
         The open segment.
     first_offset : int
-        Lowest offset that the segment can contain.
+        Lowest offset that a batch of the segment can have.
     next_base : int, optional
         Base offset of the next segment. None if there is no next segment.
 
@@ -63,8 +62,8 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
     ------
     UnclearHeadersError
         A header contains an impossible value, offsets do not increase, the file ends inside a
-        batch, or the CRC of a small batch does not match. The caller must then read the segment
-        with `plan_segment`.
+        batch, or the CRC of a small batch does not match. The caller must then check the whole
+        segment with `plan_segment`.
     """
     scan = _HeaderScan(view)
     before = first_offset - 1
@@ -72,7 +71,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
         if not len(rows):
             continue
         lasts = last_offsets(rows)
-        # In a wrapper message, the base_offset field contains the last offset, which must also increase.
+        # The base_offset field of a wrapper message contains its last offset. It must also increase.
         increasing = bool((rows["base_offset"] > np.concatenate(([before], lasts[:-1]))).all())
         impossible = (rows["last_offset_delta"] < 0) | (rows["count"] > rows["last_offset_delta"].astype(np.int64) + 1)
         if not increasing or impossible.any() or (next_base is not None and lasts[-1] >= next_base):
@@ -82,7 +81,10 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
 
 
 class _HeaderScan:
-    """Reads the batch headers of one segment file, in blocks or one by one, depending on the batch sizes."""
+    """Reads the batch headers of one file.
+
+    Small batches are read in blocks, the headers of large batches one by one.
+    """
 
     def __init__(self, view: FileView) -> None:
         self._view = view
@@ -94,17 +96,20 @@ class _HeaderScan:
         self._in_blocks = True
 
     def read(self) -> BatchTable | None:
-        """Return a table of the next batch headers, which can be empty. Return None at the end of the file."""
+        """Return the next batch headers as an array, which can be empty. At the end of the file, return None."""
         if self._position >= self._view.size:
             return None
         table = self._read_block() if self._in_blocks else self._read_headers()
         if self._view.unreadable:
-            # The headers may contain filler, which is not detected without a CRC check.
+            # A header may contain filler bytes for an unreadable sector. Only a CRC check would detect this.
             raise UnclearHeadersError
         return table
 
     def _read_block(self) -> BatchTable:
-        """Read the next block of the file, and check every whole batch in it."""
+        """Read the next block of the file.
+
+        Check all batches that are completely in the block, and return their headers.
+        """
         got = self._view.read_into(self._block[: self._view.size - self._position], self._position)
         scan = core.scan_batches(self._block, self._table, 0, got)
         if scan.error is not None:
@@ -139,7 +144,7 @@ class _HeaderScan:
         return _table_of(self._raw, positions)
 
     def _read_message(self, size: int) -> BatchTable:
-        """Read one whole message of format 0 or 1."""
+        """Read one complete message of format 0 or 1, and return its header."""
         if not 0 < size <= self._view.size - self._position:
             raise UnclearHeadersError
         _, table = read_batch(self._view, self._position, size)
@@ -149,13 +154,13 @@ class _HeaderScan:
 
 
 def _move(table: BatchTable, by: int) -> None:
-    """Add `by` to the positions in a table, to convert buffer positions to file positions."""
+    """Add `by` to all positions in an array of batch headers."""
     table["position"] += by
     table["payload_position"] += by
 
 
 def _table_of(raw: bytearray, positions: list[int]) -> BatchTable:
-    """Decode the batch headers in `raw` into a table. `positions` contains the file positions of the batches."""
+    """Decode batch headers into an array. `positions` contains the file positions of the batches."""
     headers = np.frombuffer(raw, _HEADER, len(positions))
     table = np.empty(len(positions), BATCH_DTYPE)
     for name in _FIELDS:

@@ -1,9 +1,8 @@
-"""Walk through the batch headers of a segment to find transactional batches and markers.
+"""Read the batch headers of a segment one after another, to find transactional batches and markers.
 
-Large batches are skipped without being read. If a batch is not longer than a transaction marker,
-its CRC is checked, because the batch may be a damaged marker. The CRCs of the first and the last
-batch of the file are also checked, because the offsets of these batches show whether a segment is
-missing before or after the file.
+Only the headers of large batches are read. If a batch is as small as a transaction marker, its CRC
+is checked, because it may be a damaged marker. The CRCs of the first and the last batch in the file
+are also checked, because their offsets show whether the previous or the next segment is missing.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ from ..format.file_view import FileView, aligned_buffer
 from .part_builder import TABLE_ROWS
 
 SMALL_BATCH = 8 << 10
-"""Size of the largest batch that counts as small, in bytes."""
+"""Batches up to this size are called small, in bytes."""
 FEW_BATCHES = 4
-"""After this number of consecutive small batches, batches are read in blocks, and all CRCs are checked."""
+"""After this number of consecutive small batches, whole blocks of batches are read, and all CRCs are checked."""
 MARKER_SIZE = 78
-"""Size of a batch that ends a transaction, in bytes. A longer batch is not a marker."""
+"""Size of a transaction marker's batch, in bytes. A larger batch does not contain a marker."""
 BLOCK = 256 << 10
-"""Size of a block, in bytes."""
+"""Number of bytes that are read at once if the batches are small."""
 REMOTE_BLOCK = 4 << 20
-"""Size in bytes of a block of a file that is not local. Reading a block takes one request."""
+"""Number of bytes that are read at once from a URL if the batches are small. This takes one request."""
 _HEADER = struct.Struct(">qiibIhiqqq")
 
 
 class UnclearHeadersError(Exception):
-    """Raised if batch headers alone are not sufficient, because some batches may be damaged or out of order."""
+    """Raised if batch headers are not sufficient, because batches may be damaged or out of order."""
 
 
 class TransactionalBatch(NamedTuple):
@@ -59,9 +58,9 @@ class TransactionalBatch(NamedTuple):
 
 
 def read_batch(view: FileView, position: int, size: int) -> tuple[bytes, BatchTable]:
-    """Return the bytes of one batch, and a table with its header.
+    """Read one batch. Return its bytes, and its header as an array of length 1.
 
-    Raise UnclearHeadersError if the CRC does not match, or if the bytes are not exactly one batch.
+    If the CRC does not match, or if the bytes are not exactly one batch, raise UnclearHeadersError.
     """
     data, table = view.read(position, size), np.empty(1, BATCH_DTYPE)
     scan = core.scan_batches(data, table)
@@ -78,11 +77,12 @@ class HeaderWalk:
     view : FileView
         The open segment.
     position, end : int
-        Range of the file, in bytes. A batch begins at `position`.
+        Start and end of the byte range to read. A batch begins at `position`.
     last : int
-        Highest offset before `position`. The next batch must have a higher base offset.
+        Highest offset of the batches before `position`. The base offset of the next batch must be
+        higher.
     limit : int
-        Highest offset that a batch can have.
+        Highest offset that a batch in the range can have.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class HeaderWalk:
     last : int
         Last offset of the batches that have been read.
     truncated : bool
-        Whether the range ends inside a batch.
+        Whether the byte range ends inside a batch.
     """
 
     def __init__(self, view: FileView, position: int, end: int, last: int, limit: int) -> None:
@@ -111,21 +111,21 @@ class HeaderWalk:
 
     @cached_property
     def _headers(self) -> BatchTable:
-        """The table into which the headers of a block are read."""
+        """Array for the batch headers in a block."""
         return np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def read(self) -> list[TransactionalBatch] | None:
-        """Read the next batch header. If the batches are small, read the headers of a block of batches.
+        """Read the next batch header, or a block of batches if the batches are small.
 
-        Return the transactional batches and control batches that were found. Return None at the end
-        of the range.
+        Return the transactional batches and control batches among them. At the end of the byte
+        range, return None.
 
         Raises
         ------
         UnclearHeadersError
             A header contains an impossible value, offsets do not increase, or a batch that may be a
-            marker is damaged. The error is also raised for a wrapper message, because no CRC covers
-            the offset of a wrapper message.
+            marker is damaged. Wrapper messages also raise this error, because no CRC covers their
+            offsets.
         """
         if self.position >= self._end:
             return None
@@ -135,7 +135,7 @@ class HeaderWalk:
                 return found
         found = self._read_one()
         if self.view.unreadable:
-            # The headers may contain filler, which is not detected without a CRC check.
+            # A header may contain filler bytes for an unreadable sector. Only a CRC check would detect this.
             raise UnclearHeadersError
         return found
 
@@ -170,7 +170,7 @@ class HeaderWalk:
         return []
 
     def _read_block(self) -> list[TransactionalBatch] | None:
-        """Read and check the batches that are completely in the next block.
+        """Read the next block, and check the batches that are completely in it.
 
         Return None if the next batch is larger than a block.
         """

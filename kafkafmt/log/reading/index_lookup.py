@@ -1,7 +1,7 @@
-"""Look up offsets and timestamps in offset and time indexes, and detect wrong entries.
+"""Look up offsets and timestamps in the index files of a segment. Wrong index entries are detected.
 
-Indexes are searched by bisection, as in a broker, so only a few entries are read. An entry is used
-only if the log contains the batch to which the entry refers.
+An index is searched by bisection, as in a broker, so only a few entries are read. An entry is used
+only if the segment contains the batch to which the entry refers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .segment_walker import FIRST_READ, Walker
 
 BLOCK_ENTRIES = 512
 SCAN_BYTES = 4 << 20
-"""Largest distance in bytes from the position in an index entry to the batch with the entry's
-offset. Up to Kafka 4.0, one entry is written for all batches that are appended together. The entry
-contains the position of the first batch and the last offset of the last batch.
+"""Largest distance in bytes between the position in an index entry and the batch that contains the
+entry's offset. Up to Kafka 4.0, one entry is written for all batches that are appended together:
+the position of the first batch, and the last offset of the last batch.
 """
 
 
@@ -45,16 +45,16 @@ class Entry(NamedTuple):
 
 
 class TimeBounds(NamedTuple):
-    """The range of offsets in which a time index locates a timestamp.
+    """Offsets between which the first record with a requested timestamp, or with a later one, is expected.
 
     Attributes
     ----------
     after : int
-        All records up to and including this offset have earlier timestamps.
+        All records up to this offset (inclusive) have earlier timestamps.
     upto : int or None
-        Offset in the next index entry, or None if there is no next entry. At least one record up to
-        this offset should have the requested timestamp or a later one. The batch to which the entry
-        refers was not checked.
+        A record up to this offset should have the requested timestamp or a later one. The index
+        entry that contains this offset was not compared with the batches. None if there is no such
+        entry.
     """
 
     after: int
@@ -62,12 +62,12 @@ class TimeBounds(NamedTuple):
 
 
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
-    """Return the file position at which to start a search for `offset`, according to the offset index.
+    """Use the offset index to find the file position at which a search for `offset` can start.
 
-    A batch starts at the position. All earlier batches have lower offsets. If the index has no
-    usable entry, the position is 0. If `exactly` is True, an entry is used only if the batch at its
-    position contains the offset in the entry. In a compacted log, only this check confirms the base
-    offset of the batch.
+    A batch starts at this position, and all earlier batches have lower offsets. If the index has no
+    usable entry, the position is 0. If `exactly` is True, an index entry is used only if the batch
+    at its position contains the entry's offset. In a compacted log, only this check confirms the
+    base offset of the batch.
     """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
@@ -85,9 +85,9 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 
 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
-    """Look up a timestamp (in ms) in the time index, and return bounds for the offset of the first record.
+    """Look up a timestamp (in ms) in the time index. Return the offsets between which its first record is expected.
 
-    Return None if no entry of the time index agrees with the batches.
+    If no entry of the time index agrees with the batches, return None.
     """
     if segment.base_offset is None:
         return None
@@ -103,10 +103,10 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
 
 
 def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
-    """Return the largest timestamp of a segment, in ms.
+    """Return the largest timestamp in a segment, in ms.
 
-    The timestamp is computed from the last entry of the time index and the batches after it. If the
-    batches do not confirm the entry, return None.
+    It is the larger one of the timestamp in the last entry of the time index and the timestamps of
+    the later batches. If the batches contradict the entry, return None.
     """
     if segment.base_offset is None:
         return None
@@ -127,8 +127,8 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
 def _around(path: Location, entry: np.dtype[np.void], value: int, log: FileView) -> tuple[Entry | None, Entry | None]:
     """Return the last index entry whose first field is at most `value`, and the entry after it.
 
-    The bisection reads single entries until one block of entries is left. The bytes read are added
-    to the counts of `log`.
+    The entries are found by bisection. The numbers of read bytes and read calls are added to the
+    counts of `log`.
     """
     try:
         with FileView(path) as view:
@@ -141,7 +141,7 @@ def _around(path: Location, entry: np.dtype[np.void], value: int, log: FileView)
             data = view.read(low * size, (high + 1 - low) * size)
             log.bytes_read += view.bytes_read
             log.reads += view.reads
-    except OSError:  # if the index is missing or unreadable, the log itself is read
+    except OSError:  # if the index is missing or unreadable, callers search the log without it
         return None, None
     block = np.frombuffer(data, entry, len(data) // size)
     firsts, seconds = (block[name].astype(np.int64) for name in entry.names or ())
@@ -152,7 +152,7 @@ def _around(path: Location, entry: np.dtype[np.void], value: int, log: FileView)
 
 
 def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchTable]:
-    """Yield tables of valid batches from `position` to the batch with `offset`, or until SCAN_BYTES have been read."""
+    """Yield the headers of valid batches from `position` to the batch that contains `offset`, as arrays."""
     for _, _, rows, error in Walker(view, 0, first_read=FIRST_READ).tables(
         position, min(view.size, position + SCAN_BYTES)
     ):
@@ -162,7 +162,7 @@ def _batches_from(view: FileView, position: int, offset: int) -> Iterator[BatchT
 
 
 def batch_at(view: FileView, position: int) -> np.void | None:
-    """Return the header fields of the valid batch at `position`, or None if there is no valid batch."""
+    """Return the header of the batch at `position`. If there is no valid batch, return None."""
     table = np.zeros(1, BATCH_DTYPE)
     size = int.from_bytes(view.read(position + 8, 4), "big", signed=True) + 12
     scan = core.scan_batches(view.read(position, max(min(size, view.size - position), 0)), table)

@@ -1,8 +1,8 @@
-"""Divide a segment into ranges of a few MB at positions from its offset index.
+"""Divide a segment into byte ranges of a few MB, at positions that its offset index contains.
 
-The index is not trusted. The code that reads a range (single_pass.py) checks that a batch begins at
-the start of the range, and that a batch ends at the end of the range. The code also compares the
-offsets of the batches with the index entries.
+The index can be wrong. Therefore, single_pass.py checks each byte range when it reads the range:
+the range must begin at the start of a batch and end at the end of a batch, and the offsets of its
+batches must agree with the index entries.
 """
 
 from __future__ import annotations
@@ -24,35 +24,38 @@ from .partition_dir import SegmentFile
 from .ranges import read_head
 
 RANGE_BYTES = 4 << 20
-"""Approximate size of a range, in bytes. A range is held in memory until it has been checked."""
+"""Approximate size of the byte ranges into which a segment is divided. A range is held in memory
+until it has been checked.
+"""
 FIRST_RANGE_BYTES = 64 << 10
-"""Approximate size in bytes of the first range if only some offsets are requested. The first range
-is small, because the caller may need only the first records. Each further range is GROWTH times as
-large, up to RANGE_BYTES.
+"""Approximate size of the first byte range if only some offsets are requested. It is small, because
+the caller may need only the first records. Each further range is GROWTH times as large, up to
+RANGE_BYTES.
 """
 GROWTH = 4
 MAX_RANGE_BYTES = 16 << 20
-"""Size of the largest range, in bytes. A segment is not divided if two consecutive entries of its
-index are farther apart.
+"""Maximum size of a byte range. If two consecutive index entries of a segment are farther apart,
+the segment is not divided.
 """
 BLOCK_ENTRIES = 512
-"""Number of index entries that are read at once when an entry is looked up."""
+"""Number of index entries that are read at once during a search in the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A position in a segment at which a batch should begin, or the start or the end of the segment.
+    """A position at which a segment can be divided: its start, its end, or the start of a batch according to the index.
 
     Attributes
     ----------
     position : int
         Position in the file, in bytes.
     upto : int
-        The offset in the index entry for `position`, which is the largest possible last offset of
-        the batch at `position`. At the start and the end of a segment, `upto` is the last offset
-        that the segment can contain.
+        Offset in the index entry for `position`. The last offset of the batch at `position` is not
+        higher. At the start and the end of a segment, `upto` is the last offset that the segment
+        can contain.
     indexed : bool
-        Whether the index has an entry for `position`. The start and the end of a segment have none.
+        Whether the index contains an entry for `position`. False for the start and the end of a
+        segment.
     """
 
     position: int
@@ -62,12 +65,12 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The batches of a segment between two positions.
+    """A byte range of a segment. It contains all batches that begin between two positions.
 
     Attributes
     ----------
     start, end : Border
-        The stretch contains the batches that begin in [start.position, end.position).
+        The batches in the byte range begin at positions in [start.position, end.position).
     """
 
     start: Border
@@ -75,22 +78,22 @@ class Stretch:
 
     @property
     def size(self) -> int:
-        """Size of the stretch, in bytes."""
+        """Size of the byte range."""
         return self.end.position - self.start.position
 
 
 @dataclass(frozen=True, slots=True)
 class Range(Stretch):
-    """A part of a segment that is read into memory at once, with index entries to check its start and end.
+    """A byte range that is read into memory at once, with the index entries that confirm its start and end.
 
     Attributes
     ----------
     after_start, after_end : int
-        The offset in the last index entry before the start of the range, and the offset in the last
-        index entry before the end. The batch at the start, or at the end, must have a higher base
-        offset.
+        Offsets in the last index entry before the start of the range, and in the last index entry
+        before its end. The base offset of the batch that begins there must be higher.
     before_start, before_end : int
-        The positions in the same two index entries.
+        Positions in the last index entry before the start of the range, and in the last index entry
+        before its end.
     """
 
     after_start: int
@@ -100,7 +103,7 @@ class Range(Stretch):
 
 
 def whole_segment(segment: SegmentFile, size: int) -> Stretch:
-    """Return a `Stretch` with the first `size` bytes of a segment."""
+    """Return a `Stretch` that contains the first `size` bytes of a segment."""
     last = MAX_OFFSET - 1 if segment.next_base is None else segment.next_base - 1
     return Stretch(Border(0, last, indexed=False), Border(size, last, indexed=False))
 
@@ -113,29 +116,30 @@ def divide(
     end: int = NO_END,
     range_bytes: int = RANGE_BYTES,
 ) -> list[Range] | None:
-    """Divide a part of a segment into ranges of about `range_bytes` bytes.
+    """Divide a byte range of a segment into smaller ranges of about `range_bytes` bytes.
 
-    Only ranges that can contain offsets in [start, end) are returned.
+    Smaller ranges are omitted if they cannot contain offsets in [start, end).
 
     Parameters
     ----------
     segment : SegmentFile
         The segment.
     log : FileView
-        The open segment. The bytes read from the index are added to the counts of this object.
+        The open segment. The numbers of bytes and read calls for the index are added to the counts
+        of this object.
     stretch : Stretch
-        The part of the segment to divide.
+        The byte range of the segment to divide.
     start, end : int, optional
-        Offsets; `end` is exclusive. By default, all ranges are returned.
+        Offsets that are needed; `end` is exclusive. By default, all ranges are returned.
     range_bytes : int, default 4194304 (4 MiB)
-        Size of a range, in bytes. A range is larger if two consecutive entries of the index are
-        farther apart.
+        Size of each smaller range. A range is larger if two consecutive index entries are farther
+        apart.
 
     Returns
     -------
     list of Range or None
-        None if the index cannot be used: it is invalid, its entries are more than MAX_RANGE_BYTES
-        apart, or it lacks the start or the end of the stretch.
+        None if the index cannot be used. This is the case if it is invalid, if its entries are more
+        than MAX_RANGE_BYTES apart, or if it has no entry for the start or the end of `stretch`.
     """
     base = segment.base_offset
     if base is None:
@@ -181,26 +185,25 @@ def divide(
 
 
 class ReadCounts(Protocol):
-    """Interface of an object that counts bytes and read calls, such as `PartitionLog`."""
+    """Interface of an object that counts read bytes and read calls, such as `PartitionLog`."""
 
     bytes_read: int
     reads: int
 
 
 def _count(view: FileView, counts: ReadCounts | None) -> None:
-    """Add the numbers of bytes and read calls of an open file to `counts`."""
+    """Add the number of bytes and the number of read calls of an open file to `counts`."""
     if counts is not None:
         counts.bytes_read += view.bytes_read
         counts.reads += view.reads
 
 
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
-    """Return the shortest part of a segment that contains the offsets [start, end).
+    """Return the byte range of a segment that contains the offsets [start, end), as short as the index allows.
 
-    If the segment has no usable offset index, the result is the whole segment, with the size from
-    the directory listing. If the index is usable, the batch headers at both ends of the result are
-    read. These headers must confirm that no other batch contains offsets in [start, end). The bytes
-    and read calls are added to `counts`.
+    If the segment has no usable offset index, the result is the whole segment. Otherwise, the batch
+    headers at both ends of the byte range are read. They must confirm that all offsets in [start,
+    end) are inside. The numbers of bytes and read calls are added to `counts`.
     """
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
@@ -225,9 +228,9 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
 
 
 def first_offset_at(log: FileView, border: Border) -> int | None:
-    """Return the first offset of the batch at a border, or None if the index contradicts the batch header.
+    """Return the first offset of the batch at the position `border`, or None if the index contradicts its header.
 
-    The index must have an entry for `border`. Only the batch header is read.
+    `border` must be from an index entry. Only the batch header is read.
     """
     try:
         first, last, _ = read_head(log, border.position)
@@ -237,20 +240,20 @@ def first_offset_at(log: FileView, border: Border) -> int | None:
 
 
 def border_near(segment: SegmentFile, position: int) -> Border | None:
-    """Return a `Border` for the first index entry whose position is at least `position`.
+    """Return the first position in the index that is at least `position`, as a `Border`.
 
-    Return None if there is no such entry. Only a few KB of the index are read.
+    If there is no such index entry, return None. Only a few KB of the index are read.
     """
     return _border_of(segment, lambda view: _last_entry(view, lambda _, at: at < position) + 1)
 
 
 def last_border(segment: SegmentFile) -> Border | None:
-    """Return a `Border` for the last used index entry, or None if the index has no used entry."""
+    """Return the last position in the index as a `Border`, or None if the index has no valid entry."""
     return _border_of(segment, lambda view: _last_entry(view, lambda at, _: at >= 0))
 
 
 def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border | None:
-    """Return a `Border` for the index entry whose number `find` returns, or None if there is no such entry."""
+    """Return a `Border` for the index entry whose number `find` returns. If there is no such entry, return None."""
     if segment.base_offset is None:
         return None
     try:
@@ -263,11 +266,11 @@ def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border 
 def _entries(
     segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
 ) -> tuple[IntArray, IntArray] | None:
-    """Return the offsets and positions of the index entries that are needed to divide a part of a segment.
+    """Return the offsets and positions of the index entries at which a byte range of a segment can be divided.
 
-    The last two entries before the offsets [start, end) and the first two entries after them are
-    included. Each position is included only once. If the entries are not in increasing order,
-    return None.
+    The result contains at least the entries inside the offsets [start, end), and two entries before
+    and after them. If several entries have the same position, only the first one is included. If
+    the entries are not in increasing order, return None.
     """
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
@@ -297,12 +300,11 @@ def _entries(
 
 
 def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArray[np.bool_]]) -> int:
-    """Return the index of the last entry for which `before` is true, or -1.
+    """Find the last index entry for which `before` is true, and return its number, or -1 if there is none.
 
-    The entry is found by bisection. The arguments of `before` are the relative offsets and the
-    positions of entries. The result of `before` must be true for all entries up to the returned
-    one, and false for all others. Entries that contain only zeros are unused, except for the first
-    entry.
+    The entry is found by bisection, so `before` must be true for all earlier entries and false for
+    all later ones. The arguments of `before` are arrays: the relative offsets and the positions of
+    entries. Entries that contain only zeros are unused, except for the first entry.
     """
     low, high = -1, view.size // OFFSET_ENTRY.itemsize
     while high - low > 1:
@@ -323,7 +325,7 @@ def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArr
 
 
 def _border(view: FileView, base: int, i: int) -> Border | None:
-    """Return a `Border` for index entry `i`, or None if there is no such entry."""
+    """Return a `Border` for the index entry with the number `i`. If there is no such entry, return None."""
     if i < 0:
         return None
     offsets, positions = _read(view, base, i, i + 1)
@@ -331,7 +333,7 @@ def _border(view: FileView, base: int, i: int) -> Border | None:
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:
-    """Return the offsets and positions of all existing entries with indexes in [first, last)."""
+    """Return the offsets and positions of the index entries with the numbers [first, last), as far as they exist."""
     size = OFFSET_ENTRY.itemsize
     return all_offset_entries(view.read(first * size, (last - first) * size), base)
 

@@ -1,4 +1,4 @@
-"""Find record values that are JSON and whose member at a given path has an expected value."""
+"""Search for record values that are JSON objects and contain an expected value at a given path."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .byte_pattern import BytePattern, find_spans
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN = re.compile(r"[ !#-\[\]-~]+")
-"""Matches a string that needs no escapes in JSON."""
+"""Matches a string that requires no escape sequences in JSON."""
 
 
 @dataclass(frozen=True)
 class JsonEquals:
-    r"""Matches record values that are JSON and whose member at `path` has an accepted value.
+    r"""Condition that a record value is JSON, and that its member at `path` has one of the expected values.
 
     Attributes
     ----------
     path : tuple of str
-        Names of the nested members that lead to the compared member, from the outermost to the
-        innermost. For an array, the name is the index of an item.
+        Names of nested members, from the outermost to the innermost. In an array, the name is the
+        index of an item.
     expected : tuple
-        The accepted values of the compared member, as `json.loads` returns them.
+        Expected values of the innermost member, as `json.loads` returns them. Any of them matches.
     """
 
     path: tuple[str, ...]
     expected: tuple[Any, ...]
 
     def find(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the indexes of the record values that match. A value that is not JSON never matches."""
+        """Return the indexes of the record values that meet the condition. A value that is not JSON never does."""
         found = self._candidates(source, positions, lengths)
         view, starts, sizes = byte_view(source), positions[found].tolist(), lengths[found].tolist()
         matching = [self.matches(bytes(view[s : s + n])) for s, n in zip(starts, sizes, strict=True)]
@@ -44,7 +44,7 @@ class JsonEquals:
         return rows
 
     def matches(self, value: bytes) -> bool:
-        """Return whether a record value matches."""
+        """Return whether a record value meets the condition."""
         try:
             node = _parse(value.decode())
         except (ValueError, RecursionError):
@@ -59,10 +59,10 @@ class JsonEquals:
         return any(equal(node, value) for value in self.expected)
 
     def _candidates(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the indexes of the record values that can match, without parsing them as JSON.
+        """Return the indexes of the record values that can meet the condition. JSON is not parsed.
 
-        JSON can escape any character of a string with a backslash. Therefore, every value that
-        contains a backslash can match.
+        In JSON, any character of a string can be escaped with a backslash. Therefore, every record
+        value that contains a backslash is included.
         """
         pattern = self._pattern
         if pattern is None:
@@ -73,16 +73,19 @@ class JsonEquals:
 
     @cached_property
     def _pattern(self) -> BytePattern | None:
-        """Pattern that matches every accepted record value without a backslash. None if no pattern is known."""
+        """Pattern that matches each record value without backslashes that meets the condition.
+
+        None if there is no pattern.
+        """
         name = self.path[-1]
-        if not _PLAIN.fullmatch(name) or name.isdigit():  # an array index does not appear in the JSON text
+        if not _PLAIN.fullmatch(name) or name.isdigit():  # the index of an array item is not in the JSON text
             return None
         values = b"|".join(_written(value) for value in self.expected)
         return BytePattern(re.escape(f'"{name}"').encode() + rb"[ \t\r\n]*:[ \t\r\n]*(?:" + values + b")")
 
 
 def _written(value: Any) -> bytes:
-    """Return a regular expression for the first bytes of a JSON value that contains no backslash."""
+    """Return a regular expression for the first bytes of the JSON text of a value, without backslashes."""
     if value is None or isinstance(value, bool):
         return json.dumps(value).encode()
     if isinstance(value, str):
@@ -93,9 +96,9 @@ def _written(value: Any) -> bytes:
 
 
 def json_path(text: str) -> tuple[str, ...]:
-    r"""Split a path such as ``order.items.0.sku`` at its dots. A backslash escapes a dot or a backslash.
+    r"""Split a path such as ``order.items.0.sku`` at its dots. Before a dot or a backslash, a backslash is an escape.
 
-    Raise ValueError if a part of the path is empty.
+    If a name in the path is empty, raise ValueError.
     """
     parts = [""]
     for token in re.findall(r"\\.|[^\\]|\\", text, re.DOTALL):
@@ -109,7 +112,7 @@ def json_path(text: str) -> tuple[str, ...]:
 
 
 def values_of_text(text: str) -> tuple[Any, ...]:
-    """Return `text` as a string and, if it is valid JSON, also the value that it represents."""
+    """Return a tuple that contains `text` and, if it is valid JSON, also the decoded JSON value."""
     try:
         return text, _parse(text)
     except (ValueError, RecursionError):
@@ -117,7 +120,7 @@ def values_of_text(text: str) -> tuple[Any, ...]:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Return whether two JSON values are equal. Unlike in Python, 1 is not equal to true."""
+    """Return whether two decoded JSON values are equal. Unlike in Python, 1 is not equal to true."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(equal(a[name], b[name]) for name in a)
     if _is_array(a) and _is_array(b):
@@ -143,7 +146,7 @@ def _integer(text: str) -> int | float:
 
 
 def _parse(text: str) -> Any:
-    """Parse a JSON text. Raise ValueError or RecursionError if it cannot be parsed."""
+    """Parse a JSON text. If it is not valid JSON, raise ValueError or RecursionError."""
     try:
         return json.loads(text, parse_constant=_reject)
     except ValueError as error:

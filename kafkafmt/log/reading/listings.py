@@ -1,8 +1,8 @@
-"""Cache the listings of partition directories, so that an unchanged directory is not listed again.
+"""Cache the file lists of partition directories, so that an unchanged directory is not listed again.
 
 The modification time of a directory changes if a file is created, removed or renamed in it, but not
-if a file grows. If the modification time is unchanged, the directory contains the same segments, and
-only the last segment may have grown.
+if a file grows. If the time is unchanged, the directory contains the same segments, and only the
+last segment can have grown.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from ...paths import Location, UrlPath
 from .partition_dir import PartitionDir, SegmentFile
 
 SETTLED_NS = 2_000_000_000
-"""A listing is cached only if the last change of the directory is at least this old, in ns.
+"""A file list is cached only if the last change of the directory is at least this old, in ns.
 
-Some file systems store times in steps of up to 2 s. Two changes within one step have the same time.
+Some file systems store times with a resolution of 2 s. Two changes within this time can have the
+same modification time.
 """
 MAX_AGE = 300.0
-"""Minimum lifetime of a cached listing, in seconds.
+"""Minimum lifetime of a cached file list, in seconds.
 
-Listings expire because the clock of a file server can differ from the clock of this host.
+File lists expire because the clock of a file server can differ from the clock of this host.
 """
 
 State = tuple[int, ...]
@@ -37,15 +38,15 @@ class _Listing(NamedTuple):
 
 
 class Listings:
-    """Caches the listings of local partition directories."""
+    """Cache for the file lists of local partition directories."""
 
     def __init__(self) -> None:
         self._known: dict[Location, _Listing] = {}
 
     def find(self, path: Location) -> PartitionDir | None:
-        """Return the cached partition if its directory has not changed since it was listed, else None.
+        """Return the cached partition. If its directory has changed since it was listed, return None.
 
-        The cached size of the last segment is discarded, because its file can grow.
+        The size of the last segment is not taken from the cache, because its file can grow.
         """
         known = self._known.get(path)
         if known is None or known.expires < time.monotonic() or self.state_of(path) != known.state:
@@ -58,16 +59,13 @@ class Listings:
         return replace(known.partition, segments=segments, problems=list(known.partition.problems))
 
     def state_of(self, path: Location) -> State | None:
-        """Return a tuple that differs between two calls if a file was created, removed or renamed in between.
-
-        `path` is the directory that contains the files.
+        """Return a tuple that changes when a file is created, removed or renamed in a directory.
 
         Return None in these cases:
 
         - The directory is not local.
         - The directory cannot be read.
-        - The directory was changed so recently that the next change may have the same modification
-          time.
+        - The last change is so recent that the next change may have the same modification time.
         """
         if isinstance(path, UrlPath):
             return None
@@ -80,23 +78,24 @@ class Listings:
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
     def add(self, path: Location, state: State | None, partition: PartitionDir) -> None:
-        """Cache a listing, unless `state` is None.
+        """Add the file list of a directory to the cache. If `state` is None, do nothing.
 
-        The caller must call `state_of` before it lists the directory, and pass the result as `state`.
+        `state` is the result of `state_of`, which the caller must call before it lists the
+        directory.
         """
         if state is not None:
-            # A random lifetime prevents all listings of a log directory from expiring at once.
+            # Random lifetimes prevent all partitions of a log directory from expiring at the same time.
             expires = time.monotonic() + MAX_AGE * random.uniform(1, 2)
             self._known[path] = _Listing(state, expires, partition)
 
 
 class NoListings(Listings):
-    """Disables the cache, for callers that list each directory only once."""
+    """A cache that stores nothing, for callers that list each directory only once."""
 
     def find(self, path: Location) -> PartitionDir | None:
-        """Return None."""
+        """Return None, because nothing is cached."""
         return None
 
     def state_of(self, path: Location) -> State | None:
-        """Return None."""
+        """Return None, so that nothing is cached."""
         return None

@@ -1,6 +1,7 @@
-"""Find records by timestamp, as a broker does, and by offset.
+"""Find a record by its timestamp or its offset, like a broker.
 
-A search by timestamp finds the first record, in offset order, with that timestamp or a later one.
+A search by timestamp returns the record with the lowest offset that has this timestamp or a later
+one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .planned_log import UNKNOWN
 
 
 class Place(NamedTuple):
-    """The offset, timestamp and file position of a record.
+    """Offset and timestamp of a record, and file position of its batch.
 
     Attributes
     ----------
@@ -32,7 +33,7 @@ class Place(NamedTuple):
     segment : str
         File name of the segment that contains the record.
     position : int
-        Position of the record's batch in the segment, in bytes.
+        File position of the batch that contains the record, in bytes.
     """
 
     offset: int
@@ -42,12 +43,12 @@ class Place(NamedTuple):
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = False) -> Place | None:
-    """Find the first record whose timestamp is at least `timestamp` (in ms), or return None if there is no such record.
+    """Find the first record whose timestamp is at least `timestamp` (in ms). If there is none, return None.
 
-    The search starts at the log start offset. If `below_log_start` is True, it starts at the first
-    existing offset. The maximum timestamp in a batch header is trusted. As in a broker, control
-    batches and aborted records are also searched. Damage is skipped. Kafka's counterpart is
-    ``UnifiedLog.fetchOffsetByTimestamp``.
+    The search starts at the log start offset or, if `below_log_start` is True, at the first
+    existing record. It relies on the maximum timestamps in batch headers. As in a broker, control
+    batches and aborted records are also searched. Damaged batches are skipped. Kafka's counterpart
+    is ``UnifiedLog.fetchOffsetByTimestamp``.
     """
     low = 0 if below_log_start else log.log_start_offset
     reader = _reader(log, low)
@@ -73,7 +74,7 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
 
 
 def find_max_timestamp(log: PartitionLog) -> Place | None:
-    """Find the first record with the largest timestamp of the partition, according to the batch headers.
+    """Find the first record that has the largest timestamp in the partition, according to the batch headers.
 
     Return None if no record has a timestamp.
     """
@@ -88,8 +89,8 @@ def find_max_timestamp(log: PartitionLog) -> Place | None:
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
     """Yield the segments whose largest timestamp is at least `timestamp`.
 
-    Segments before the offset `low` are omitted. The largest timestamp of each segment is looked up
-    once and cached, as in a broker. Every segment must be checked, because timestamps need not
+    Segments that contain only offsets below `low` are omitted. The largest timestamp of each
+    segment is cached, as in a broker. Every segment must be checked, because timestamps need not
     increase.
     """
     largest, at = log.largest_timestamps, log.first_segment(low)
@@ -113,13 +114,13 @@ def _largest(log: PartitionLog, segment: SegmentFile) -> int:
 
 
 def find_offset(log: PartitionLog, offset: int) -> Place | None:
-    """Find the first data record at or after `offset`. Return None if there is no such record.
+    """Find the first data record whose offset is at least `offset`. If there is none, return None.
 
-    Records below the log start offset are not considered.
+    Records below the log start offset are ignored.
     """
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
-    # Search for `offset` itself first, because this offset usually exists.
+    # Search only for `offset` itself first, because a record with this offset usually exists.
     ends = (low + 1, NO_END)
     for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
@@ -147,7 +148,7 @@ def _first_in_segment(
 
 
 def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
-    """Find the first record of batch `i` that `reader` delivers. Return None if there is no such record.
+    """Find the first record in batch `i` that `reader` returns. If there is none, return None.
 
     If `timestamp` is not None, the record must have this timestamp or a later one.
     """

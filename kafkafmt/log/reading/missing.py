@@ -1,14 +1,13 @@
-"""Decide whether retention has deleted a missing segment. If it has not, raise an error.
+"""Check whether retention has deleted a segment whose file is missing. If not, raise an error.
 
 Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), even while the log is
-being read. A reader may skip a segment that Kafka has deleted. But a missing file alone does not
-prove that Kafka deleted it: the directory may have been moved or unmounted, or this host may see
-another directory under the same path. Therefore, deletion by retention is assumed only if all of
-these conditions are true:
+being read. Readers skip segments that Kafka has deleted. However, a file can also be missing
+because its directory was moved or unmounted, or because this host sees another directory under the
+same path. Therefore, a segment is skipped only if all of these conditions are true:
 
-- The directory is still the one that was listed.
-- The file is missing on a second check.
-- The offsets of the file are below the current log start offset of the directory.
+- The path still refers to the directory that was listed.
+- A second check also finds that the file is missing.
+- All offsets of the segment are below the current log start offset.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .partition_dir import PartitionDir, SegmentFile
 
 
 class UnavailableSegmentError(OSError):
-    """Raised if a segment has changed since it was listed, or is missing although retention has not deleted it.
+    """Raised if a segment is missing for another reason than retention, or has changed since it was listed.
 
     Attributes
     ----------
@@ -38,12 +37,12 @@ class UnavailableSegmentError(OSError):
 
 
 def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> UnavailableSegmentError:
-    """Return the error for a segment that is missing, or that has changed since it was listed."""
+    """Create the error for a segment that is missing, or that has changed since it was listed."""
     return UnavailableSegmentError(code, reason, str(segment.path))
 
 
 def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
-    """Raise `UnavailableSegmentError` unless retention has removed `segment` since `directory` was listed."""
+    """Raise `UnavailableSegmentError` unless retention has deleted `segment` since `directory` was listed."""
     try:
         inode = files.inode(directory.path)
         _, names = files.list_directory(directory.path)
@@ -74,11 +73,11 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 
 
 def _end(segment: SegmentFile, first_base: int) -> int:
-    """Return the end (exclusive) of the offsets that `segment` can contain.
+    """Return the end of the offset range that `segment` can contain (exclusive).
 
-    If `segment` was the last one when it was listed, the base offset of the next segment is
-    unknown. `first_base` is used instead: a broker rolls the log before it deletes the last
-    segment, so the log now begins with a later segment.
+    If `segment` was the last segment when the directory was listed, the base offset of the next
+    segment is unknown. A broker creates a new segment before it deletes the last one. Therefore,
+    the log now begins with a later segment, and its base offset `first_base` is used instead.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:
@@ -87,7 +86,7 @@ def _end(segment: SegmentFile, first_base: int) -> int:
 
 
 def _log_start_checkpoint(directory: PartitionDir) -> int:
-    """Return a partition's log start offset from the checkpoint in its log directory.
+    """Read a partition's log start offset from the checkpoint in its log directory.
 
     Return 0 if the checkpoint does not contain the partition.
     """
@@ -101,7 +100,7 @@ def _log_start_checkpoint(directory: PartitionDir) -> int:
 
 
 def changed(segment: SegmentFile, how: str) -> UnavailableSegmentError:
-    """Return the error for a segment file that has changed since its batches were checked."""
+    """Create the error for a segment that has changed since its batches were checked."""
     what = f"the file has changed since it was planned: {how}"
     return unavailable(
         segment, f"{what}; this host sees another file, or a broker truncated or compacted the log", errno.ESTALE

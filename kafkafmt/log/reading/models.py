@@ -1,4 +1,4 @@
-"""Define damage and findings, which readers report about a partition, and the error for damage."""
+"""Define the objects that describe damage and other problems of a partition, and the error for damage."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ...errors import KafkaFormatError
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A range of bytes in a `.log` file that cannot be delivered.
+    """A byte range of a `.log` file that cannot be read, because it is damaged.
 
     Attributes
     ----------
     file : str
         Name of the file.
     position, length : int
-        Position and length of the range, in bytes.
+        Position and length of the byte range.
     first_offset, last_offset : int or None
-        The first and the last offset that may be missing. An offset is None if it is not known. If
-        no offset can be missing, `first_offset` is `last_offset` + 1.
+        First and last offset that may be missing because of the damage. An offset is None if it is
+        not known. If no offset can be missing, `first_offset` is `last_offset` + 1.
     code : str
         Stable identifier of the problem.
     message : str
-        What is wrong.
+        Description of the problem.
     records : int or None
-        Number of data records in this range of bytes. None if it is not known.
+        Number of data records in the byte range. None if it is not known.
     """
 
     file: str
@@ -40,7 +40,7 @@ class Damage:
 
     @property
     def lost(self) -> str:
-        """The offsets that may be missing, as a phrase for messages."""
+        """A phrase for messages that states which offsets may be missing."""
         if self.empty:
             return "no offset is missing"
         first = "unknown" if self.first_offset is None else self.first_offset
@@ -49,13 +49,13 @@ class Damage:
 
     @property
     def empty(self) -> bool:
-        """Whether the range of missing offsets is empty, so that no offset can be missing."""
+        """Whether it is certain that no offset is missing because of the damage."""
         return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem that does not prevent the delivery of any complete batch.
+    """A problem that does not prevent any complete batch from being read.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Finding:
     code : str
         Stable identifier of the problem.
     message : str
-        What is wrong.
+        Description of the problem.
     """
 
     file: str
@@ -73,18 +73,18 @@ class Finding:
 
 
 class DamagedLogError(KafkaFormatError):
-    """Raised if a log is damaged and is not read with ``on_error="skip"``.
+    """Raised if a log is damaged and the reader was not asked to skip damage (``on_error="skip"``).
 
     Attributes
     ----------
     damage : Damage
-        The damaged span.
+        Description of the damage.
     code : str
-        Code of the damage.
+        Stable identifier of the problem.
     path : str
-        The partition directory.
+        Path of the partition directory.
     position, resume : int
-        Start and end of the damaged span in the file, in bytes.
+        Start and end of the damaged byte range in the file.
     """
 
     damage: Damage

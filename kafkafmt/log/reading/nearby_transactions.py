@@ -1,18 +1,17 @@
-"""Find the outcomes of transactions without reading the whole log.
+"""Find out which transactions were committed or aborted, without reading the whole log.
 
-A transactional batch is committed or aborted by the next marker of its producer. Therefore, the
-outcomes for a range of offsets are determined from the batch headers in the range, and from later
-headers up to the last marker that is needed.
+The next marker of the same producer determines whether a transactional batch is committed or
+aborted. Therefore, it is sufficient to read the batch headers in the requested offset range, and
+the following headers up to the last marker that is needed.
 
-The last stable offset is determined from a producer snapshot and from batch headers. A snapshot
-lists the transactions that are open at its offset (Kafka: ``ProducerStateManager``). The headers
-are read from the first offset of the oldest of these transactions. A broker writes a snapshot at
-the start of each segment and, when the broker is stopped, at the end of the log. The snapshot at
-the end of the log is used only if the log still ends there.
+The last stable offset is computed from a producer snapshot and the batch headers after it. A
+snapshot lists the transactions that are open at its offset (Kafka: ``ProducerStateManager``).
+Headers are read from the first offset of the oldest of these transactions on. A broker writes a
+snapshot at the start of each segment and, when it is stopped, at the end of the log. The snapshot
+at the end of the log is used only if the log still ends at this offset.
 
-The outcomes are always equal to the outcomes that `find_transactions` determines from the whole
-log. The functions of this module return None if they cannot guarantee this, for one of these
-reasons:
+The results are always equal to those of `find_transactions`, which reads the whole log. If this
+cannot be guaranteed, the functions return None. The reasons are:
 
 - A header is damaged.
 - A damaged batch is small enough to be a marker.
@@ -43,12 +42,12 @@ from .partition_dir import PartitionDir, SegmentFile
 from .transactions import Transactions
 
 MOST_SNAPSHOTS = 2
-"""Maximum number of producer snapshots that are tried, starting with the latest snapshot."""
+"""If a producer snapshot cannot be read, an older one is tried. At most this number of snapshots is tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A transactional batch or control batch, with the segment that contains it."""
+    """A transactional batch or control batch, and the segment that contains it."""
 
     segment: SegmentFile
     view: FileView
@@ -57,19 +56,19 @@ class _Found:
 
 @dataclass
 class _Outcomes:
-    """Tracks the outcomes of the transactions in the added batches.
+    """Tracks open and aborted transactions while batches are added in offset order.
 
     Attributes
     ----------
     open : dict of _Found
-        The first batch of each open transaction, by producer id.
+        Maps a producer id to the first batch of its open transaction.
     opened_before : dict of int
-        The first offset of each open transaction that began before the first added batch, by
-        producer id.
+        Maps a producer id to the first offset of its open transaction, if the transaction began
+        before the first added batch.
     aborted : dict of list of (int, int)
-        The first and last offset of each aborted transaction, by producer id.
+        Maps a producer id to the first and last offset of each of its aborted transactions.
     truncated : bool
-        Whether the log ends inside a batch.
+        Whether the log ends with an incomplete batch.
     """
 
     reader: RecordReader
@@ -81,7 +80,7 @@ class _Outcomes:
     _abort_markers: set[tuple[int, int]] = field(default_factory=set)
 
     def add(self, found: _Found) -> None:
-        """Add the next batch. Raise UnclearHeadersError if it is a marker that cannot be read."""
+        """Add the next batch. If it is a marker that cannot be read, raise UnclearHeadersError."""
         batch, producer = found.batch, found.batch.producer_id
         if not batch.attributes & CONTROL_BIT:
             if producer not in self.opened_before:
@@ -97,7 +96,7 @@ class _Outcomes:
                     self.aborted.setdefault(producer, []).append((first.batch.base_offset, batch.base_offset))
 
     def _marker(self, found: _Found) -> int | None:
-        """Return the type of the control record in a control batch."""
+        """Read the type of the control record in a control batch."""
         size = found.batch.size
         if size > SMALL_BATCH:
             raise UnclearHeadersError
@@ -108,19 +107,21 @@ class _Outcomes:
         return marker.kind
 
     def add_index(self, segment: SegmentFile) -> None:
-        """Read the transaction index of a segment if it exists, and keep its entries."""
+        """Read the entries of a segment's transaction index, if the index exists."""
         data = file_view.read_bytes(segment.sibling(".txnindex"))
         entries = read_transaction_index(data).tolist() if data else ()
         self._indexed += [(producer, last) for _, producer, _, last, _ in entries]
 
     def agrees_with_indexes(self, low: int, high: int) -> bool:
-        """Return whether the log has an abort marker for each index entry with a marker offset in [low, high)."""
+        """Return whether the log contains all abort markers in [low, high) that the transaction indexes list.
+
+        """
         return all(entry in self._abort_markers for entry in self._indexed if low <= entry[1] < high)
 
 
 @contextmanager
 def _counted_view(segment: SegmentFile, counts: ReadCounts | None) -> Iterator[FileView]:
-    """Open the file of a segment, and add its numbers of bytes and read calls to `counts`."""
+    """Open the file of a segment. When it is closed, add its numbers of bytes and read calls to `counts`."""
     with FileView(segment.path, fill_unreadable=True) as view:
         try:
             yield view
@@ -137,10 +138,10 @@ def _batches(
     outcomes: _Outcomes,
     counts: ReadCounts | None,
 ) -> Iterator[tuple[HeaderWalk, list[_Found]]]:
-    """Yield the transactional batches of consecutive segments, block by block.
+    """Yield the transactional batches and control batches in consecutive segments.
 
-    The transaction indexes of these segments are added to `outcomes`. UnclearHeadersError is raised
-    if a segment may be missing.
+    The transaction indexes of these segments are added to `outcomes`. If a segment may be missing,
+    raise UnclearHeadersError.
     """
     last: int | None = None
     for segment in segments:
@@ -170,7 +171,7 @@ def outcomes_near(
     max_batch_bytes: int,
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
-    """Return the aborted transactions in a range of batches.
+    """Return the aborted transactions that have batches in a range of the log.
 
     Parameters
     ----------
@@ -179,18 +180,19 @@ def outcomes_near(
     first : SegmentFile
         The segment in which the range begins.
     position : int
-        Position of the first batch of the range, in bytes.
+        Position of the first batch of the range in this segment, in bytes.
     end : int
         The offset at which the range ends (exclusive). It must not be above the last stable offset.
     max_batch_bytes : int
         Largest accepted size of one batch, in bytes after decompression.
     counts : PartitionLog, optional
-        The bytes and read calls of segments are added to the counts of this log.
+        The numbers of read bytes and read calls are added to the counts of this log.
 
     Returns
     -------
     Transactions or None
-        Only `aborted` is set. None if the whole log must be read to determine the outcomes.
+        Only the attribute `aborted` is set. None if the whole log must be read to find the aborted
+        transactions.
     """
     base = first.base_offset
     if base is None:
@@ -229,16 +231,16 @@ def open_at_end(
     max_batch_bytes : int
         Largest accepted size of one batch, in bytes after decompression.
     next_offset : callable
-        Returns the offset after the last valid batch. It is called only if the log ends inside a
-        batch.
+        Function that returns the offset after the last valid batch. It is called only if the log
+        ends with an incomplete batch.
     counts : PartitionLog, optional
-        The bytes and read calls of segments are added to the counts of this log.
+        The numbers of read bytes and read calls are added to the counts of this log.
 
     Returns
     -------
     Transactions or None
-        Only `open` and `last_stable_offset` are set. None if the whole log must be read to
-        determine them.
+        Only the attributes `open` and `last_stable_offset` are set. None if the whole log must be
+        read to find them.
     """
     segments = directory.segments
     if not segments or any(s.base_offset is None for s in segments):
@@ -253,18 +255,18 @@ def open_at_end(
 
 
 def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
-    """Return the first offset of the oldest open transaction in a snapshot.
+    """Return the first offset of the oldest open transaction in a producer snapshot.
 
-    If no transaction is open, return `offset`, the offset of the snapshot.
+    If no transaction is open, return `offset`, which is the offset of the snapshot.
     """
     return min([offset, *(e.txn_first_offset for e in entries if e.txn_first_offset >= 0)])
 
 
 def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[ProducerEntry]] | None:
-    """Return the offset and the entries of the latest snapshot above `base`, the last segment's base offset.
+    """Read the latest producer snapshot whose offset is above `base`. Return its offset and its entries.
 
-    A broker writes this snapshot at the end of the log when the broker is stopped. Return None if
-    there is no such snapshot, or if it cannot be read.
+    `base` is the base offset of the last segment. When a broker is stopped, it writes such a
+    snapshot at the end of the log. If it is missing or cannot be read, return None.
     """
     try:
         _, names = files.list_directory(directory.path)
@@ -280,10 +282,10 @@ def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[Produ
 
 
 def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]] | None:
-    """Return the offset and the entries of the latest producer snapshot at the start of a segment.
+    """Read the latest producer snapshot at the start of a segment. Return its offset and its entries.
 
-    A log that begins at offset 0 needs no snapshot, because no transaction is open at offset 0.
-    Return None if no snapshot can be read.
+    A log that begins at offset 0 needs no snapshot, because no transaction is open at this offset.
+    If no snapshot can be read, return None.
     """
     bases = {s.base_offset for s in directory.segments}
     try:
@@ -307,22 +309,23 @@ def open_after(
     next_offset: Callable[[], int],
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
-    """Return the open transactions and the last stable offset, given the transactions open at an earlier offset.
+    """Return the open transactions and the last stable offset, if the transactions at an earlier offset are known.
 
     Parameters
     ----------
     begin : int
-        The earlier offset. Only the headers of later batches are read.
+        The earlier offset. Only batch headers from this offset on are read.
     known : mapping of int to int
-        The first offset of each transaction that is open at `begin`, by producer id.
+        Maps a producer id to the first offset of its transaction, for each transaction that is open
+        at `begin`.
     directory, max_batch_bytes, next_offset, counts
         See `open_at_end`.
 
     Returns
     -------
     Transactions or None
-        Only `open` and `last_stable_offset` are set. None if the whole log must be read to
-        determine them.
+        Only the attributes `open` and `last_stable_offset` are set. None if the whole log must be
+        read to find them.
     """
     if any(s.base_offset is None for s in directory.segments):
         return None
@@ -340,8 +343,8 @@ def _open_after(
 ) -> Transactions | None:
     """Return the transactions that are open at the end of the log.
 
-    Each of these transactions began at the offset `begin` or later, or is in `known` and has not
-    ended. If `expected_end` is given and the log does not end at this offset, return None.
+    Each of these transactions began at offset `begin` or later, or is in `known`. If `expected_end`
+    is given and the log does not end at this offset, return None.
     """
     bases = [s.base_offset or 0 for s in directory.segments]
     at = int(np.searchsorted(bases, begin, "right")) - 1

@@ -1,4 +1,4 @@
-"""Check whether the segments before and after a segment contain copies of its batches."""
+"""Check whether the previous or the next segment contains a copy of a batch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .segment_walker import Walker
 
 
 class Neighbours:
-    """Searches the segments before and after a given segment for copies of its batches.
+    """Searches the previous and the next segment for copies of batches in a given segment.
 
-    The file names of segments determine the range of offsets of each segment. A batch with offsets
-    outside the range of its segment may be a copy of a batch in a neighbouring segment.
+    The file names of segments determine the offset range of each segment. If the offsets of a batch
+    are outside this range, it may be a copy of a batch in the previous or the next segment.
     """
 
     def __init__(self, segment: SegmentFile) -> None:
@@ -23,9 +23,10 @@ class Neighbours:
         self._held: dict[int, dict[tuple[int, int], int]] = {}
 
     def hold(self, walker: Walker, piece: Run) -> bool:
-        """Return whether a neighbour of the segment contains an identical copy of the batch `piece`.
+        """Return whether the previous or the next segment contains an identical copy of the batch `piece`.
 
-        Only the neighbour whose range contains the first offset of `piece` is searched.
+        Only one segment is searched: the segment whose offset range contains the first offset of
+        `piece`.
         """
         base = self.segment.base_offset
         if base is None or piece.batches != 1:
@@ -53,7 +54,7 @@ class Neighbours:
 
 
 def _batches(view: FileView, base: int) -> dict[tuple[int, int], int]:
-    """Return the position of each valid batch in a file, by the first offset and the size of the batch."""
+    """Return a dict that maps (first offset, size) to the position of the valid batch with these properties."""
     walker = Walker(view, base)
     runs = walker.walk().runs.objects()
     return {

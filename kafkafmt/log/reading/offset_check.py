@@ -1,4 +1,4 @@
-"""Find batches whose CRC matches but whose offset fields are wrong."""
+"""Find batches whose offset fields are wrong although the CRC matches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .parts import Bad
 def split_at_wrong_offsets(
     reader: WrapperReader, start: int, buffer: Buffer, table: BatchTable, summary: BatchSummary
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
-    """Split a table of batches at each batch whose offsets are wrong.
+    """Divide an array of batch headers (a table) at each batch whose offsets are wrong.
 
-    For each part of the table, yield its rows, the first offset of each row, and a damaged span.
-    The damaged span contains the batch with wrong offsets that directly follows the part. For the
-    last part of the table, the damaged span is None.
+    For each group of rows without wrong offsets, yield a tuple: the rows, the first offset of each
+    row, and a `Bad` object for the batch with wrong offsets after them. For the last group, the
+    third item is None.
 
     Offsets are wrong in these cases:
 
@@ -52,7 +52,7 @@ def split_at_wrong_offsets(
 
 
 def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
-    """Return the damaged span for a wrapper message whose offset contradicts its inner messages."""
+    """Create the `Bad` object for a wrapper message whose offset contradicts its inner messages."""
     position, offset = start + int(row["position"]), int(row["base_offset"])
     end = position + int(row["size"])
     what = (
@@ -64,6 +64,6 @@ def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
 
 
 def _negative_delta(row: Any, start: int) -> Bad:
-    """Return the damaged span for a batch whose last offset delta is negative."""
+    """Create the `Bad` object for a batch whose last offset delta is negative."""
     position, error = start + int(row["position"]), offset_range_error(row)
     return Bad(position, position + int(row["size"]), error.code, error.message)

@@ -1,4 +1,4 @@
-"""Define `OffsetInterval`, the records of one partition to read, with offsets as bounds."""
+"""Define `OffsetInterval`, which specifies the records of one partition that are read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ...constants import NO_END, READ_COMMITTED, READ_UNCOMMITTED
 
 @dataclass(frozen=True)
 class OffsetInterval:
-    """The records of one partition to read, as returned by `Selection.resolve`.
+    """Specification of the records of one partition to read, as returned by `Selection.resolve`.
 
     Attributes
     ----------
     low, high : int
-        Offsets, 0 or higher; `high` is exclusive.
+        First offset, and end offset (exclusive). Both are 0 or higher.
     isolation : {"read_uncommitted", "read_committed"}
         "read_committed" omits aborted records, and records after the last stable offset.
     control : bool
@@ -28,9 +28,9 @@ class OffsetInterval:
 
     @property
     def committed(self) -> bool:
-        """True if `isolation` is "read_committed"."""
+        """Whether `isolation` is "read_committed"."""
         return self.isolation == READ_COMMITTED
 
     def ending_at(self, offset: int) -> OffsetInterval:
-        """Return a copy of the interval. Its end (exclusive) is at most `offset`."""
+        """Return a copy that ends at `offset` (exclusive), or at `high` if it is lower."""
         return replace(self, high=min(self.high, offset))

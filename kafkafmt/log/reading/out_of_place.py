@@ -1,7 +1,8 @@
-"""Decide what happens to valid batches whose offsets contradict the accepted batches of a segment.
+"""Decide what to do with valid batches whose offsets contradict other batches of the segment.
 
-A run of contradicting batches is delivered out of file order if its offsets fill a gap. The run is
-omitted if it repeats a delivered batch byte for byte. In all other cases, the run is damage.
+If the offsets of such batches are missing between two other batches, the batches are delivered
+there. If a batch is an identical copy of a delivered batch, it is omitted. All other contradicting
+batches are reported as damage.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ _FINDING_SETTERS = field_setters(Finding)
 
 @dataclass
 class Placed:
-    """Contains which runs of a segment are delivered and which are damage, with the resulting findings.
+    """Result of `place`: which batches of a segment are delivered, and which are reported as damage.
 
     Attributes
     ----------
     extents : sequence of Run
-        The runs that are delivered, in offset order.
+        Ranges of valid batches that are delivered, in offset order.
     findings : sequence of Finding
-        A finding for each run that is out of place or repeated, in file order.
+        A finding for each range of batches that is out of place or is a copy, in file order.
     moved : tuple of two arrays of int64
-        First and last offsets of the runs that are delivered out of file order.
+        First and last offsets of the ranges of batches that are not delivered in file order.
     contradicting : list of (int, Run)
-        The runs that are damage, in file order. The integer is the index of the run among all runs
-        of the segment. If a run was split, the integer is the index of the run before it was split.
+        Ranges of batches that are reported as damage, in file order. The integer is the index of
+        the range, or of the original range before it was divided, among all ranges of the segment.
     """
 
     extents: Sequence[Run]
@@ -47,10 +48,10 @@ class Placed:
 
 
 def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArray, lower: int) -> Placed:
-    """Decide for each run of a segment whether it is delivered, omitted or damage.
+    """Decide which batches of a segment are delivered, which are skipped, and which are reported as damage.
 
-    `chosen` contains the indexes of the runs that are accepted, and `lower` is the lowest offset of
-    the segment.
+    `runs` contains all ranges of valid batches. `chosen` contains the indexes of the ranges that do
+    not contradict each other. `lower` is the lowest offset of the segment.
     """
     remaining = np.ones(len(runs), bool)
     remaining[chosen] = False
@@ -77,7 +78,7 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
 
 
 class OutOfPlace(Rows[Finding]):
-    """A sequence that contains a finding for each run of a segment that is delivered out of file order."""
+    """Sequence of findings about batches that are not delivered in file order."""
 
     def __init__(self, file: str, runs: RunColumns) -> None:
         self._file = file
@@ -100,9 +101,9 @@ class OutOfPlace(Rows[Finding]):
 def _in_file_order(
     file: str, runs: RunColumns, fills: IntArray, others: list[tuple[int, Finding]]
 ) -> Sequence[Finding]:
-    """Return findings about the runs with the indexes `fills`, and the findings in `others`, in file order.
+    """Merge findings about the batch ranges with the indexes `fills` and the findings in `others`, in file order.
 
-    `others` contains the index of a run with each finding.
+    Each item of `others` is a pair: index of a batch range, and finding.
     """
     parts: list[Sequence[Finding]] = []
     start = 0
@@ -122,12 +123,13 @@ def _duplicate(file: str, run: Run) -> Finding:
 
 
 def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
-    """Find rejected runs whose offsets exactly fill a gap between two accepted runs or before the first one.
+    """Find rejected batches whose offsets are exactly those that are missing before an accepted batch.
 
-    `others` contains the indexes of the rejected runs. Return two arrays of indexes: the found runs
-    in file order, and the accepted and found runs in offset order. If several runs fit in one gap,
-    the first run is used. A run is not used if its offsets overlap the offsets of another rejected
-    run, because the result would depend on the order of the two runs.
+    `chosen` and `others` contain the indexes of the accepted and the rejected ranges of batches.
+    Return two arrays of indexes: the found ranges in file order, and all accepted and found ranges
+    in offset order. If several ranges have the missing offsets, the first one is used. If the
+    offsets of a range overlap those of another rejected range, it is not used, because the result
+    would depend on their order.
     """
     none = np.empty(0, np.int64)
     if not len(chosen) or not len(others):
@@ -152,7 +154,7 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """Split a rejected run into runs of one batch each, because each batch is checked separately."""
+    """Divide a range of rejected batches into ranges of one batch each, because each batch is checked separately."""
     if run.batches == 1:
         return [run]
     pieces = []
@@ -163,7 +165,7 @@ def _pieces(walker: Walker, run: Run) -> list[Run]:
 
 
 class _Delivered:
-    """Contains the runs that are delivered: the accepted runs, as columns, and the inserted runs."""
+    """Ranges of valid batches that are delivered, in offset order. Further ranges can be inserted."""
 
     def __init__(self, runs: RunColumns) -> None:
         self._runs = runs
@@ -171,7 +173,7 @@ class _Delivered:
 
     @property
     def extents(self) -> Extents:
-        """All extents, in offset order."""
+        """All ranges of valid batches that are delivered, in offset order."""
         inserted = self._inserted.extents
         if not inserted:
             return Extents(self._runs)
@@ -180,9 +182,9 @@ class _Delivered:
         return Extents(runs.at(np.argsort(runs.first, kind="stable")))
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the last extent that begins at or before the first offset of `piece`, and the extent after it.
+        """Return the last range of batches that begins at or before the first offset of `piece`, and the next range.
 
-        If one of these extents does not exist, it is None.
+        A range that does not exist is None.
         """
         at, runs = int(np.searchsorted(self._runs.first, piece.first_offset, "right")), Extents(self._runs)
         before, after = self._inserted.before(piece)
@@ -193,7 +195,7 @@ class _Delivered:
         return before, after
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the offsets of the run `piece` exactly fill a gap between extents or before the first one."""
+        """Return whether the offsets of `piece` are exactly those that are missing before the next range of batches."""
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
         return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
@@ -203,14 +205,14 @@ class _Delivered:
 
 
 class _Around:
-    """Keeps runs in offset order, and finds the runs before and after an offset.
+    """A sorted list of ranges of batches. It finds the ranges before and after an offset.
 
-    The runs are kept in blocks of limited size. Inserting into a single list would take
+    The ranges are stored in blocks of limited size. With a single list, insertions would take
     quadratic time if every second batch of a segment is out of place.
     """
 
     BLOCK = 512
-    """Number of extents in a new block. A block of twice that size is split."""
+    """Number of ranges in a new block. A block of twice this size is divided."""
 
     def __init__(self, extents: list[Run]) -> None:
         size = self.BLOCK
@@ -220,18 +222,18 @@ class _Around:
 
     @property
     def extents(self) -> list[Run]:
-        """All extents, in offset order."""
+        """All ranges of batches, in offset order."""
         return [extent for block in self._blocks for extent in block]
 
     def _find(self, offset: int) -> tuple[int, int]:
-        """Return the index of the block for a run that begins at `offset`, and the index of the run in that block."""
+        """Return the index of the block into which `offset` belongs, and its place in this block."""
         block = max(bisect_right(self._starts, offset) - 1, 0)
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the last extent that begins at or before the first offset of `piece`, and the next extent.
+        """Return the last range that begins at or before the first offset of `piece`, and the next range.
 
-        If one of these extents does not exist, it is None.
+        A range that does not exist is None.
         """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]
@@ -255,7 +257,7 @@ class _Around:
 
 
 def _repeats(walker: Walker, piece: Run, around: _Delivered) -> bool:
-    """Return whether an extent contains an identical copy of the batch `piece`."""
+    """Return whether the delivered batches contain an identical copy of the batch `piece`."""
     extent, _ = around.before(piece)
     if extent is None or piece.last_offset > extent.last_offset:
         return False

@@ -1,4 +1,4 @@
-"""Define `Part`, which contains batches of a segment in one buffer, and read small extents in groups."""
+"""Define `Part`: batches of a segment that are in one buffer. Small ranges of batches are read together."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ GROUP_BYTES = 1 << 20
 
 @dataclass
 class Part:
-    """Contains some batches of a segment in one buffer. A part is valid until the next part is read.
+    """Batches of a segment that were read into one buffer. The object is valid until the next `Part` is read.
 
     Attributes
     ----------
     plan : SegmentPlan
-        The plan of the segment.
+        The plan of the segment, which lists its valid and damaged byte ranges.
     extent : Run
-        The extent that contains the batches, or the last such extent if the batches are in several
-        extents.
+        The range of valid batches to which the batches belong. If they belong to several ranges,
+        the last one.
     walker : Walker
-        The walker of the segment's file.
+        Reader of the segment's file.
     position : int
         File position of the first byte of the buffer.
     buffer, table : bytes-like and array of BATCH_DTYPE
-        The buffer, and a table of the batches in it.
+        The buffer, and an array with the headers of the batches in it.
     before : int
-        The last offset before the first batch.
+        The last offset that precedes the first batch.
     group, group_rows : sequence of Run and of int
-        If the batches are in several extents, `group` contains these extents, and `group_rows`
-        contains the row in the table at which each of them begins.
+        If the batches belong to several ranges of valid batches, `group` contains these ranges.
+        `group_rows` contains the row of `table` at which each range begins.
     """
 
     plan: SegmentPlan
@@ -64,7 +64,7 @@ class Part:
         return last_offset(self.table[i])
 
     def batch_damage(self, row: Any, error: KafkaFormatError) -> Damage:
-        """Return the damage for a batch whose CRC matches but whose records cannot be read.
+        """Create a `Damage` object for a batch whose records cannot be decoded although the CRC matches.
 
         The offsets that may be missing are computed from the previous and the next batch.
         """
@@ -87,7 +87,7 @@ class Part:
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Return the damage for the rest of an extent whose file has changed since its batches were checked."""
+        """Create a `Damage` object for the batches after this part, if the file has changed since they were checked."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
@@ -96,9 +96,9 @@ class Part:
         )
 
     def _after(self, extent: Run) -> int | None:
-        """Return the first offset that is delivered after an extent.
+        """Return the first offset that is delivered after the range of batches `extent`.
 
-        If no extent follows in the segment, return the base offset of the next segment.
+        If the segment contains no later batches, return the base offset of the next segment.
         """
         extents = self.plan.extents
         at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
@@ -106,10 +106,10 @@ class Part:
 
 
 class GroupReader:
-    """Reads small extents (runs of valid batches) together if they are close to each other in the file.
+    """Reads small ranges of valid batches with one read call if they are close to each other in the file.
 
-    Reading a small extent alone would take as long as reading a large one. If `ends_at_damage` is
-    True, a group ends before the next damaged span.
+    Reading a small range separately would take as long as reading a large one. If `ends_at_damage`
+    is True, only ranges up to the next damaged byte range are read together.
     """
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
@@ -123,13 +123,13 @@ class GroupReader:
         self._damage_before = np.array(events.damage_before, np.int64) if ends_at_damage else None
 
     def read(self, k: int) -> Part | None:
-        """Return the batches of extent `k` and of later extents that are close to extent `k` in the file.
+        """Read the range of batches with index `k`, and the next ranges that are close to it in the file.
 
-        Extents whose bytes have changed since they were checked are not included. If extent `k` is
-        too large or has changed, return None.
+        A range is omitted if its bytes have changed since they were checked. If range `k` is too
+        large or has changed, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        # The extents are in offset order. In the file, the next extents can be before extent `k`.
+        # The ranges are in offset order. In the file, the next ranges can be before range `k`.
         position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:
