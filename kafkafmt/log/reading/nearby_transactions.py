@@ -113,9 +113,7 @@ class _Outcomes:
         self._indexed += [(producer, last) for _, producer, _, last, _ in entries]
 
     def agrees_with_indexes(self, low: int, high: int) -> bool:
-        """Return whether the log contains all abort markers in [low, high) that the transaction indexes list.
-
-        """
+        """Return whether the log contains all abort markers in [low, high) that are in the transaction indexes."""
         return all(entry in self._abort_markers for entry in self._indexed if low <= entry[1] < high)
 
 

@@ -1,4 +1,4 @@
-"""Combine the valid batches and damaged spans of a segment into runs and larger damaged spans."""
+"""Combine adjacent valid batches of a segment into ranges, and adjacent damaged batches into larger byte ranges."""
 
 from __future__ import annotations
 
@@ -14,27 +14,25 @@ from .parts import CRC_UNKNOWN, UNKNOWN_COUNT, Bad, BadColumns, Parts, Run, RunC
 from .segment_stats import Stats
 
 TABLE_ROWS = 8192
-"""Largest number of batches in a table."""
+"""Largest number of batch headers in an array."""
 CRC_INTERVAL = 4096
-"""Size of the groups into which consecutive damaged batches are divided.
+"""Consecutive damaged batches are divided into groups of this number of batches.
 
-Only the first SINGLE_SPANS batches of each group have error messages with CRCs.
+The CRCs are stated in the error messages of only the first SINGLE_SPANS batches of each group.
 """
 SINGLE_SPANS = 16
-"""Number of consecutive damaged spans that are stored separately. All further consecutive spans are
-merged.
-"""
+"""Number of adjacent damaged byte ranges that are stored separately. All further adjacent ranges are merged."""
 MERGED_BYTES = 4 << 20
-"""Largest size of a merged damaged span, in bytes. Merging limits the number of damaged spans."""
+"""Largest size of a merged damaged byte range. Merging limits the number of ranges that are stored and reported."""
 
 NOWHERE = np.empty(0, np.int64)
 NO_RUNS = RunColumns(NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE.astype(bool))
 
 
 class PartBuilder:
-    """Combines the batches of a segment into runs, and collects its damaged spans.
+    """Combines adjacent valid batches of a segment into ranges, and collects the damaged byte ranges.
 
-    Up to `rows` batches are collected before they are combined into runs.
+    Up to `rows` batches are collected before they are combined into ranges.
     """
 
     def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
@@ -47,9 +45,9 @@ class PartBuilder:
         self._rows = np.empty(rows, BATCH_DTYPE)
         self._firsts = np.empty(rows, np.int64)
         self._bads = BadColumns()
-        """Damaged spans that were added since the last call of `_take`."""
+        """Damaged byte ranges that were added since the last call of `_take`."""
         self._bad_rows: list[int] = []
-        """For each damaged span in `_bads`, the number of collected batches before the span."""
+        """For each damaged byte range in `_bads`, the number of collected batches before it."""
         self._consecutive = self._merged = 0
         self._first_message = ""
         self._runs: list[RunColumns] = []
@@ -59,21 +57,21 @@ class PartBuilder:
         self._parts = 0
 
     def limit(self) -> None:
-        """Combine the collected batches into runs if too many damaged spans have been collected."""
+        """Limit memory: if many damaged byte ranges have been collected, combine the collected batches into ranges."""
         if len(self._bads) >= TABLE_ROWS:
             self._take()
 
     def _make_room(self, rows: BatchTable, start: int) -> None:
-        """Combine the collected batches into runs if they fill a run, or if the batches in `rows` do not fit."""
+        """Combine the collected batches into ranges if they are large enough, or if there is no space for `rows`."""
         n = self._count
         if n and (n + len(rows) > len(self._rows) or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
     def damage(self, bad: Bad, row: int | None = None) -> None:
-        """Add a damaged span, or merge it into the previous one if many damaged spans directly precede it.
+        """Add a damaged byte range. If many damaged ranges directly precede it, merge it into the last one.
 
-        `row` is the number of collected batches before the span. By default, all collected batches
-        precede the span.
+        `row` is the number of collected batches before the damaged range. By default, all collected
+        batches precede it.
         """
         bads = self._bads
         row = self._count if row is None else row
@@ -93,7 +91,7 @@ class PartBuilder:
             self._merge(1, bad.end)
 
     def _follows(self, row: int, position: int) -> bool:
-        """Return whether the last damaged span ends at `position` and no batch was added after it."""
+        """Return whether the last damaged byte range ends at `position` and no batch was added after it."""
         return bool(self._bad_rows) and self._bad_rows[-1] == row and self._bads.end[-1] == position
 
     def _add_bad(self, bad: Bad, row: int) -> None:
@@ -101,7 +99,7 @@ class PartBuilder:
         self._bads.add(bad.position, bad.end, bad.code, bad.message, bad.records)
 
     def _merge(self, n: int, end: int) -> None:
-        """Extend the last damaged span to the position `end`, so that it includes `n` more damaged spans."""
+        """Extend the last damaged byte range up to the position `end`, so that it includes `n` more damaged batches."""
         bads = self._bads
         i = len(bads) - 1
         self._merged += n
@@ -121,7 +119,7 @@ class PartBuilder:
         self._count = end
 
     def add_scan(self, rows: BatchTable, spans: IntArray, start: int) -> None:
-        """Add the batches and damaged spans that `core.scan_damaged` found in a buffer.
+        """Add the valid batches (`rows`) and damaged byte ranges (`spans`) that `core.scan_damaged` found in a buffer.
 
         The buffer begins at the file position `start`.
         """
@@ -148,15 +146,15 @@ class PartBuilder:
         self.limit()
 
     def _add_single(self, spans: IntArray, rows: IntArray) -> None:
-        """Add damaged spans without merging them."""
+        """Add damaged byte ranges without merging them."""
         self._bads.add_spans(spans)
         self._bad_rows += rows.tolist()
         self._consecutive += len(spans)
 
     def _add_long(self, spans: IntArray, rows: IntArray, borders: IntArray) -> None:
-        """Add damaged spans, and merge them if too many directly follow each other.
+        """Add damaged byte ranges, and merge them if too many directly follow each other.
 
-        Between two consecutive indexes in `borders`, the spans directly follow each other.
+        The ranges between two consecutive indexes in `borders` directly follow each other.
         """
         known = spans[:, 7] != UNKNOWN_COUNT
         corrupted = ~known & (spans[:, 3] >= 0)
@@ -173,7 +171,7 @@ class PartBuilder:
                     self.damage(bad_of(*columns), int(rows[a]))
 
     def _add_consecutive(self, spans: IntArray, row: int) -> None:
-        """Add damaged batches without a matching CRC that directly follow each other."""
+        """Add a sequence of adjacent damaged batches. None of their CRCs matches."""
         n, bads = len(spans), self._bads
         i = max(min(SINGLE_SPANS - self._consecutive, n), 0)
         if i:
@@ -199,7 +197,7 @@ class PartBuilder:
             i += merged
 
     def _take(self) -> None:
-        """Combine the collected batches into runs, and store the runs and the damaged spans in file order."""
+        """Combine the collected batches into ranges, and store these and the damaged byte ranges in file order."""
         n, bads = self._count, self._bads
         before = np.array(self._bad_rows, np.int64) if self._bad_rows else NOWHERE
         merged, starts, runs_before = 0, 0, np.zeros(len(before), np.int64)
@@ -221,12 +219,13 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """Merge the first run of `runs` into the run that was added last, if the batches are adjacent and in order.
+        """If the first range of `runs` directly continues the range that was added last, merge both.
 
-        Return whether the runs were merged.
+        The batches must be adjacent in the file, and their offsets must increase. Return whether
+        the ranges were merged.
         """
         before = self._runs[-1]
-        if int(self._run_at[-1][-1]) != self._parts - 1:  # a damaged span follows the last run
+        if int(self._run_at[-1][-1]) != self._parts - 1:  # damaged bytes follow the last range
             return False
         first, last = int(runs.first[0]), int(before.last[-1])
         rises = first == last + 1 if self.cut_gaps else first > last
@@ -240,7 +239,7 @@ class PartBuilder:
         return True
 
     def parts(self) -> Parts:
-        """Return all batches and damaged spans that were added, as runs and damaged spans in file order."""
+        """Return everything that was added, as ranges of valid batches and damaged byte ranges, in file order."""
         self._take()
         runs = self._runs[0] if self._runs else NO_RUNS
         if len(self._runs) > 1:
@@ -254,10 +253,10 @@ def _concatenated(arrays: list[IntArray]) -> IntArray:
 
 
 def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> list[Run]:
-    """Divide a table of valid batches into runs of consecutive batches, and return the runs.
+    """Divide an array of batch headers into ranges of adjacent batches, and return a `Run` for each range.
 
     `firsts` contains the first offset of each batch. `start` is the file position of the buffer
-    with the batches.
+    that contains the batches.
     """
     if len(rows) == 1:
         return [_run_of_one(rows[0], int(firsts[0]), start)]
@@ -270,13 +269,13 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
 def columns_of(
     rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
 ) -> tuple[RunColumns, IntArray, IntArray]:
-    """Divide a table of valid batches into runs of consecutive batches.
+    """Divide an array of headers of valid batches into ranges of adjacent batches.
 
-    For the parameters, see `core.combine_batches`. Three values are returned:
+    For the parameters, see `core.combine_batches`. The result is a tuple of three items:
 
-    - the runs, in file order;
-    - for each run, the number of items in `cut_before` that precede it;
-    - for each item of `cut_before`, the number of runs that precede it.
+    - the ranges of batches, in file order;
+    - for each range, the number of items in `cut_before` that precede it;
+    - for each item of `cut_before`, the number of ranges that precede it.
     """
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
     n = core.combine_batches(rows, np.ascontiguousarray(firsts), cut_gaps, cut_at, cut_before, found, before)
@@ -285,7 +284,7 @@ def columns_of(
 
 
 def _run_of_one(row: Any, first: int, start: int) -> Run:
-    """Return a run that consists of a single batch. This is much faster than `columns_of`."""
+    """Return a `Run` that consists of a single batch. This is much faster than `columns_of`."""
     (position, base, _, _, _, _, _, size, _, _, delta, _, count, attributes, _, magic) = row.item()
     last = min(base + max(delta, 0), MAX_OFFSET)
     records = None if count < 0 and magic < MAGIC_V2 else 0 if attributes & CONTROL_BIT else max(count, 0)

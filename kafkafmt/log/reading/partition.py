@@ -1,4 +1,4 @@
-"""Read one partition: its batches in offset order, its records as columns or objects, and its damaged spans."""
+"""Read one partition: its batches in offset order, its records as columns or objects, and its damage."""
 
 from __future__ import annotations
 
@@ -41,50 +41,51 @@ OnDamage = Callable[[Damage], None]
 
 
 class BatchDamage:
-    """Collects the damage that a segment plan does not contain.
+    """Callback that collects only damage that the plans of segments do not contain.
 
-    Such damage is inside a batch whose CRC matches, or occurred after the plan was made. A caller
-    that also reads the plan passes a `BatchDamage` as `on_damage`.
+    Examples are batches whose records are damaged although the CRC matches, and files that were
+    damaged after they were planned. Pass a `BatchDamage` as `on_damage` if the damage in the plans
+    is reported separately.
 
     Attributes
     ----------
     found : list of Damage
-        The damaged spans.
+        Descriptions of the damage.
     """
 
     def __init__(self) -> None:
         self.found: list[Damage] = []
 
     def __call__(self, damage: Damage) -> None:
-        """Add a damaged span."""
+        """Add a description of damage to `found`."""
         self.found.append(damage)
 
 
 FEW_EXTENTS = 4
-"""If a segment has more extents than this, its small extents are read in groups."""
+"""If a segment consists of more ranges of valid batches than this, small ranges are read together."""
 
 
 class PartitionLog(PlannedLog):
-    """Reads the segments of one partition. For the parameters, see `PlannedLog`."""
+    """A partition that is opened for reading. For the parameters, see `PlannedLog`."""
 
     bytes_read: int
     reads: int
     read_seconds: float
     decompress_seconds: float
     confirmed_only: bool = False
-    """Whether to raise `UnconfirmedError` if a segment cannot be delivered in one pass."""
+    """Whether to raise `UnconfirmedError` if a segment cannot be read and checked in one pass."""
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
-        """Plans that contain the batches delivered in one pass, by the file name of the segment."""
+        """Maps file names of segments to plans with the batches that were read and checked in one pass."""
         return {}
 
     @property
     def leader_epochs(self) -> Epochs:
-        """The leader epochs of the partition with their first offsets, from the checkpoint.
+        """Leader epochs of the partition, as pairs (epoch, first offset) from the leader epoch checkpoint.
 
-        If the checkpoint is missing, empty or damaged, the leader epochs are derived from the
-        headers of all batches.
+        If the checkpoint is missing, empty or damaged, the epochs are derived from all batch
+        headers.
         """
         found = self.leader_epoch_checkpoint
         if found is not None:
@@ -93,15 +94,15 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def transactions(self) -> Transactions:
-        """The outcomes of all transactions of the log. The first access reads the whole log."""
+        """Outcomes of all transactions in the log. The first access reads the whole log."""
         return find_transactions(self)
 
     @cached_property
     def open_transactions(self) -> Transactions:
-        """The open transactions and the last stable offset.
+        """Open transactions and last stable offset of the log.
 
-        If possible, only the headers after the latest producer snapshot are read. Otherwise, the
-        property `transactions` is returned, which reads the whole log.
+        If possible, only the batch headers after the latest producer snapshot are read. Otherwise,
+        the whole log is read, and the value is that of the property `transactions`.
         """
         if self.knows_transactions or self.planned == len(self.segments):
             return self.transactions
@@ -110,15 +111,15 @@ class PartitionLog(PlannedLog):
 
     @property
     def knows_transactions(self) -> bool:
-        """Whether `transactions` has been determined or set."""
+        """Whether the property `transactions` already has a value, so that the log need not be read."""
         return "transactions" in self.__dict__
 
     def transactions_in(self, start: int, end: int) -> Transactions:
-        """Return the outcomes of the transactions that have records with offsets in [start, end).
+        """Return the outcomes of all transactions that have records in the offset range [start, end).
 
-        If `end` is above the last stable offset, the last stable offset is used instead. If
+        If `end` is above the last stable offset, the range ends at the last stable offset. If
         possible, only the batch headers from `start` up to the last marker of these transactions
-        are read. Otherwise, the property `transactions` is returned, which reads the whole log.
+        are read. Otherwise, the whole log is read.
         """
         stable = self.open_transactions
         if self.knows_transactions:
@@ -138,14 +139,13 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def _outcomes(self) -> dict[tuple[int, int], Transactions]:
-        """Cached results of `transactions_in`, by start and end offset."""
+        """Cache for `transactions_in`. It maps (start, end) to the result."""
         return {}
 
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
-        """Use a segment plan and transaction outcomes that another process or machine has computed.
+        """Use the plan of a segment, and transaction outcomes, that another process or machine has computed.
 
-        If the segment has changed since the plan was made, `parts` raises
-        `UnavailableSegmentError`.
+        If the segment has changed since then, `parts` raises `UnavailableSegmentError`.
         """
         self._plans[plan.segment.name] = plan
         self._adopted.add(plan.segment.name)
@@ -153,19 +153,20 @@ class PartitionLog(PlannedLog):
             self.transactions = transactions
 
     def restrict(self, segment: SegmentFile, stretch: Stretch) -> None:
-        """Read only one part of a segment, so that several tasks can share the segment.
+        """Read only a byte range of a segment, so that several tasks can divide the segment among themselves.
 
-        A task reads the batches and the damaged spans that begin in its part of the segment.
+        A task reads the batches that begin in its byte range, and reports the damage that begins
+        there.
         """
         self._stretches[segment.name] = stretch
 
     def parts(self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False) -> Iterator[Part]:
-        """Yield the batches with offsets in [start, end), in offset order.
+        """Yield the batches that contain offsets in [start, end), in offset order, as `Part` objects.
 
-        `on_damage` is called with each damaged span. If `on_damage` is None, damage raises
-        DamagedLogError. If `grouped` is True, one part can contain the batches of several extents,
-        including batches below `start`. Damage between the extents of a part is reported after the
-        part.
+        `on_damage` is called with a description of each damaged byte range. If `on_damage` is None,
+        damage raises DamagedLogError. If `grouped` is True, one `Part` can also contain batches
+        before and after damage, and batches below `start`. This damage is then reported after the
+        `Part`.
         """
         for segment in self._opened_ahead(start, end):
             rest: Remainder | None = None
@@ -185,7 +186,7 @@ class PartitionLog(PlannedLog):
                 yield from self._segment_parts(events, start, end, on_damage, grouped)
 
     def _opened_ahead(self, start: int, end: int) -> Iterator[SegmentFile]:
-        """Yield the segments to read. If the segments are not local, start to open each one before it is needed."""
+        """Yield the segments to read. If they have URLs, open each segment in advance, in the background."""
         segments = self.segments_in(start, end)
         if not isinstance(self.directory.path, UrlPath):
             yield from segments
@@ -205,9 +206,10 @@ class PartitionLog(PlannedLog):
                 file_view.forget_ahead(segment.path, segment.sibling(".index"))
 
     def _in_one_pass(self, segment: SegmentFile, start: int, end: int) -> Generator[Part, None, Remainder | None]:
-        """Yield the batches of a segment that has no plan, up to the first range that fails a check.
+        """Read and check a segment in one pass, without a plan. Stop at the first byte range that fails a check.
 
-        Return the part of the segment that must be planned, or None if all batches were confirmed.
+        Return the remainder of the segment, which must be planned. If the segment is complete,
+        return None.
         """
         stretch = self._stretches.get(segment.name)
         try:
@@ -242,10 +244,9 @@ class PartitionLog(PlannedLog):
         on_damage: OnDamage | None,
         grouped: bool,
     ) -> Iterator[Part]:
-        """Yield the batches of a segment that `_in_one_pass` has not delivered.
+        """Yield the batches of a segment that `_in_one_pass` has not yielded.
 
-        Damage is reported from the offset `start` onwards. Batches are read from the offset `first`
-        onwards.
+        Damage is reported from offset `start` on. Batches are read from offset `first` on.
         """
         events = Events(rest.of(plan), start, end)
         for part in self._segment_parts(events, first, end, on_damage, grouped):
@@ -291,7 +292,7 @@ class PartitionLog(PlannedLog):
     def _extent_parts(
         self, plan: SegmentPlan, extent: Run, walker: Walker, start: int, end: int, on_damage: OnDamage | None
     ) -> Iterator[Part]:
-        """Read one extent separately from other extents, and yield its batches."""
+        """Read one range of valid batches, and yield its batches."""
         view, adopted = walker.view, plan.segment.name in self._adopted
         if adopted and view.size < extent.end:
             raise changed(plan.segment, f"it has {view.size} bytes now, but had at least {extent.end}")
@@ -322,7 +323,7 @@ class PartitionLog(PlannedLog):
             )
 
     def _damage_of(self, damaged: Sequence[Damage], start: int, stop: int, on_damage: OnDamage | None) -> None:
-        """Report the damaged spans ``damaged[start:stop]``, unless `on_damage` is a BatchDamage."""
+        """Report the damage in ``damaged[start:stop]``. If `on_damage` is a BatchDamage, do nothing."""
         if start < stop and not isinstance(on_damage, BatchDamage):
             for damage in damaged[start:stop]:
                 self.damage(damage, on_damage)
@@ -334,7 +335,7 @@ class PartitionLog(PlannedLog):
         view.close()
 
     def damage(self, damage: Damage, on_damage: OnDamage | None) -> None:
-        """Call `on_damage` with a damaged span. If `on_damage` is None, raise DamagedLogError."""
+        """Report damage to the callback `on_damage`. If it is None, raise DamagedLogError."""
         if on_damage is None:
             raise DamagedLogError(damage, str(self.directory.path))
         on_damage(damage)
@@ -354,21 +355,22 @@ class PartitionLog(PlannedLog):
         Parameters
         ----------
         names : collection of str, or RecordColumns
-            Names of the columns to decode, or the object to fill; see `RecordReader`.
+            Names of the columns to decode, or an object for the decoded columns; see
+            `RecordReader`.
         interval : OffsetInterval, optional
             The records to read, as returned by `Selection.resolve`. By default, all data records
-            from the log start offset onwards. If the isolation level is "read_committed", the
-            interval ends at the last stable offset at the latest.
+            from the log start offset on. With the isolation level "read_committed", only records
+            below the last stable offset are read.
         on_damage : callable, optional
-            Called with each damaged span, which is then skipped. By default, the records before the
-            first damage are yielded, and then DamagedLogError is raised.
+            Called with a description of each damaged byte range, which is then skipped. By default,
+            DamagedLogError is raised after the records before the first damage.
         past_open : bool, default False
-            At "read_committed", also read records after the last stable offset, except records of
-            open and aborted transactions. A coordinator reads these records when it loads its topic.
+            With "read_committed", also read records after the last stable offset, but no records of
+            open or aborted transactions. Kafka's coordinators read their topics in this way.
         capacity : int, default 16384
             Largest number of records in one chunk.
         see : callable, optional
-            Called with each part before its records are decoded.
+            Called with each `Part` before its records are decoded.
         """
         if interval is None:
             interval = OffsetInterval(self.log_start_offset)

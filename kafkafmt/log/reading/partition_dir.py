@@ -1,4 +1,4 @@
-"""Describe a partition directory and its segments, as they were when they were listed."""
+"""Describe a partition directory and its segments, as they were when the directory was listed."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ INTERNAL_PREFIX = "__"
 
 
 class SegmentFile:
-    """The state of a `.log` file at the time when its directory was listed.
+    """A `.log` file, as it was when its directory was listed.
 
-    A log directory can have a million segments. To save memory, a `SegmentFile` does not store its
-    path and its name, but creates them when they are used.
+    A log directory can contain a million segments. To save memory, path and name are not stored,
+    but are created when they are used.
 
     Parameters
     ----------
     folder : Path or UrlPath
-        Path of the directory. All segments of a partition share this object.
+        Path of the partition directory. All segments of the partition share this object.
     name : str
         Name of the file.
     next_base : int, optional
-        Base offset of the next segment. By default, there is no next segment.
+        Base offset of the next segment. None, the default, if there is no next segment.
     last : bool, default True
         Whether the file is the last segment of its partition.
     size : int, optional
         Size of the file, in bytes. For a compressed file, the size after decompression. By default,
-        the size is determined when it is first used.
+        the size is read when it is first used.
 
     Attributes
     ----------
     base_offset : int or None
-        Base offset in the file's name. None if the name is not a base offset.
+        Base offset, which is the name of the file. None if the file has another name.
     """
 
     __slots__ = ("_name", "_size", "base_offset", "folder", "last", "next_base")
@@ -74,15 +74,15 @@ class SegmentFile:
 
     @property
     def place(self) -> str | UrlPath:
-        """Path of the file as a string, or its URL. This property is faster than the property `path`."""
+        """Path of the file as a string, or its URL. This is faster than the property `path`."""
         return files.joined(self.folder, self.name)
 
     def sibling(self, suffix: str) -> Location:
-        """Return the path of the segment's file with another suffix, such as ".index"."""
+        """Return the path of another file of the segment, by its suffix, such as ".index"."""
         return self.folder / self.sibling_name(suffix)
 
     def sibling_name(self, suffix: str) -> str:
-        """Return the name of the segment's file with another suffix, such as ".index"."""
+        """Return the name of another file of the segment, by its suffix, such as ".index"."""
         return (
             Path(self.name).with_suffix(suffix).name
             if self.base_offset is None
@@ -91,9 +91,9 @@ class SegmentFile:
 
     @property
     def size(self) -> int:
-        """Size of the file, in bytes, when this property was first used.
+        """Size of the file in bytes, at the time when this property was first used.
 
-        0 if the size cannot be read. Opening the file then raises the error.
+        If the size cannot be read, it is 0. The error is then raised when the file is opened.
         """
         if self._size is None:
             try:
@@ -114,39 +114,40 @@ class SegmentFile:
         return hash((self.folder, self.name))
 
     def __reduce__(self) -> Any:
-        """Pickle the segment with its size, so that a task on another host uses the size from the driver."""
+        """Include the size when the object is pickled, so that Spark tasks use the size that the driver has read."""
         return SegmentFile, (self.folder, self.name, self.next_base, self.last, self.size)
 
 
 @dataclass
 class PartitionDir:
-    """The state of a partition directory at the time when it was listed.
+    """A partition directory, as it was when it was listed.
 
     Attributes
     ----------
     topic, partition : str and int
-        Name of the topic and number of the partition, from the directory's name.
+        Name of the topic and number of the partition, as given by the directory's name.
     path : Path or UrlPath
         Path of the directory.
     state : str
-        "live", "delete", "stray" or "future", from the directory's name.
+        "live", "delete", "stray" or "future", as given by the directory's name.
     segments : list of SegmentFile
-        The segments, in ascending order.
+        The segments, in the order of their base offsets.
     log_start : int
         Log start offset of the partition according to the checkpoint of the log directory. 0 if the
         checkpoint does not contain the partition.
     cleaned : bool
-        Whether the log cleaner's checkpoint contains the partition. If True, gaps in the offsets
-        are the result of compaction.
+        Whether the log cleaner's checkpoint contains the partition. If True, missing offsets are
+        the result of compaction.
     named : bool
-        Whether the user named the directory, or a file in it, as a path.
+        Whether the user specified the path of this directory, or of a file in it.
     problems : list of (str, str, str)
         File name, error code and message for each invalid checkpoint, and for each `.log` file that
         is not a segment.
     checkpoints : dict of int
-        Offset of the partition in each offset checkpoint, by the file name of the checkpoint.
+        Maps the file name of a checkpoint to the offset of the partition in this checkpoint.
     error : OSError or None
-        The error that occurred when the directory was listed. `PartitionLog` raises it.
+        The error that occurred when the directory was listed. It is raised when the partition is
+        read.
     ignored : frozenset of str
         Names of files in the directory that salvage must not use.
     inode : int or None
@@ -174,17 +175,17 @@ class PartitionDir:
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that a broker shows to consumers.
+        """First offset that consumers can read from a broker.
 
-        This is the log start offset in the checkpoint or the base offset of the first segment,
-        whichever is higher.
+        This is the higher one of two offsets: the log start offset in the checkpoint, and the base
+        offset of the first segment.
         """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)
 
     @property
     def readable(self) -> bool:
-        """Whether to read the partition, because it is live or because the user named its path."""
+        """Whether the partition is read. This is the case if it is live, or if the user specified its path."""
         return self.state == "live" or self.named
 
     @property

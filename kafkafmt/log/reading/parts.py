@@ -1,4 +1,4 @@
-"""Store the runs and the damaged spans of a segment as columns, which saves time and memory."""
+"""Store the valid and the damaged byte ranges of a segment in arrays, which saves time and memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...types import IntArray
 from .rows import Rows
 
 CRC_UNKNOWN = -1
-"""Value of `BadColumns.magic` if the error message cannot contain the CRCs."""
+"""Value of `BadColumns.magic` if the CRCs are not known, so that the error message does not contain them."""
 LENGTH_PROBLEM = -2
 MAGIC_PROBLEM = -3
 END_PROBLEM = -4
 """Values of `BadColumns.magic` for an impossible length field, an unknown magic, and a batch that
-would end after the end of the file. Both cores return these numbers.
+would end after the end of the file. `core.scan_damaged` returns these numbers.
 """
 PROBLEM_CODES = {
     LENGTH_PROBLEM: StructureError.code,
@@ -27,26 +27,26 @@ PROBLEM_CODES = {
     END_PROBLEM: TruncatedError.code,
 }
 UNKNOWN_COUNT = -1
-"""Value in a column of record counts if the count is not known."""
+"""Value in an array of record counts if a count is not known."""
 
 
 @dataclass(slots=True)
 class Run:
-    """Consecutive valid batches of a file, without bytes between them, and with increasing offsets.
+    """Adjacent valid batches of a segment, without other bytes between them. Their offsets increase.
 
     Attributes
     ----------
     position, end : int
-        Start and end of the run in the file, in bytes.
+        Positions in the file at which the first batch begins and the last batch ends.
     first_offset, last_offset : int
-        The first and the last offset of the batches.
+        First and last offset of the batches.
     batches : int
         Number of batches.
     records : int or None
-        Number of data records according to the batch headers. None if the run contains a wrapper
-        message, whose header does not contain a count.
+        Number of data records according to the batch headers. None if one of the batches is a
+        wrapper message, because its header does not contain a number of records.
     dense : bool
-        True if every offset has a record, so that compaction cannot have removed a record.
+        True if there is a record for every offset, so that compaction has not removed any.
     """
 
     position: int
@@ -60,17 +60,16 @@ class Run:
 
 @dataclass(slots=True)
 class Bad:
-    """A range of bytes in a segment that does not consist of valid batches.
+    """A damaged byte range of a segment.
 
     Attributes
     ----------
     position, end : int
-        Start and end of the range in the file, in bytes.
+        Start and end of the byte range in the file.
     code, message : str
-        Code and message of the error.
+        Error code and error message.
     records : int or None
-        Number of data records in the range. None if the number is not confirmed, for example by the
-        CRC.
+        Number of data records in the byte range. None if no matching CRC confirms this number.
     """
 
     position: int
@@ -82,9 +81,9 @@ class Bad:
 
 @dataclass
 class RunColumns:
-    """Contains runs as columns. `dense` is an array of bool. The other columns are arrays of int64.
+    """Ranges of adjacent valid batches, with one array for each property.
 
-    The value in `records` is -1 for a run whose number of records is unknown.
+    The properties are those of `Run`. If the number of records is not known, `records` contains -1.
     """
 
     position: IntArray
@@ -97,7 +96,7 @@ class RunColumns:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> RunColumns:
-        """Return the columns of a sequence of runs. If `runs` is an `Extents` object, nothing is copied."""
+        """Convert a sequence of `Run` objects to arrays. If `runs` is an `Extents` object, no data is copied."""
         if isinstance(runs, Extents):
             return runs.columns
         names = ("position", "end", "first_offset", "last_offset", "batches")
@@ -111,11 +110,11 @@ class RunColumns:
         return len(self.position)
 
     def at(self, rows: IntArray | slice) -> RunColumns:
-        """Return columns with only the given rows."""
+        """Return a `RunColumns` object with only the given rows."""
         return RunColumns(*(column[rows] for column in vars(self).values()))
 
     def objects(self) -> list[Run]:
-        """Return a `Run` for each row."""
+        """Return a list with a `Run` object for each row."""
         records: list[int | None] = self.records.tolist()
         if len(self) and int(self.records.min()) < 0:
             records = [None if n == UNKNOWN_COUNT else n for n in records]
@@ -124,12 +123,12 @@ class RunColumns:
 
 
 class Extents(Rows[Run]):
-    """A sequence of runs. Each `Run` object is created when it is accessed.
+    """Ranges of adjacent valid batches, as a sequence. Each `Run` object is created when it is accessed.
 
     Attributes
     ----------
     columns : RunColumns
-        The runs as columns.
+        The properties of all ranges, as arrays.
     """
 
     def __init__(self, columns: RunColumns) -> None:
@@ -140,7 +139,7 @@ class Extents(Rows[Run]):
 
     def _build(self, start: int, stop: int) -> list[Run]:
         if stop - start == 1:
-            # Creating a single `Run` directly takes half the time of creating it from columns.
+            # For a single object, direct creation takes half the time of `RunColumns.objects`.
             c, i = self.columns, start
             records = int(c.records[i])
             known = None if records == UNKNOWN_COUNT else records
@@ -153,18 +152,19 @@ class Extents(Rows[Run]):
 
 
 class BadColumns:
-    """Contains damaged spans as columns.
+    """Damaged byte ranges of a segment, with one array for each property.
 
     Attributes
     ----------
     position, end, records : array of int64
-        Start and end of each span in bytes, and number of records in the span, or -1 if the number
-        is not known.
+        Start and end of each damaged byte range, and number of records in it. -1 if the number is
+        not known.
     magic, crc, stored : array of int64
-        Magic, computed CRC and crc field of each batch whose CRC does not match. For other
-        problems, the columns `problem`, `actual` and `stored` of `core.scan_damaged`.
+        For a batch whose CRC does not match: its magic, the computed CRC and the crc field. For
+        other problems: the values `problem`, `actual` and `stored` from `core.scan_damaged`.
     problems : dict of int to tuple of str
-        Error code and message of each span with another kind of error, by the row of the span.
+        Maps row numbers to error code and error message, for damage that the arrays cannot
+        describe.
     """
 
     def __init__(self) -> None:
@@ -177,32 +177,32 @@ class BadColumns:
 
     @property
     def position(self) -> IntArray:
-        """Position of each span, in bytes."""
+        """Position at which each damaged byte range begins."""
         return self._rows[: self._count, 0]
 
     @property
     def end(self) -> IntArray:
-        """Position after each span, in bytes."""
+        """Position at which each damaged byte range ends."""
         return self._rows[: self._count, 1]
 
     @property
     def magic(self) -> IntArray:
-        """Magic of each batch, or the number of the problem."""
+        """Magic of each damaged batch, or a negative number that identifies another problem."""
         return self._rows[: self._count, 2]
 
     @property
     def crc(self) -> IntArray:
-        """CRC of each batch."""
+        """Computed CRC of each damaged batch."""
         return self._rows[: self._count, 3]
 
     @property
     def stored(self) -> IntArray:
-        """The crc field of each batch."""
+        """Value of the crc field of each damaged batch."""
         return self._rows[: self._count, 4]
 
     @property
     def records(self) -> IntArray:
-        """Number of records in each span, or -1."""
+        """Number of records in each damaged byte range. -1 if it is not known."""
         return self._rows[: self._count, 5]
 
     def _append(self, rows: IntArray) -> None:
@@ -215,34 +215,35 @@ class BadColumns:
         self._count = n
 
     def add(self, position: int, end: int, code: str, message: str, records: int | None) -> None:
-        """Append a damaged span, with any error code."""
+        """Append a damaged byte range, with any error code and message."""
         self.problems[self._count] = code, message
         known = UNKNOWN_COUNT if records is None else records
         self._append(np.array([(position, end, CRC_UNKNOWN, 0, 0, known)], np.int64))
 
     def add_spans(self, spans: IntArray) -> None:
-        """Append damaged spans.
+        """Append damaged byte ranges.
 
-        `spans` contains rows from `core.scan_damaged`, with file positions.
+        `spans` contains rows that `core.scan_damaged` has returned, with positions relative to the
+        start of the file.
         """
         self._append(spans[:, [0, 1, 3, 4, 5, 7]])
 
     def extend(self, other: BadColumns) -> None:
-        """Append all damaged spans of `other`."""
+        """Append all damaged byte ranges of `other`."""
         self.problems.update((self._count + i, problem) for i, problem in other.problems.items())
         self._append(other._rows[: len(other)])
 
     def code(self, i: int) -> str:
-        """Return the error code for a span, by its index."""
+        """Return the error code of the damaged byte range in row `i`."""
         return self.problems[i][0] if i in self.problems else _code(int(self.magic[i]))
 
     def message(self, i: int) -> str:
-        """Return the error message of the span in row `i`."""
+        """Return the error message of the damaged byte range in row `i`."""
         problem = self.problems.get(i)
         return problem_message(*self._rows[i, 2:5].tolist()) if problem is None else problem[1]
 
     def codes(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """Return the error codes of the spans with the indexes [start, stop)."""
+        """Return the error codes of the damaged byte ranges in the rows [start, stop)."""
         magic = self.magic[start:stop]
         codes = [ChecksumError.code] * len(magic)
         if len(magic) and int(magic.min()) < CRC_UNKNOWN:
@@ -252,10 +253,10 @@ class BadColumns:
         return codes
 
     def messages(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """Return the error messages of the spans with the indexes [start, stop)."""
+        """Return the error messages of the damaged byte ranges in the rows [start, stop)."""
         magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
         if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:
-            # If all batches have format 2, formatting all messages in the same way takes half the time.
+            # If all batches have format 2, their messages have the same form, and creating them takes half the time.
             messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
         else:
             messages = list(map(problem_message, magic.tolist(), crc.tolist(), stored.tolist()))
@@ -264,14 +265,14 @@ class BadColumns:
         return messages
 
     def _problems_in(self, start: int, stop: int) -> Iterator[tuple[int, tuple[str, str]]]:
-        """Yield the items of `problems` with a row in [start, stop)."""
+        """Yield the items of `problems` for the rows [start, stop)."""
         if len(self.problems) <= stop - start:
             yield from (item for item in self.problems.items() if start <= item[0] < stop)
         else:
             yield from ((i, self.problems[i]) for i in range(start, stop) if i in self.problems)
 
     def counts(self, start: int = 0, stop: int | None = None) -> list[int | None]:
-        """Return the number of records of each span in [start, stop). A number that is not known is None."""
+        """Return the numbers of records in the rows [start, stop). None stands for an unknown number."""
         return [None if n == UNKNOWN_COUNT else n for n in self.records[start:stop].tolist()]
 
 
@@ -283,7 +284,7 @@ def _code(magic: int) -> str:
 
 
 def problem_message(magic: int, crc: int, stored: int) -> str:
-    """Return the error message for a row of `BadColumns`."""
+    """Return the error message for the values `magic`, `crc` and `stored` of a damaged byte range."""
     if magic == LENGTH_PROBLEM:
         return f"length field is {crc}, which no batch can have"
     if magic == MAGIC_PROBLEM:
@@ -296,22 +297,22 @@ def problem_message(magic: int, crc: int, stored: int) -> str:
 
 
 def bad_of(position: int, end: int, _: int, magic: int, crc: int, stored: int, __: int, records: int) -> Bad:
-    """Return the damaged span for a row from `core.scan_damaged`."""
+    """Convert a row of `core.scan_damaged` to a `Bad` object."""
     known = None if records == UNKNOWN_COUNT else records
     return Bad(position, end, _code(magic), problem_message(magic, crc, stored), known)
 
 
 class Parts:
-    """Contains all bytes of a segment, divided into runs and damaged spans in file order.
+    """All bytes of a segment, divided into ranges of valid batches and damaged byte ranges.
 
     Attributes
     ----------
     runs : RunColumns
-        The runs.
+        Ranges of adjacent valid batches, in file order.
     bads : BadColumns
-        The damaged spans.
+        Damaged byte ranges, in file order.
     run_at, bad_at : array of int64
-        The index of each run, and of each damaged span, among all parts.
+        Indexes of the valid ranges, and of the damaged ranges, among all ranges in file order.
     """
 
     def __init__(self, runs: RunColumns, bads: BadColumns, run_at: IntArray, bad_at: IntArray) -> None:
@@ -324,7 +325,7 @@ class Parts:
         return len(self.runs) + len(self.bads)
 
     def after_bad(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the runs that directly follow a damaged span."""
+        """Return a mask of the ranges of valid batches that directly follow damaged bytes."""
         return np.diff(self.run_at, prepend=-1) > 1
 
     def __iter__(self) -> Iterator[Run | Bad]:
@@ -339,7 +340,7 @@ class Parts:
                 yield next(objects)
 
     def bad(self, b: int) -> Bad:
-        """Return damaged span number `b` of the segment."""
+        """Return the damaged byte range with the index `b` among all damaged ranges."""
         bads = self.bads
         records = int(bads.records[b])
         known = None if records == UNKNOWN_COUNT else records

@@ -11,11 +11,11 @@ from ..format import files
 
 
 def matching(path: Location) -> list[Location]:
-    """Return the paths that a path with wildcards matches, in ascending order.
+    """Expand a path that contains wildcards to the sorted list of matching paths.
 
-    The wildcards are `*`, `?` and `[...]`. They do not match slashes. A path is returned unchanged
-    if it contains no wildcards, or if a file or directory with exactly this path exists. Raise
-    FileNotFoundError if nothing matches.
+    The wildcards are `*`, `?` and `[...]`. They do not match slashes. If the path contains no
+    wildcards, or if a file or directory with exactly this name exists, the path is returned
+    unchanged. If nothing matches, raise FileNotFoundError.
     """
     if not glob.has_magic(str(path)) or files.exists(path):
         return [path]
@@ -29,7 +29,7 @@ def matching(path: Location) -> list[Location]:
 
 
 def _matching_urls(path: UrlPath) -> list[UrlPath]:
-    """Return the URLs of files and directories that match a pattern, in ascending order."""
+    """Return the sorted URLs of all files and directories that match a pattern."""
     root = path
     while root.key:
         root = root.parent

@@ -1,14 +1,14 @@
 """Decide which batches of a segment are delivered, in which order, and what is damaged.
 
-`plan_segment` reads a whole segment, checks every CRC and returns a `SegmentPlan`, which consists
-of
+`plan_segment` reads a whole segment and checks every CRC. It returns a `SegmentPlan`, which
+consists of
 
-- extents: runs of valid batches, in offset order, which all readers deliver;
-- damage: spans that cannot be delivered, with the offsets that may be missing;
-- findings: problems that do not prevent the delivery of any complete batch.
+- extents: ranges of adjacent valid batches, in offset order, which are read;
+- damage: byte ranges that cannot be read, with the offsets that may be missing;
+- findings: problems that do not prevent any complete batch from being read.
 
-Damage inside a batch whose CRC matches is found later, when its records are decoded
-(`Part.batch_damage`).
+If the records of a batch are damaged although its CRC matches, this is detected later, when they
+are decoded (`Part.batch_damage`).
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from .segment_stats import Stats
 from .segment_walker import See, Walker
 
 UNREADABLE = "unreadable_sectors"
-"""Code of damage and findings in bytes that the disk cannot read."""
+"""Code of damage and findings that are caused by bytes that the disk cannot read."""
 MIN_ZERO_TAIL = 8
-"""If a file ends with at least this many zero bytes, a last batch with a wrong CRC counts as
-incomplete. Pages of the file that were never written contain zeros.
+"""If a file ends with at least this many zero bytes, a last batch with a wrong CRC is treated as
+incomplete, because the zeros may be pages that were never written.
 """
 
 
 @dataclass
 class SegmentPlan:
-    """Contains the batches of a segment that can be delivered, its damaged spans and its findings.
+    """Batches of a segment that can be read, with descriptions of its damage and other problems.
 
     Attributes
     ----------
@@ -60,15 +60,16 @@ class SegmentPlan:
     size : int
         Size of the file when the plan was made, in bytes.
     extents : sequence of Run
-        Runs of valid batches, in offset order. There are no bytes between the batches of an extent.
+        Ranges of valid batches, in offset order. There are no other bytes between the batches of
+        one range.
     damaged : sequence of Damage
-        Spans that cannot be delivered.
+        Byte ranges that cannot be read.
     findings : sequence of Finding
-        Problems that do not prevent the delivery of any complete batch.
+        Problems that do not prevent any complete batch from being read.
     stats : Stats
-        Summary of the batch headers of the segment.
+        Summary of the batch headers in the segment.
     unreadable : sequence of (start, end)
-        Positions of the bytes that the disk cannot read.
+        Byte ranges that the disk cannot read.
     """
 
     segment: SegmentFile
@@ -81,28 +82,28 @@ class SegmentPlan:
 
     @property
     def first_offset(self) -> int | None:
-        """The first offset of the first extent. None if there is no extent."""
+        """First offset of the valid batches. None if the segment has no valid batch."""
         runs = RunColumns.of(self.extents)
         return int(runs.first[0]) if len(runs) else None
 
     @property
     def next_offset(self) -> int | None:
-        """The offset after the last extent. None if the segment has no valid batch."""
+        """Offset after the last valid batch. None if the segment has no valid batch."""
         runs = RunColumns.of(self.extents)
         return int(runs.last[-1]) + 1 if len(runs) else None
 
 
 def plan_segment(segment: SegmentFile, limits: ReadLimits = DEFAULT_LIMITS, see: See | None = None) -> SegmentPlan:
-    """Read a segment, check every CRC, and decide which batches are delivered.
+    """Read a segment, check every CRC, and decide which batches can be read and what is damaged.
 
     Parameters
     ----------
     segment : SegmentFile
         The segment.
     limits : ReadLimits, optional
-        How the segment is read.
+        Limits for reading the segment.
     see : callable, optional
-        Called with all valid batches, in file order, while the segment is read.
+        Called with the valid batches, in file order, while the segment is read.
     """
     with FileView(segment.place, limits.mapped, fill_unreadable=True) as view:
         plan = _plan(segment, view, limits, see)
@@ -123,26 +124,26 @@ def _plan(segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | N
             cut_at |= _cuts(walker, runs.position[i], runs.end[i], border)
     first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
     for i in np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last)).tolist():
-        # the last offset delta of the last batch of a run can be wrong
+        # the last offset delta of the last batch in a range can be wrong
         cut_at |= _cuts(walker, runs.position[i], runs.end[i], int(following[i]))
     parts = walker.walk(cut_gaps=True, cut_at=cut_at)
     return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
 
 
 def with_cause(damage: Damage, spans: list[tuple[int, int]]) -> Damage:
-    """Return `damage`. If the disk cannot read some of its bytes, change its code to `unreadable_sectors`.
+    """Return `damage`. If it contains bytes that the disk cannot read, set its code to `unreadable_sectors`.
 
-    `spans` contains the positions of all bytes of the file that the disk cannot read.
+    `spans` contains all byte ranges of the file that the disk cannot read.
     """
     inside = overlapping(spans, damage.position, damage.position + damage.length)
     return replace(damage, code=UNREADABLE, message=named(inside)) if inside else damage
 
 
 def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentPlan:
-    """Return a plan in which all bytes that the disk cannot read are reported.
+    """Add reports about unreadable sectors to a plan, and return the new plan.
 
-    The damage that contains such bytes gets the code `unreadable_sectors`. Other such bytes are
-    reported as findings.
+    Damage that contains unreadable bytes gets the code `unreadable_sectors`. All other unreadable
+    bytes are reported as findings.
     """
     damaged: list[Damage] = []
     covered: set[tuple[int, int]] = set()
@@ -154,10 +155,10 @@ def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentP
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which to split a run, so that one of its batches becomes a separate run.
+    """Return the offsets at which a range of batches is divided, so that one batch is separated from the others.
 
-    The separate run contains the first batch whose last offset is `border` or higher. `position`
-    and `end` are the file positions at which the original run begins and ends.
+    The separated batch is the first one whose last offset is `border` or higher. `position` and
+    `end` are the file positions at which the range begins and ends.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -175,9 +176,10 @@ def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
 def _resolve(
     segment: SegmentFile, walker: Walker, stats: Stats, parts: Parts, lower: int, chain: set[int] | None
 ) -> SegmentPlan:
-    """Make the plan of a segment from its runs of valid batches and its damaged spans.
+    """Create the plan of a segment from its ranges of valid batches and its damaged byte ranges.
 
-    `chain` contains the indexes of the runs to accept. If it is None, all runs are accepted.
+    `chain` contains the indexes of the ranges of valid batches that do not contradict each other.
+    If it is None, no offsets are contradictory.
     """
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
@@ -202,9 +204,10 @@ def _resolve(
 def _with_contradicting(
     file: str, parts: Parts, found: DamagedSpans, pieces: list[tuple[int, Run]], bounds: OffsetBounds
 ) -> Sequence[Damage]:
-    """Return the damaged spans and the valid batches whose offsets fit nowhere in the log, in file order.
+    """Merge two kinds of damage in file order: damaged byte ranges, and valid batches with contradictory offsets.
 
-    `pieces` contains these batches, each with the index of its run.
+    Each item of `pieces` is a pair: index of a range of batches, and the part of this range with
+    contradictory offsets.
     """
     if not pieces:
         return found
@@ -230,9 +233,9 @@ def _with_contradicting(
 
 
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """Report an incomplete last batch as a finding, and return the number of damaged spans before it.
+    """If the last batch is incomplete, report it as a finding. Return the number of damaged byte ranges before it.
 
-    If the last batch is complete, return the number of all damaged spans.
+    If the last batch is complete, return the number of all damaged byte ranges.
     """
     n, runs = len(parts.bads), parts.runs
     if not segment.last:
@@ -253,7 +256,7 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
-    """Return why a damaged span counts as an incomplete last batch, or None if it does not count as one."""
+    """Return why a damaged byte range is treated as an incomplete last batch. If it is not, return None."""
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:

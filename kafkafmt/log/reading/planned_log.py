@@ -1,4 +1,4 @@
-"""Keep the plans of a partition's segments: which batches to deliver, and which spans are damaged."""
+"""Store a plan for each segment of a partition: which batches are read, and which byte ranges are damaged."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ from .segment_walker import FIRST_READ, See, Walker
 
 Tell = Callable[[str], None]
 MOST_TRIED = 16
-"""Largest number of segments that are tried before the disk counts as failed."""
+"""If none of this many segments can be read, the disk is treated as failed."""
 UNKNOWN = MIN_OFFSET
-"""Value in `largest_timestamps` for a segment whose largest timestamp has not been looked up yet."""
+"""Value in `largest_timestamps` for a segment if its largest timestamp has not been looked up yet."""
 
 
 class PlannedLog:
-    """Contains the segments of one partition directory, with a plan for each segment.
+    """The segments of one partition directory, with a plan for each segment.
 
-    A plan lists the batches to deliver and the damaged spans. The plan of a segment is made when it
+    A plan lists the valid batches and the damaged byte ranges of a segment. It is created when it
     is first used.
 
     Parameters
     ----------
     directory : PartitionDir
-        The partition directory. If it could not be listed, its `error` is raised.
+        The partition directory. If it could not be listed, the error is raised.
     limits : ReadLimits, optional
-        How the segments are read.
+        Limits for reading segments.
     tell : callable, optional
         Called with messages that are not about damage, for example about files that retention has
-        removed.
+        deleted.
     on_missing : callable, optional
-        Called with each segment that retention has removed.
+        Called with each segment that retention has deleted.
 
     Attributes
     ----------
     bytes_read, reads : int
-        Number of bytes that were read from segments and indexes, and number of read calls.
+        Number of bytes that were read from segment files and index files, and number of read calls.
     read_seconds, decompress_seconds : float
-        Time in seconds that `chunks` has spent on reading segments, and on decompressing their
-        records. `decompress_seconds` is updated when `chunks` ends.
+        Time in seconds that was spent on reading segments and on decompressing records.
+        `decompress_seconds` is updated at the end of each call of `chunks`.
     stamps : dict
-        The `files.stamp` of each segment before its plan was made, by file name.
+        Maps file names of segments to the result of `files.stamp` before the segment was planned.
     """
 
     bytes_read: int
@@ -89,7 +89,7 @@ class PlannedLog:
         self.bytes_read = self.reads = 0
         self.read_seconds: float = 0.0
         self.decompress_seconds: float = 0.0
-        """Time in seconds that completed calls of `chunks` have spent on decompressing records."""
+        """Time in seconds that all completed calls of `chunks` spent on decompression."""
         self._plans: dict[str, SegmentPlan] = {}
         self._stretches: dict[str, Stretch] = {}
         self.stamps: dict[str, files.Stamp | None] = {}
@@ -119,17 +119,17 @@ class PlannedLog:
 
     @property
     def segments(self) -> list[SegmentFile]:
-        """The segments, in ascending order."""
+        """The segments, in the order of their base offsets."""
         return self.directory.segments
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that a broker shows to consumers."""
+        """First offset that consumers can read from a broker."""
         return self.directory.log_start_offset
 
     @cached_property
     def largest_timestamps(self) -> IntArray:
-        """The largest timestamp of each segment, in ms, or UNKNOWN if it has not been looked up yet."""
+        """Largest timestamp of each segment, in ms. UNKNOWN if it has not been looked up yet."""
         return np.full(len(self.segments), UNKNOWN, np.int64)
 
     def first_segment(self, offset: int) -> int:
@@ -140,7 +140,7 @@ class PlannedLog:
 
     @contextmanager
     def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
-        """Open the file of a segment for the duration of a `with` block, and count the bytes read from it."""
+        """Open the file of a segment for a `with` block. Then add the numbers of bytes and read calls to the counts."""
         with FileView(segment.place, mapped, fill_unreadable=True) as view:
             try:
                 yield view
@@ -149,11 +149,11 @@ class PlannedLog:
                 self.reads += view.reads
 
     def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
-        """Return the plan of a segment, which contains its valid batches, damaged spans and findings.
+        """Return the plan of a segment, which lists its valid batches, its damage and other problems.
 
-        The first call for a segment makes the plan, and passes `see` to `plan_segment`. If
-        retention has removed the file since its directory was listed, the plan is empty. If the
-        file is missing for any other reason, `UnavailableSegmentError` is raised.
+        The first call for a segment creates the plan, and passes `see` to `plan_segment`. If
+        retention has deleted the file since its directory was listed, the plan is empty. If the
+        file is missing for any other reason, raise `UnavailableSegmentError`.
         """
         name = segment.name
         plan = self._plans.get(name)
@@ -171,9 +171,9 @@ class PlannedLog:
         return plan
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
-        """Raise OSError if the disk cannot read any segment.
+        """If the disk cannot read any other segment either, raise OSError.
 
-        The partition then counts as unreadable, not as damaged.
+        The partition is then reported as unreadable, not as damaged.
         """
         others = [s for s in self.segments if s is not unreadable and s.size]
         for segment in others[:MOST_TRIED]:
@@ -186,9 +186,9 @@ class PlannedLog:
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(unreadable.path))
 
     def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
-        """Report that retention has removed the file of a segment.
+        """Report that retention has deleted the file of a segment.
 
-        If retention has not removed the file, raise `UnavailableSegmentError`.
+        If the file is missing for another reason, raise `UnavailableSegmentError`.
         """
         check_retention(self.directory, segment)
         self.tell(f"{segment.path}: deleted by retention {moment} it was read")
@@ -196,9 +196,9 @@ class PlannedLog:
 
     @cached_property
     def leader_epoch_checkpoint(self) -> Epochs | None:
-        """The leader epochs of the partition with their first offsets, according to the leader epoch checkpoint.
+        """Entries of the leader epoch checkpoint, as pairs (epoch, first offset).
 
-        None if the leader epoch checkpoint is missing, empty or damaged.
+        None if the checkpoint is missing, empty or damaged.
         """
         try:
             text = file_view.read_text(self.directory.path / LEADER_EPOCHS)
@@ -208,18 +208,19 @@ class PlannedLog:
 
     @cached_property
     def compacted(self) -> bool:
-        """Whether gaps in the offsets are expected, because the log was compacted.
+        """Whether the log was compacted, so that missing offsets are normal.
 
-        The log counts as compacted if the log cleaner's checkpoint contains the partition, or if an
-        offset between two batches has no record. All segments may have to be read to find this out.
+        This is the case if the log cleaner's checkpoint contains the partition, or if there is no
+        record for an offset in a range of valid batches. All segments may have to be read to find
+        this out.
         """
         return self.directory.cleaned or not all(RunColumns.of(self.plan(s).extents).dense.all() for s in self.segments)
 
     def keep_plans(self, other: PlannedLog, names: Container[str]) -> None:
         """Copy the plans of segments from another `PlannedLog` of the same partition.
 
-        `names` contains the file names of the segments. The files must not have changed since
-        `other` made the plans.
+        `names` contains the file names of the segments. The files must not have changed since they
+        were planned.
         """
         for name, plan in other._plans.items():
             if name in names:
@@ -229,12 +230,12 @@ class PlannedLog:
 
     @property
     def planned(self) -> int:
-        """Number of segments that have a complete plan."""
+        """Number of segments that have been planned."""
         return len(self._plans)
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last valid batch, or the base offset of the last segment, whichever is higher."""
+        """Offset after the last valid batch. If the base offset of the last segment is higher, this base offset."""
         for segment in reversed(self.segments):
             following = self._end_of(segment)
             if following is not None or segment.base_offset is not None:
@@ -242,9 +243,9 @@ class PlannedLog:
         return 0
 
     def _end_of(self, segment: SegmentFile) -> int | None:
-        """Return the offset after the last valid batch of a segment, or None if it has no valid batch.
+        """Return the offset after the last valid batch of a segment. If the segment has no valid batch, return None.
 
-        If possible, only the batches after the last entry of the offset index are read.
+        If possible, only the batches after the last entry in the offset index are read.
         """
         if segment.name not in self._plans and (border := last_border(segment)) is not None:
             plan = self._plan_of_range(segment, border.upto, NO_END)
@@ -253,9 +254,9 @@ class PlannedLog:
         return self.plan(segment).next_offset
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
-        """Yield the extents (runs of valid batches) and damaged spans that overlap [start, end), in offset order.
+        """Yield ranges of valid batches, and damage, that overlap the offsets [start, end), in offset order.
 
-        Each item is a pair: the plan of the segment, and the extent or damaged span.
+        Each item is a pair: the plan of the segment, and a `Run` or `Damage` object.
         """
         for segment in self.segments_in(start, end):
             events = self.events_of(segment, start, end)
@@ -263,7 +264,7 @@ class PlannedLog:
                 yield events.plan, event
 
     def segments_in(self, start: int, end: int) -> Iterator[SegmentFile]:
-        """Yield the segments that may contain offsets in [start, end) according to their file names."""
+        """Yield the segments that can contain offsets in [start, end), according to their file names."""
         for segment in self.segments[self.first_segment(start) :]:
             if segment.base_offset is not None and segment.base_offset >= end:
                 return
@@ -271,18 +272,18 @@ class PlannedLog:
                 yield segment
 
     def events_of(self, segment: SegmentFile, start: int, end: int) -> Events:
-        """Return the extents and damaged spans of a segment that overlap the offsets [start, end)."""
+        """Return the ranges of valid batches, and the damage, of a segment that overlap the offsets [start, end)."""
         return Events(self._plan_of_range(segment, start, end) or self.plan(segment), start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
-        """Return a plan of only the batches with offsets in [start, end), or None if the segment must be planned.
+        """Plan only the batches with offsets in [start, end). If the whole segment must be planned, return None.
 
-        The batches are looked up in the offset index. If the index is unusable, the batch headers
-        are read instead. The result is None in these cases:
+        The first batch is found with the offset index or, if the index cannot be used, by reading
+        batch headers. The result is None in these cases:
 
         - All offsets of the segment are requested, or the segment has already been planned.
-        - The range is damaged, or it has a gap although the log is not compacted. Only a plan of the
-          whole segment shows which batches are damaged or out of place.
+        - A batch is damaged, or offsets are missing although the log is not compacted. Only a plan
+          of the whole segment shows which batches are damaged or out of place.
         """
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):

@@ -1,7 +1,7 @@
-"""Read a range of offsets from a segment without reading the whole segment.
+"""Read the batches of an offset range without reading the whole segment.
 
-The batches of the range are found by reading batch headers. These batches are used only if they are
-valid and if their offsets are consistent.
+The batches are found by their headers. They are used only if their CRCs match and their offsets are
+consistent.
 """
 
 from __future__ import annotations
@@ -30,24 +30,23 @@ from .segment_stats import total
 from .segment_walker import GROWTH, Walker
 
 HEADERS_READ = 64 << 10
-"""Size in bytes of the smallest read if only batch headers are needed. Only batches that are larger
-than this size can be skipped without being read.
+"""Smallest number of bytes that are read at once if only batch headers are needed. Only larger
+batches can be skipped without being read completely.
 """
 MAX_HEADERS_READ = 1 << 20
 
 
 class Reached(NamedTuple):
-    """The position of a batch that `reach` has found, and what precedes this batch.
+    """Result of `reach`: position of the found batch, and properties of the previous batch.
 
     Attributes
     ----------
     position : int
         Position of the found batch, in bytes.
     last : int
-        Last offset before the found batch.
+        Last offset of the previous batch.
     before : int
-        Position of the batch before the found batch. If no batch precedes the found batch, this is
-        the position of the found batch.
+        Position of the previous batch. If there is none, position of the found batch.
     """
 
     position: int
@@ -56,25 +55,25 @@ class Reached(NamedTuple):
 
 
 def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps: bool = True) -> Reached | None:
-    """Return the first batch at or after `position` that contains `offset` or a later offset.
+    """Search for the first batch at or after `position` that contains `offset` or a later offset.
 
-    Only headers are read, and CRCs are not checked.
+    Only batch headers are read, and CRCs are not checked.
 
     Parameters
     ----------
     offset : int
         The offset to search for.
     position, end : int
-        Range of the file to search, in bytes.
+        Start and end of the byte range to search. A batch must begin at `position`.
     last : int
-        The last offset before `position`.
+        Last offset of the batch before `position`.
     gaps : bool, default True
-        Accept gaps between the offsets of batches.
+        Whether offsets may be missing between two batches.
 
     Returns
     -------
     Reached or None
-        None if a header is damaged, if the offsets do not increase, or if they have a gap and
+        None if a header is damaged, if the offsets do not increase, or if offsets are missing and
         `gaps` is False.
     """
     buffer, table = aligned_buffer(MAX_HEADERS_READ), np.empty(TABLE_ROWS, BATCH_DTYPE)
@@ -111,10 +110,10 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
 
 
 def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
-    """Return runs of valid batches, from `position` onwards, that contain the offsets [start, end).
+    """Read and check the batches from `position` on that contain the offsets [start, end).
 
-    The runs may begin before `start` and end after `end`. If the file ends before offset `end`, the
-    runs end at the end of the file.
+    The batches may begin before `start` and end after `end`. If the file ends before offset `end`,
+    all batches up to the end of the file are read.
 
     Parameters
     ----------
@@ -123,18 +122,18 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
     start, end : int
         Offsets; `end` is exclusive.
     gaps : bool, default False
-        Accept gaps in the offsets.
+        Whether offsets may be missing between two batches.
 
     Returns
     -------
     list of Run or None
-        None if a batch is damaged, if the offsets have a gap and `gaps` is False, or if the header
-        after the runs contradicts the offsets.
+        Ranges of adjacent batches. None if a batch is damaged, if offsets are missing and `gaps` is
+        False, or if the header of the next batch contradicts the offsets.
     """
     runs: list[Run] = []
     for at, _, rows, error in walker.tables(position, walker.size):
         if ((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).any():
-            return None  # the offsets of wrapper messages are checked only when the whole segment is read
+            return None  # the offsets of wrapper messages can be checked only if the whole segment is read
         for part in walker.runs(rows, at, cut_gaps=True) if len(rows) else []:
             expected = runs[-1].last_offset + 1 if runs else min(start, part.first_offset)
             follows = part.dense and part.first_offset == expected
@@ -160,9 +159,9 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 
 
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
-    """Return whether the header after a run shows that the run's last offsets are wrong.
+    """Return whether the next batch header shows that the last offsets in `run` are wrong.
 
-    `sure` is True if the offsets of the last batch agree with the batch before it.
+    `sure` is True if the offsets of the last batch agree with the previous batch.
     """
     if run.end == view.size:
         return False
@@ -174,10 +173,10 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 
 
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
-    """Return the first offset, the last offset and the size in bytes of a batch, as given by its header.
+    """Read a batch header, and return the first offset, the last offset and the size in bytes of the batch.
 
-    The header of a wrapper message contains only the last offset of the message. This offset is
-    also returned as the first offset.
+    The header of a wrapper message contains only its last offset, which is returned as both
+    offsets.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     if view.is_filler(position, position + len(head)):

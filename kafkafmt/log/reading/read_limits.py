@@ -10,17 +10,19 @@ from ...constants import DEFAULT_MAX_BATCH_BYTES
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """Settings for reading segments. They do not change which records are selected.
+    """Settings for reading segments. They have no effect on which records are selected.
 
     Attributes
     ----------
     max_batch_bytes : int, default 134217728 (128 MiB)
-        Largest size of one batch, in bytes after decompression. A larger batch is damage.
+        Largest size of one batch, in bytes after decompression. A larger batch is reported as
+        damage.
     run_bytes : int, optional
-        Extents are split at about this size, in bytes. By default they are not split.
+        Ranges of adjacent valid batches are divided at about this size, in bytes. By default, they
+        are not divided.
     mapped : bool, default False
-        Memory-map the files instead of reading them. If a broker truncates a mapped file, the
-        process is killed (SIGBUS).
+        Memory-map the files instead of reading them. If a broker truncates such a file, the process
+        is killed (SIGBUS).
     """
 
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES

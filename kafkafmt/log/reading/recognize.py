@@ -1,4 +1,4 @@
-"""Recognize files that are not Kafka logs: compressed or packed files, and `.log` files of other programs."""
+"""Recognize files that are not Kafka logs: compressed files, archives, and `.log` files of other programs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from ..format.names import base_offset_of, parse_partition_name
 from .search import Search
 
 SEARCHED = 16 << 20
-"""Number of bytes that are searched for a valid batch in a `.log` file whose name is not a base
-offset.
-"""
+"""If the name of a `.log` file is not a base offset, this many bytes of the file are searched for a valid batch."""
 FOLLOWED = 1000
-"""Maximum number of batches that are found by their length fields in a `.log` file whose name is
-not a base offset.
+"""If the name of a `.log` file is not a base offset, at most this number of batches is checked by
+following length fields.
 """
 HEAD_BYTES = 512
 _TAR_MAGIC_AT = 257
@@ -37,18 +35,21 @@ _NAMES = {
     "bz2": "bzip2", "tbz": "bzip2", "tbz2": "bzip2", "7z": "7-Zip", "zip": "zip", "tar": "tar",
 }  # fmt: skip
 _NOT_PACKED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-"""Extensions of nearly all files of a partition. Comparing extensions is faster than searching for `_SUFFIX`."""
+"""Suffixes of nearly all files in a partition directory. Comparing suffixes is faster than searching for `_SUFFIX`."""
 _SUFFIX = re.compile(rf"((?:\.tar)?\.({'|'.join(_NAMES)}))\Z", re.IGNORECASE)
 
 
 def packing_of_name(name: str) -> str | None:
-    """Return the compression or archive format that a file name extension indicates, or None."""
+    """Return the compression or archive format that a file name suffix indicates. For any other suffix, return None."""
     found = _SUFFIX.search(name)
     return _NAMES[found[2].lower()] if found else None
 
 
 def packing_of_content(head: bytes) -> str | None:
-    """Return the compression or archive format that the first 512 bytes of a file indicate, or None."""
+    """Return the compression or archive format that the first 512 bytes of a file indicate.
+
+    For other data, return None.
+    """
     for at, magic, name in _MAGICS:
         if head[at : at + len(magic)] == magic:
             return name
@@ -56,7 +57,7 @@ def packing_of_content(head: bytes) -> str | None:
 
 
 def packing(path: Location) -> str | None:
-    """Describe the format of a compressed or packed file in a phrase for messages. Return None for other files."""
+    """Describe the format of a compressed file or archive in a phrase for messages. For other files, return None."""
     with FileView(path, fill_unreadable=True) as view:
         found = packing_of_content(view.read(0, HEAD_BYTES))
     if found is not None:
@@ -66,21 +67,21 @@ def packing(path: Location) -> str | None:
 
 
 def packed_segments(names: list[str]) -> list[str]:
-    """Return the names of files that would be segments after unpacking."""
+    """Return the names of compressed files that would be segments after decompression."""
     return [name for name, stem in _stems(names) if base_offset_of(stem) is not None]
 
 
 def packed_logs(names: list[str]) -> list[str]:
-    """Return the names of files that would be segments or partition directories after unpacking."""
+    """Return the names of files that contain segments or partition directories in compressed or archived form."""
     return [
         name for name, stem in _stems(names) if base_offset_of(stem) is not None or parse_partition_name(stem).parsed
     ]
 
 
 def _stems(names: list[str]) -> list[tuple[str, str]]:
-    """Return (name, stem) for each name with the extension of a compressed or packed file.
+    """Return a pair (name, stem) for each name with the suffix of a compressed file or an archive.
 
-    The stem is the name without this extension.
+    The stem is the name without this suffix.
     """
     return [
         (name, name[: found.start()])
@@ -90,9 +91,9 @@ def _stems(names: list[str]) -> list[tuple[str, str]]:
 
 
 def has_valid_batch(path: Location) -> bool:
-    """Return whether a file has a valid batch in its first 16 MiB.
+    """Return whether the first 16 MiB of a file contain a valid batch.
 
-    The result is False for a file that is missing, unreadable or packed.
+    The result is False if the file is missing, unreadable, compressed or an archive.
     """
     try:
         view = FileView(path, fill_unreadable=True)
@@ -101,7 +102,7 @@ def has_valid_batch(path: Location) -> bool:
     with view:
         search = Search(view)
         if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(0):
-            return False  # a tar archive can contain the bytes of valid batches, but it is not a log
+            return False  # a tar archive can contain valid batches, but it is not a log
         return (
             any(search.valid(at) for at in _by_length(view))
             or next(search.find(0, min(view.size, SEARCHED)), None) is not None
@@ -109,9 +110,9 @@ def has_valid_batch(path: Location) -> bool:
 
 
 def _by_length(view: FileView) -> Iterator[int]:
-    """Yield the positions of batches, found by following their length fields.
+    """Yield the positions of batches in a file. The position of the next batch is computed from a length field.
 
-    The length fields are followed because a search does not find messages of formats 0 and 1.
+    This finds messages of formats 0 and 1, which `Search.find` does not find.
     """
     position = 0
     for _ in range(FOLLOWED):

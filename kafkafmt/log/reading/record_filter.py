@@ -1,8 +1,8 @@
-"""Define filters on topic, partition, offset and timestamp, and find the offsets that can match.
+"""Define filters on topic, partition, offset and timestamp, and compute which offsets can match a filter.
 
 A filter is a tree of comparisons. `for_partition` simplifies a filter for one partition, and
-`offset_range` computes which offsets can match the filter. A caller that reads only these offsets
-must still apply the filter, because some records in the range may not match.
+`offset_range` computes an offset range that contains all matches. Not every record in this range
+matches, so the caller must still apply the filter to each record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .partition import PartitionLog
 from .record_selection import OffsetBound
 
 TOPIC, PARTITION, OFFSET, TIMESTAMP = COLUMNS = ("topic", "partition", "offset", "timestamp")
-"""The columns that a filter can name."""
+"""Columns that a filter can compare."""
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -48,36 +48,36 @@ class Comparison:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Matches a record if all parts match it. Without parts, every record matches."""
+    """A filter that a record matches if it matches all filters in `parts`. Without `parts`, every record matches."""
 
     parts: tuple[Filter, ...] = ()
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Matches a record if at least one part matches it."""
+    """A filter that a record matches if it matches at least one filter in `parts`."""
 
     parts: tuple[Filter, ...]
 
 
 Filter = Comparison | AllOf | AnyOf
 ANYTHING = AllOf()
-"""A filter that matches every record. This filter also replaces each unsupported condition."""
+"""A filter that every record matches. It also replaces conditions that are not supported."""
 NOTHING = AnyOf(())
-"""A filter that matches no record."""
+"""A filter that no record matches."""
 
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """A range of offsets that contains all records of a partition that match a filter.
+    """Offset range that contains all records of a partition that match a filter.
 
     Attributes
     ----------
     low, high : int
-        First offset, and end (exclusive).
+        First offset, and end offset (exclusive).
     time : int or None
-        Earliest timestamp that can match, in ms. The first record with this timestamp or a later
-        one is the first record that can match. None if the filter has no lower limit for
+        Earliest timestamp that can match, in ms. No record before the first record with this
+        timestamp, or with a later one, can match. None if the filter has no lower limit for
         timestamps.
     """
 
@@ -87,12 +87,12 @@ class OffsetRange:
 
     @property
     def empty(self) -> bool:
-        """True if no offset can match."""
+        """Whether no record can match."""
         return self.low >= self.high
 
 
 def for_partition(filtered: Filter, topic: str, partition: int) -> Filter:
-    """Simplify a filter for the records of one partition. The result compares only offsets and timestamps."""
+    """Simplify a filter for one partition. The result contains only comparisons of offsets and timestamps."""
     if isinstance(filtered, Comparison):
         if filtered.column == TOPIC:
             return ANYTHING if _matches(filtered, topic) else NOTHING
@@ -111,9 +111,10 @@ def for_partition(filtered: Filter, topic: str, partition: int) -> Filter:
 
 
 def offset_range(filtered: Filter) -> OffsetRange:
-    """Return a range that contains all records of a partition that match a filter.
+    """Return an offset range that contains all records of a partition that match a filter.
 
-    There is no upper limit for timestamps, because a later record can have an earlier timestamp.
+    The range has no upper limit for timestamps, because a later record can have an earlier
+    timestamp.
     """
     if isinstance(filtered, Comparison):
         return _range_of(filtered)
@@ -133,9 +134,9 @@ def offset_range(filtered: Filter) -> OffsetRange:
 def narrowed(
     interval: OffsetInterval, filtered: Filter, log: PartitionLog, below_log_start: bool = False
 ) -> OffsetInterval | None:
-    """Return the part of an interval that can match a filter, or None if no record can match.
+    """Restrict an offset interval to the records that can match a filter. If no record can match, return None.
 
-    A timestamp is looked up in the time indexes, as in `find_timestamp`.
+    Timestamps in the filter are looked up in the time indexes, as by `find_timestamp`.
     """
     limits = offset_range(for_partition(filtered, log.topic, log.partition))
     low, high = max(interval.low, limits.low), min(interval.high, limits.high)
@@ -175,9 +176,9 @@ def _range_of(comparison: Comparison) -> OffsetRange:
 
 
 def _matches(comparison: Comparison, own: str | int) -> bool:
-    """Return whether a topic or a partition number matches a comparison.
+    """Return whether a topic name or a partition number meets a comparison.
 
-    Strings are compared by their UTF-8 bytes, as in Spark and Polars.
+    Topic names are compared by their UTF-8 bytes, as in Spark and Polars.
     """
     if comparison.operator in ("in", "not in"):
         return (own in comparison.values) == (comparison.operator == "in")

@@ -1,4 +1,4 @@
-"""Select the records of a partition, and convert the bounds of a selection to offsets."""
+"""Specify which records of a partition are read, and convert times and other bounds to offsets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .offset_interval import OffsetInterval
 from .partition import PartitionLog
 
 Time = int | datetime | str
-"""A time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a str for `parse_time`."""
+"""A time: milliseconds since 1970-01-01 UTC, a timezone-aware datetime, or a str that `parse_time` accepts."""
 
 
 class OffsetBound(NamedTuple):
-    """One end of a range of offsets.
+    """Start or end of an offset range. It can be given as an offset, a time or in another way.
 
     Attributes
     ----------
@@ -33,8 +33,8 @@ class OffsetBound(NamedTuple):
     n : int
         An offset, a number of offsets or a time, depending on `kind`.
     committed : mapping of (topic, partition) to int
-        The committed offset of each partition, if `kind` is "group". For a partition without a
-        committed offset, the bound is the log start offset.
+        Committed offsets of a consumer group, if `kind` is "group". If it contains no offset for a
+        partition, the bound is the log start offset.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class OffsetBound(NamedTuple):
     committed: Mapping[tuple[str, int], int] = MappingProxyType({})
 
     def find(self, log: PartitionLog, below_log_start: bool = False) -> int | None:
-        """Return the offset of the bound in a partition, or None for a time after all records."""
+        """Convert the bound to an offset in a partition. If it is a time after all records, return None."""
         if self.kind == "offset":
             return min(self.n, NO_END)
         if self.kind == "before_end":
@@ -53,15 +53,18 @@ class OffsetBound(NamedTuple):
         return None if hit is None else hit.offset
 
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
-        """Return the offset of the bound in a partition, or the log end offset for a time after all records."""
+        """Convert the bound to an offset in a partition.
+
+        If it is a time after all records, return the log end offset.
+        """
         offset = self.find(log, below_log_start)
         return log.next_offset if offset is None else offset
 
 
 class OffsetRange(NamedTuple):
-    """A range of offsets from `start` to `end` (exclusive).
+    """An offset range from `start` to `end` (exclusive).
 
-    If a bound is None, there is no limit on that side.
+    If `start` or `end` is None, the range has no limit on this side.
     """
 
     start: OffsetBound | None = None
@@ -69,7 +72,7 @@ class OffsetRange(NamedTuple):
 
 
 def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBound | None:
-    """Return the bound that an offset or a time describes, or None if both are None.
+    """Create a bound from an offset or a time. If both are None, return None.
 
     Parameters
     ----------
@@ -99,12 +102,12 @@ def offset_bound(name: str, offset: int | None, time: Time | None) -> OffsetBoun
 
 @dataclass(frozen=True)
 class Selection:
-    """Defines which records of a partition are read. One selection can apply to many partitions.
+    """Specification of the records to read. It can be used for many partitions.
 
     Attributes
     ----------
     start, end : OffsetBound, optional
-        First offset, and end (exclusive). By default the whole log.
+        First offset, and end offset (exclusive). By default, the whole log is read.
     isolation : {"read_uncommitted", "read_committed"}
         "read_committed" omits aborted records and ends at the last stable offset.
     control : bool
@@ -129,14 +132,14 @@ class Selection:
 
     @property
     def committed(self) -> bool:
-        """True if `isolation` is "read_committed"."""
+        """Whether `isolation` is "read_committed"."""
         return self.isolation == READ_COMMITTED
 
     def resolve(self, log: PartitionLog) -> OffsetInterval:
-        """Return the selected records of one partition as an interval of offsets.
+        """Convert the bounds of the selection to offsets in one partition.
 
-        The interval may extend beyond the last stable offset. `PartitionLog.chunks` applies this
-        limit later, because finding the last stable offset requires reading a part of the log.
+        The end can be above the last stable offset. `PartitionLog.chunks` applies this limit later,
+        because a part of the log must be read to find the last stable offset.
         """
         low = 0 if self.below_log_start else log.log_start_offset
         if self.start is not None:
@@ -146,4 +149,4 @@ class Selection:
 
 
 EVERYTHING = Selection()
-"""All data records from the log start offset onwards."""
+"""All data records from the log start offset on."""

@@ -1,4 +1,4 @@
-"""Reduce the plan of a segment to the batches and damaged spans that have not been delivered yet."""
+"""Restrict the plan of a segment to the batches and the damage that have not been processed yet."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .plan import SegmentPlan
 
 @dataclass(frozen=True)
 class SegmentRemainder:
-    """The part of a segment that has not been delivered yet. Its batches are selected by their offsets.
+    """The rest of a segment that has not been read yet. Its batches are identified by their offsets.
 
     Attributes
     ----------
     position : int
-        Position after the batches that were delivered, in bytes.
+        Position after the batches that have been read, in bytes.
     reached : int
-        The offset after the last batch that was delivered. 0 if no batch was delivered.
+        Offset after the last batch that has been read. 0 if no batch has been read.
     """
 
     position: int = 0
     reached: int = 0
 
     def after(self, position: int, reached: int) -> SegmentRemainder:
-        """Return the part of the segment that remains after another range of batches has been delivered."""
+        """Return the rest of the segment after more batches have been read."""
         return SegmentRemainder(position, reached)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
-        """Return a plan of the batches that have not been delivered."""
+        """Return a copy of `plan` with only the batches that have not been read yet."""
         extents = []
         for extent in plan.extents:
             if extent.first_offset < self.reached and extent.position < self.position < extent.end:
@@ -46,10 +46,10 @@ class SegmentRemainder:
         return replace(plan, extents=extents)
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
-        """Return the batches of a part that remain to be delivered, and the damage in the part.
+        """Return the batches in `part` that have not been read yet, and the damage among them.
 
-        The returned part is None if no batch remains. The damage consists of batches whose offsets
-        contradict delivered batches.
+        If no batch remains, the first item is None. Batches are damage if their offsets contradict
+        batches that have been read.
         """
         table = part.table
         keep = table["base_offset"] >= self.reached
@@ -59,18 +59,18 @@ class SegmentRemainder:
 
 @dataclass(frozen=True)
 class StretchRemainder:
-    """The part of a stretch that has not been delivered yet. Its batches are selected by their positions.
+    """The rest of a byte range of a segment that has not been read yet. Its batches are identified by their positions.
 
     Attributes
     ----------
     stretch : Stretch
-        The stretch to which reading is restricted.
+        The byte range of the segment that this task reads.
     position : int
-        Position after the batches that were delivered, in bytes. Initially, the start of the
-        stretch.
+        Position after the batches that have been read, in bytes. Initially, the start of the byte
+        range.
     low, high : int
-        The offsets that this task delivers; `high` is exclusive. Other tasks deliver the offsets
-        before and after this range.
+        Offset range that this task reads; `high` is exclusive. Other tasks read the offsets before
+        and after it.
     """
 
     stretch: Stretch
@@ -79,23 +79,23 @@ class StretchRemainder:
     high: int = NO_END
 
     def after(self, position: int, reached: int) -> StretchRemainder:
-        """Return the bytes that remain to be read after the batches before `position` were delivered."""
+        """Return the rest of the byte range after the batches before `position` have been read."""
         return replace(self, position=position)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
-        """Return a plan with the batches and damaged spans that remain to be delivered.
+        """Return a copy of `plan` with only the batches and the damage that have not been processed yet.
 
-        The extents of the plan may begin before the remaining batches, or end after them.
+        The ranges of valid batches in the copy can begin before these batches, or end after them.
         """
         low, high = self.position, self.stretch.end.position
         extents = [e for e in plan.extents if e.end > low and e.position < high]
         return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
-        """Return the batches of a part that remain to be delivered, and the damage in the part.
+        """Return the batches in `part` that have not been read yet, and the damage among them.
 
-        The part is None if no batch remains. The damage describes the batches whose offsets belong
-        to other stretches.
+        If no batch remains, the first item is None. Batches are damage if other tasks read their
+        offsets.
         """
         table = part.table
         position = table["position"] + part.position
@@ -108,7 +108,7 @@ Remainder: TypeAlias = SegmentRemainder | StretchRemainder
 
 
 def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
-    """Return a part with the batches for which `keep` is True, or None if there are no such batches."""
+    """Remove the batches for which `keep` is False from a part. If no batch remains, return None."""
     if keep.all():
         return part
     kept = np.flatnonzero(keep)
@@ -121,9 +121,10 @@ def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
 
 
 def _contradiction(part: Part, row: np.void, lowest: int) -> Damage:
-    """Return the damage for a batch whose offsets contradict batches that are delivered.
+    """Create a `Damage` object for a batch whose offsets contradict other batches.
 
-    `lowest` is the lowest offset that may be missing. `row` is the header of the batch.
+    `row` is the header of the batch. `lowest` is the lowest offset that may be missing because of
+    it.
     """
     first, last = int(row["base_offset"]), last_offset(row)
     message = f"offsets {first} to {last} contradict the batches before or after them"

@@ -1,4 +1,4 @@
-"""Choose which copy of a partition is read if several paths contain the partition."""
+"""Choose which replica of a partition is read if several paths contain the same partition."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class DuplicatePartitionError(ValueError):
 
     @property
     def problem(self) -> str:
-        """The error message without the remedy.
+        """The error message without advice.
 
-        The remedy differs between Python, the command line and Spark.
+        The advice differs between Python, the command line and Spark.
         """
         return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
 
@@ -46,16 +46,16 @@ class DuplicatePartitionError(ValueError):
 
 
 def in_order(found: list[PartitionDir]) -> list[PartitionDir]:
-    """Return partition directories ordered by topic, partition, state ("live" first) and path."""
+    """Sort partition directories by topic, partition, state ("live" first) and path."""
     return sorted(found, key=lambda p: (p.topic, p.partition, p.state != "live", str(p.path)))
 
 
 def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: list[str]) -> list[PartitionDir]:
     """Return the partition directories to read, ordered by topic, partition and path.
 
-    If two readable directories contain the same partition and `replicas` is "longest", the
-    directory with the higher end offset is kept, and a message is added. If `replicas` is None,
-    DuplicatePartitionError is raised. All directories that are not readable are kept.
+    If two readable directories contain the same partition and `replicas` is "longest", only the
+    directory with the higher end offset is returned, and a message is added. If `replicas` is None,
+    raise DuplicatePartitionError. Directories whose partitions are not read are always returned.
     """
     kept: list[PartitionDir] = []
     chosen: dict[tuple[str, int], PartitionDir] = {}

@@ -1,8 +1,8 @@
-"""Find where a regular expression without a literal can match, before the expression itself is searched.
+"""Find positions at which a regular expression can match, by bytes that every match must contain.
 
-Every match of ``id-?[0-9]{12}x`` contains twelve digits and an ``x`` after them. Such a sequence of
-byte sets is required: bytes that do not contain the sequence cannot be a match. NumPy finds the
-sequence in a whole buffer in less than 1 ns per byte, and the module ``re`` needs up to 20 ns.
+For example, every match of ``id-?[0-9]{12}x`` contains twelve digits and an ``x`` after them. This
+is represented as a sequence of byte sets: each set contains the allowed values of one byte. NumPy
+finds such a sequence in less than 1 ns per byte, and the module ``re`` needs up to 20 ns.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _parser: Any = importlib.import_module("re._parser")
 _codes: Any = importlib.import_module("re._constants")
 
 MOST_SETS = 64
-"""Largest number of byte sets in a sequence. Longer sequences are truncated."""
+"""Largest length of a sequence of byte sets. Longer sequences are truncated."""
 RARE = 0.02
-"""A sequence is used if it is estimated to begin at no more than this share of all positions."""
+"""A sequence of byte sets is used only if it matches at most this estimated share of all positions."""
 TEXT_BYTES = 64
-"""Number of byte values that are frequent in text. It is used to estimate how frequent a set is."""
+"""Number of byte values that are frequent in text. It is used to estimate how often a set of byte values matches."""
 LEAST_SHARE = 0.05
-"""Lower limit for the estimated frequency of a set.
+"""Lower limit for the estimated share of bytes that are in a set of byte values.
 
-Even a set of a single byte value, such as a space, can be frequent.
+Even a single byte value, such as a space, can be frequent.
 """
 BLOCK = 1 << 17
-"""Number of bytes that are searched at once, so that all arrays remain in the cache of the processor."""
+"""Number of bytes that are searched at once. It is small enough for all arrays to stay in the CPU cache."""
 
 ByteSet = frozenset[int]
 _ALL: ByteSet = frozenset(range(256))
@@ -52,7 +52,7 @@ _CATEGORIES = {
 
 
 def required_sets(pattern: re.Pattern[bytes]) -> tuple[ByteSet, ...]:
-    """Return byte sets that every match contains as consecutive bytes, or () if no rare sequence is known."""
+    """Find a rare byte sequence that every match contains. Return the set of allowed values of each byte, or ()."""
     if pattern.flags & re.LOCALE:
         return ()
     try:
@@ -65,7 +65,7 @@ def required_sets(pattern: re.Pattern[bytes]) -> tuple[ByteSet, ...]:
 
 
 def find_sequence(data: ByteArray, sets: tuple[ByteSet, ...]) -> IntArray:
-    """Return the positions in `data` at which a sequence of byte sets begins, in ascending order."""
+    """Return the sorted positions at which a byte pattern matches. `sets` contains the allowed values of each byte."""
     runs = [(found, len(list(group))) for found, group in groupby(sets)]
     rarest = min(range(len(runs)), key=lambda i: _frequency([runs[i][0]] * runs[i][1]))
     before = sum(length for _, length in runs[:rarest])
@@ -82,12 +82,12 @@ def find_sequence(data: ByteArray, sets: tuple[ByteSet, ...]) -> IntArray:
 
 
 def _frequency(sets: Iterable[ByteSet]) -> float:
-    """Return an estimate of the share of positions at which a sequence begins. It is 1 for an empty sequence."""
+    """Estimate the share of positions at which a sequence of byte sets matches. For an empty sequence, it is 1."""
     return float(np.prod([min(1.0, max(LEAST_SHARE, len(found) / TEXT_BYTES)) for found in sets]))
 
 
 def _members(data: ByteArray, byte_set: ByteSet) -> npt.NDArray[np.bool_]:
-    """Return a mask of the bytes that are in a set. A set has few ranges of values, which NumPy compares quickly."""
+    """Return a mask of the bytes in `data` whose values are in `byte_set`."""
     found = np.zeros(len(data), np.bool_)
     ordered = sorted(byte_set)
     for _, group in groupby(enumerate(ordered), key=lambda item: item[1] - item[0]):
@@ -97,7 +97,7 @@ def _members(data: ByteArray, byte_set: ByteSet) -> npt.NDArray[np.bool_]:
 
 
 def _runs_of(members: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the positions at which at least `length` consecutive items of `members` are True."""
+    """Return a mask of the positions at which `length` consecutive items of `members` are True."""
     known = 1
     while known < length:
         step = min(known, length - known)
@@ -107,7 +107,7 @@ def _runs_of(members: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool
 
 
 def _flat(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the items of a parsed expression. Each group without flags is replaced by its items."""
+    """Yield the items of a parsed regular expression. Groups without flags are replaced by their content."""
     for code, value in items:
         if code is _codes.SUBPATTERN and not value[1] and not value[2]:
             yield from _flat(value[3])
@@ -116,7 +116,7 @@ def _flat(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _sequences(items: Iterable[tuple[Any, Any]], ignore_case: bool) -> list[list[ByteSet]]:
-    """Return the sequences of byte sets that every match contains. An item without a known byte set ends a sequence."""
+    """Return all sequences of byte sets that every match contains. A set contains the allowed values of one byte."""
     found: list[list[ByteSet]] = [[]]
     for code, value in items:
         least, most = 1, 1
@@ -131,13 +131,13 @@ def _sequences(items: Iterable[tuple[Any, Any]], ignore_case: bool) -> list[list
         copies = [byte_set] * min(least, MOST_SETS)
         found[-1] += copies
         if most != len(copies):
-            # The last repetitions directly precede the next items, so they also begin a new sequence.
+            # The last repetitions directly precede the next item, so a new sequence begins with them.
             found.append(list(copies))
     return found
 
 
 def _set_of(code: Any, value: Any, ignore_case: bool) -> ByteSet | None:
-    """Return the bytes that an item can match, or a larger set. Return None if it does not match one byte."""
+    """Return all byte values that an item can match, and perhaps more. If it does not match one byte, return None."""
     if code is _codes.LITERAL:
         found: set[int] = {value}
     elif code is _codes.NOT_LITERAL:

@@ -1,7 +1,7 @@
-"""Define sequences that create their values from columns only when the values are used.
+"""Define sequences that are stored as arrays, and create a Python object only when it is accessed.
 
-A damaged segment can have a hundred thousand extents and damaged spans. Creating a Python object
-for each of them would take more time than finding them.
+A damaged segment can contain a hundred thousand damaged byte ranges. Creating a Python object for
+each of them would take more time than finding them.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any, TypeVar, overload
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 BLOCK = 8192
-"""Number of values that an iterator creates at once."""
+"""Number of objects that an iterator creates at once."""
 
 
 class Rows(Sequence[T_co]):
-    """A read-only sequence of values that are created from columns when they are used.
+    """A read-only sequence that creates each item from arrays when the item is accessed.
 
-    A `Rows` object is equal to any sequence with equal values. Values are not cached: each access
-    creates a new object.
+    It is equal to any sequence with equal items. Items are not cached: each access creates a new
+    object.
     """
 
     @abstractmethod
     def _build(self, start: int, stop: int) -> list[T_co]:
-        """Return the values with the indexes [start, stop)."""
+        """Create the items with the indexes [start, stop)."""
 
     @abstractmethod
     def _sliced(self, start: int, stop: int) -> Rows[T_co]:
-        """Return a sequence of the values with the indexes [start, stop), without creating the values."""
+        """Return a sequence of the items with the indexes [start, stop), without creating the items."""
 
     @overload
     def __getitem__(self, index: int) -> T_co: ...
@@ -64,7 +64,7 @@ class Rows(Sequence[T_co]):
 
 
 class Joined(Rows[T_co]):
-    """The concatenation of several sequences, as a single sequence.
+    """Concatenation of several sequences, without copying them.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Joined(Rows[T_co]):
         return Joined(self._within(start, stop))
 
     def _within(self, start: int, stop: int) -> Iterator[Sequence[T_co]]:
-        """Yield the parts, or slices of them, that contain the indexes [start, stop)."""
+        """Yield the concatenated sequences, or slices of them, that contain the indexes [start, stop)."""
         for i in range(bisect_right(self._ends, start) - 1, len(self.parts)):
             begin = self._ends[i]
             if begin >= stop:
@@ -95,14 +95,14 @@ class Joined(Rows[T_co]):
 
 
 def field_setters(cls: type[Any]) -> list[Callable[[Any, Any], None]]:
-    """Return functions that set the slots of a frozen class, one function for each slot."""
+    """Return a function for each slot of a frozen class. The function sets the slot in an object."""
     return [getattr(cls, name).__set__ for name in cls.__slots__]
 
 
 def objects_of(cls: type[T], setters: list[Callable[[Any, Any], None]], *columns: Sequence[Any]) -> list[T]:
-    """Return objects of a frozen class with slots, given a column of values for each slot.
+    """Create objects of a frozen class with slots. Each item of `columns` contains the values of one slot.
 
-    This function takes a third of the time of calling the class for each object.
+    This takes a third of the time of calling the class for each object.
     """
     new: Callable[[type[T]], T] = object.__new__
     objects = list(map(new, [cls] * len(columns[0])))
