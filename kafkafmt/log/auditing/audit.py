@@ -31,7 +31,7 @@ BEYOND = {
     RECOVERY_POINTS: "the offsets in between were on disk before",
     HIGH_WATERMARKS: "the offsets in between were delivered to consumers",
 }
-"""Maps the file name of a checkpoint to the consequence if its offset is above the log end offset."""
+"""For each checkpoint file, the consequence of an offset above the log end offset."""
 
 
 class PartitionAudit:
@@ -39,8 +39,8 @@ class PartitionAudit:
 
     For each segment, call `open`, then `add` for its batches, and then `close`.
 
-    `open` reads the indexes. Call `open` before the batches are read, because a running broker
-    writes an index entry after the batch that the entry refers to.
+    `open` reads the indexes. Call it before the batches are read, because a running broker writes
+    each batch before the index entry for the batch.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -92,7 +92,7 @@ class PartitionAudit:
             self._indexes.begin()
 
     def add(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
-        """Add a table of batches. Tables must be added in offset order.
+        """Add batches in offset order, given as a table of their headers.
 
         Parameters
         ----------
@@ -108,7 +108,8 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # Add the batches before the first gap separately, because no batch is missing among them.
+            # The batches up to the first gap are complete. Add them separately, so that they are
+            # checked more strictly.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])
@@ -152,7 +153,7 @@ class PartitionAudit:
         return found
 
     def read_committed_findings(self) -> list[Finding]:
-        """Return a finding if kafkafmt and a broker deliver different records at read_committed.
+        """Return a finding if kafkafmt and a broker deliver different records to a read_committed consumer.
 
         Call `findings` first.
         """

@@ -49,7 +49,7 @@ NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64)
 
 @dataclass
 class _File:
-    """Contains the used entries of an index file, and the findings about the file itself."""
+    """Entries of an index file up to the zeros at its end, and findings about the file itself."""
 
     name: str
     columns: Columns
@@ -91,9 +91,9 @@ def _load(
 class IndexAudit:
     """Compares the offset index and the time index of a segment with its batches.
 
-    First, call `add` with every table of batches, in offset order. Then, call `findings`. `names`
-    contains the names of all files in the partition directory. An index file that is not in `names`
-    is not opened.
+    First, call `add` for all batches, in offset order. Then, call `findings`. `names` contains the
+    names of all files in the partition directory. An index file that is not in `names` is not
+    opened.
     """
 
     def __init__(self, segment: SegmentFile, base: int, names: Container[str] | None = None) -> None:
@@ -113,20 +113,20 @@ class IndexAudit:
         if self._empty:
             return
         n = len(self._offset)
-        # For each entry of the offset index, consider the batch at the position in the entry.
-        # `_first_of` is the offset after the previous batch. `_last_at` is the last offset of the batch.
+        # `_first_of`: for each offset index entry, the offset after the batch that precedes the entry's position.
+        # `_last_at`: for each offset index entry, the last offset of the batch at the entry's position.
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # For each entry of the offset index, `_last_of` is the position of the batch that ends with the entry's offset.
+        # `_last_of`: for each offset index entry, the position of the batch that ends with the entry's offset.
         self._last_of = np.full(n, -1)
-        # For each entry of the time index, consider the batch that contains the offset in the entry.
-        # `_timestamp_of` is the timestamp of this batch. `_largest_upto` is the largest timestamp up to this batch.
+        # `_timestamp_of`: for each time index entry, the timestamp of the batch that contains the entry's offset.
+        # `_largest_upto`: for each time index entry, the largest timestamp up to the end of that batch.
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
 
     def add(self, table: BatchTable, position: int) -> None:
-        """Add a table of the segment's batches.
+        """Add batches of the segment, given as a table of their headers.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class IndexAudit:
         self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:
-        """Return all findings. Call this after the last table was added."""
+        """Return all findings. Call this after all batches were added."""
         if self._empty:
             return self._offset.findings + self._time.findings
         end = self._segment.next_base if self._segment.next_base is not None else self._expected
@@ -178,7 +178,7 @@ class IndexAudit:
         following = np.append(positions[1:], MANY)[: len(positions)]
         appended_together = (self._last_of >= positions) & (self._last_of < following)
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
-        # after compaction, the entry can have the offset of any record that was kept
+        # After compaction, an index entry can contain the offset of any remaining record.
         if len(plan.damaged) or not RunColumns.of(plan.extents).dense.all():
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond
@@ -226,7 +226,7 @@ def _findings(
 
 
 def _between(values: np.ndarray, low: int, high: int) -> slice:
-    """Return the slice of `values` that contains all values from `low` to `high`. `values` must increase."""
+    """Return the slice of the sorted array `values` that contains all values from `low` to `high`."""
     return slice(int(np.searchsorted(values, low)), int(np.searchsorted(values, high, "right")))
 
 
@@ -236,7 +236,7 @@ def _others(mask: np.ndarray) -> str:
 
 
 def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
-    """Return a mask that is True for entries that refer to damage. Such entries cannot be checked."""
+    """Return a mask of the index entries that refer to damaged data. Such entries cannot be checked."""
     if not len(offsets) or not len(plan.damaged):
         return np.zeros(len(offsets), bool)
     damaged = DamageColumns.of(plan.damaged)
@@ -247,7 +247,7 @@ def _unknown(plan: SegmentPlan, offsets: np.ndarray, positions: np.ndarray | Non
 
 
 def _inside(values: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
-    """Return a mask that is True for values in at least one of the ranges [low, high]."""
+    """Return a mask of the values that are in at least one of the ranges from `lows[i]` to `highs[i]`."""
     order = np.argsort(lows, kind="stable")
     at = np.searchsorted(lows[order], values, "right") - 1
     highest = np.maximum.accumulate(highs[order])

@@ -22,7 +22,7 @@ from ..reading.transactions import Transactions
 
 
 class Ended(NamedTuple):
-    """A completed transaction: the offsets of its batches, and the kind and the offset of its marker.
+    """A completed transaction: the offset range of its batches, and the kind and offset of its marker.
 
     `first` is -1 if the log contains no batch of the transaction.
     """
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A range of offsets of one producer that a broker delivers and kafkafmt omits, or vice versa."""
+    """An offset range with records of one producer that only a broker or only kafkafmt delivers."""
 
     producer_id: int
     first: int
@@ -45,8 +45,7 @@ class Difference(NamedTuple):
 class IsolationAudit:
     """Collects the completed transactions of each producer, and compares them with the transaction indexes.
 
-    Call `add` with each table of batches, in offset order. After the last table, call
-    `differences`.
+    Call `add` for all batches, in offset order. Then call `differences`.
     """
 
     def __init__(self) -> None:
@@ -73,7 +72,7 @@ class IsolationAudit:
         self._before = {}
 
     def add(self, table: BatchTable, markers: dict[int, Marker]) -> None:
-        """Add a table of batches. `markers` maps offsets of control batches to markers."""
+        """Add batches, given as a table of headers. `markers` maps the offset of each control batch to its marker."""
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         start = 0
         for i in [*np.flatnonzero((rows["attributes"] & CONTROL_BIT) != 0).tolist(), len(rows)]:
@@ -101,7 +100,7 @@ class IsolationAudit:
             self._open[producer_id] = (int(rows["base_offset"][first]) if span is None else span[0]), end
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
-        """Yield all ranges of offsets that a broker and kafkafmt treat differently at read_committed.
+        """Yield all offset ranges that a broker and kafkafmt deliver differently to a read_committed consumer.
 
         Parameters
         ----------
@@ -127,7 +126,7 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Split a transaction in two if a marker is missing at an offset inside the transaction."""
+    """Split each range that consists of two transactions, because the marker between them is missing."""
     for e in ended:
         at = bisect_right(borders, e.first)
         if 0 <= e.first and at < len(borders) and borders[at] < e.last:
@@ -140,7 +139,7 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
 def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]
 ) -> Iterator[Difference]:
-    """Yield the ranges of one producer that a broker and kafkafmt treat differently at read_committed.
+    """Yield the offset ranges of a producer that a broker and kafkafmt deliver differently at read_committed.
 
     Parameters
     ----------

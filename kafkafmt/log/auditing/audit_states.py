@@ -31,7 +31,7 @@ from ..reading.transactions import Transactions
 from .audit_isolation import IsolationAudit
 
 FIELDS = ("epoch", "last_sequence", "last_offset", "offset_delta", "txn_first_offset")
-"""The fields of a producer that are compared.
+"""Fields of a producer that are compared between a snapshot and the log.
 
 The timestamp is not compared, because different Kafka releases take it from different batches.
 """
@@ -40,8 +40,7 @@ The timestamp is not compared, because different Kafka releases take it from dif
 class StateAudit:
     """Compares producer snapshots, transaction indexes and leader epochs with the batches.
 
-    Call `add` with each table of batches of the partition, in offset order. After the last table,
-    call `findings`.
+    Call `add` for all batches of the partition, in offset order. Then call `findings`.
 
     Parameters
     ----------
@@ -134,11 +133,11 @@ class StateAudit:
         self._indexes[segment.name] = data
 
     def incomplete(self) -> None:
-        """Mark the log as incomplete, because batches are missing before the next batch."""
+        """Record that batches are missing before the next batch that is added."""
         self.complete = False
 
     def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
-        """Add batches of a segment, and check the producer snapshots at offsets up to the end of the batches."""
+        """Add batches of a segment. Check the snapshots with offsets up to the last offset of these batches."""
         lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
             cut = int(np.searchsorted(lasts, self._pending[0]))
@@ -173,9 +172,9 @@ class StateAudit:
     def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
         """Compare the leader epochs of batches with the leader epoch checkpoint.
 
-        All batches between the offsets of two consecutive checkpoint entries must have the epoch of
-        the first entry. Batches before the first entry can have any epoch. Batches after the last
-        entry can also have a higher epoch.
+        If a batch is between the offsets of two consecutive checkpoint entries, it must have the
+        epoch of the earlier entry. Batches before all entries can have any epoch. Batches after the
+        last entry can also have a higher epoch.
         """
         if not self._epochs:
             return
@@ -235,7 +234,7 @@ class StateAudit:
         return None
 
     def findings(self, next_offset: int) -> list[Finding]:
-        """Return all findings. Call this after the last table was added."""
+        """Return all findings. Call this after all batches were added."""
         for offset in self._pending:
             if offset <= next_offset:
                 self._compare(offset)
@@ -247,7 +246,7 @@ class StateAudit:
         return self._found
 
     def read_committed(self, ours: Transactions) -> list[Finding]:
-        """Return a finding if kafkafmt and a broker deliver different records at read_committed."""
+        """Return a finding if kafkafmt and a broker deliver different records to a read_committed consumer."""
         if not self._indexed:  # a broker rebuilds missing transaction indexes from the batches
             return []
         entries = [Aborted(*e[1:]) for data in self._indexes.values() for e in read_transaction_index(data).tolist()]

@@ -36,7 +36,7 @@ class LeaderEpoch:
 
 @dataclass(frozen=True)
 class PartitionSummary:
-    """Describes a partition, based on its batch headers.
+    """Properties of a partition, computed from its batch headers.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class PartitionSummary:
         the result of compaction. None if the number is unknown because of damage, or because the
         log contains batches of magic 0 or 1.
     compacted : bool
-        Whether the cleaner's checkpoint lists the partition.
+        Whether the checkpoint of Kafka's log cleaner lists the partition.
     records : int or None
         Number of data records from the log start offset onwards. None if the number is unknown
         because of damage or wrapper messages.
@@ -68,7 +68,7 @@ class PartitionSummary:
     min_timestamp, max_timestamp : int or None
         Smallest and largest timestamp in a batch header, in milliseconds since 1970-01-01 UTC.
     damaged : int
-        Number of damaged spans.
+        Number of damaged byte ranges.
     """
 
     topic: str
@@ -101,7 +101,7 @@ class PartitionSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """Contains the result of `kafkafmt.describe`.
+    """Properties of the partitions in log directories, as returned by `kafkafmt.describe`.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ def describe_partition(log: PartitionLog) -> PartitionSummary:
 
 
 def _count(log: PartitionLog, extent: Extent) -> int | None:
-    """Return the number of data records in an extent, from the log start offset onwards.
+    """Return the number of data records in a range of valid batches, from the log start offset onwards.
 
     Return None if the batch headers do not contain the number of records.
     """
@@ -266,7 +266,7 @@ def _count(log: PartitionLog, extent: Extent) -> int | None:
 
 
 def _gaps(log: PartitionLog, plans: list[SegmentPlan]) -> int | None:
-    """Return the number of offsets from the log start offset onwards that have no record, or None if unknown."""
+    """Count the offsets without a record, from the log start offset onwards. Return None if the number is unknown."""
     low, known = log.log_start_offset, 0
     for plan in plans:
         if plan.damaged or plan.stats.records is None or any(f.code != "unfinished_tail" for f in plan.findings):

@@ -145,7 +145,7 @@ def _unreadable(directories: Sequence[PartitionDir], error: OSError) -> Partitio
 def _copies(
     found: Iterable[tuple[str, Discovery]], topics: Globs | None, partitions: Numbers | None, run: Run
 ) -> Copies:
-    """Return the copies of each selected partition, each with the path that the caller passed."""
+    """Return all copies of each selected partition. Each copy has the path that the user has given."""
     copies: Copies = {}
     missing: PartitionNotFoundError | None = None
     for name, discovery in found:

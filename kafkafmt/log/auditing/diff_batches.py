@@ -25,7 +25,7 @@ from .diff_report import BYTES, DAMAGED, LEADER_EPOCH, MISSING, RECORDS, Span
 MOST_SPANS = 10_000
 """Largest number of differences of one kind in one copy. Further differences are merged into the last one."""
 MOST_UNITS = 1 << 16
-"""Largest number of adjacent ranges with different batches whose records are compared in one pass."""
+"""Largest number of adjacent offset ranges whose records are compared in one pass."""
 COMPARED = np.dtype([("crc", "u4"), ("size", "i4"), ("magic", "i1")])
 
 
@@ -54,7 +54,7 @@ class Spans:
             spans.append(Span(kind, first, last, side))
 
     def add_damage(self, side: int, damage: Damage) -> None:
-        """Add a damaged span. `side` is 0 if the first copy is damaged, and 1 if the second copy is damaged."""
+        """Add damage. `side` is the number of the damaged copy: 0 or 1."""
         spans = self._spans.setdefault((DAMAGED, side), [])
         span = Span(DAMAGED, damage.first_offset, damage.last_offset, side)
         if len(spans) < MOST_SPANS:
@@ -64,7 +64,7 @@ class Spans:
             spans[-1] = spans[-1]._replace(last=span.last)
 
     def result(self) -> list[Span]:
-        """Return all differences. Offsets in a damaged span of a copy are not reported as missing from this copy."""
+        """Return all differences. Offsets that are damaged in a copy are not reported as missing from that copy."""
         found: list[Span] = []
         for (kind, side), spans in self._spans.items():
             if kind != MISSING:
@@ -76,7 +76,7 @@ class Spans:
 
 
 def _without(span: Span, damaged: list[Span]) -> Iterator[Span]:
-    """Yield the parts of the offset range `span` that are outside all damaged spans."""
+    """Yield the parts of the offset range `span` that do not overlap damage."""
     assert span.first is not None
     assert span.last is not None
     first = span.first
@@ -92,7 +92,7 @@ def _without(span: Span, damaged: list[Span]) -> Iterator[Span]:
 
 
 class _Batches:
-    """Reads the batches of one copy between the offsets `low` and `high` (exclusive), as arrays.
+    """Batches of one copy from offset `low` to `high` (exclusive), read on demand into arrays.
 
     Attributes
     ----------
@@ -149,18 +149,18 @@ class _Batches:
 class _Comparison:
     """Compares two copies of a partition in a range of offsets.
 
-    A unit is a range of offsets in which the batches of the two copies differ. In both copies,
-    batches start and end at the boundaries of the unit. The records of adjacent units are compared
-    in one pass, because each pass has a fixed cost.
+    Offset ranges in which the batches of the two copies differ are collected. In both copies,
+    batches start and end at the boundaries of such a range. The records of adjacent ranges are
+    compared in one pass, because each pass has a fixed cost.
     """
 
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
         self._logs = logs
         self._spans = spans
         self._units: list[int] = []
-        """The first offset of each range with differing batches whose records have not been compared yet."""
+        """First offset of each collected offset range. The records in these ranges have not been compared yet."""
         self._end = -1
-        """The last offset of the last range in `_units`."""
+        """Last offset of the last collected offset range."""
 
     def compare(self, low: int, high: int) -> None:
         """Compare the batches of both copies from the offset `low` to `high` (exclusive)."""
@@ -200,9 +200,9 @@ class _Comparison:
             self._unit(int(a.first[i]), int(a.last[i]))
 
     def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
-        """Add a range with differing batches.
+        """Collect an offset range in which the two copies have different batch boundaries.
 
-        The range ends at a gap, or at the next offset at which a batch ends in both copies.
+        The range ends at a gap, or at the first offset at which a batch ends in both copies.
         """
         first = int(min(a.first[0], b.first[0]))
         ends = [a.take_one(), b.take_one()]
@@ -233,7 +233,7 @@ class _Comparison:
         self._end = last
 
     def _flush(self) -> None:
-        """Compare the records in the offset ranges of all collected units."""
+        """Compare the records of all offset ranges that were collected for comparison."""
         if not self._units:
             return
         units, self._units = np.array(self._units, np.int64), []
@@ -270,7 +270,7 @@ class _Comparison:
 
 
 def _runs(chosen: np.ndarray, firsts: IntArray, lasts: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last offset of each run of consecutive batches for which `chosen` is true."""
+    """Yield the first and last offset of each sequence of consecutive batches that `chosen` selects."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8)))
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         yield int(firsts[start]), int(lasts[end - 1])

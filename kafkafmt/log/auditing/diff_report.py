@@ -67,7 +67,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class PartitionDiff:
-    """Contains the differences between the copies of one partition.
+    """The differences between the copies of one partition.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class PartitionDiff:
 
 @dataclass(frozen=True)
 class DiffReport:
-    """Contains the result of `kafkafmt.diff`.
+    """Differences between copies of partitions, as returned by `kafkafmt.diff`.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Diffe
 
 
 def _joined_damage(found: list[Difference]) -> list[Difference]:
-    """Merge equal damaged spans, because each comparison reports the damaged spans of the first copy again."""
+    """Merge equal damage, because each comparison reports the damage of the first copy again."""
     joined: dict[tuple[str, int | None, int | None], dict[str, None]] = {}
     for d in found:
         joined.setdefault((d.kind, d.first_offset, d.last_offset), {}).update(dict.fromkeys(d.paths))
@@ -208,7 +208,7 @@ def _joined_damage(found: list[Difference]) -> list[Difference]:
 
 
 def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) -> list[Difference]:
-    """Return the differences of one kind, split so that the same copies differ in the whole range of a difference."""
+    """Split the differences of one kind into ranges, so that the same copies differ at all offsets of a range."""
     if len(paths) == 2 or kind == TRANSACTIONS:
         rows = [_difference(kind, s.first, s.last, {other: s.side}, paths) for other, s in numbered]
         return rows if kind != TRANSACTIONS else _joined_transactions(numbered, paths)

@@ -1,9 +1,9 @@
-"""Read the items in the files of a log, as Kafka's DumpLogSegments does.
+"""Read the batches, records and entries in the files of a log, as Kafka's DumpLogSegments does.
 
-The items are batches and records of `.log` and `.checkpoint` files, entries of the three indexes,
-and producers in `.snapshot` files. DumpLogSegments stops reading at an impossible size field and at
-zeros. This module yields a `Problem` for damage and continues after it. A batch with a wrong CRC is
-yielded with `is_valid` set to False.
+`.log` and `.checkpoint` files contain batches and records, index files contain entries, and
+`.snapshot` files contain producers. DumpLogSegments stops reading at an impossible size field and
+at zeros. This module yields a `Problem` for damage and continues after it. A batch with a wrong CRC
+is yielded with `is_valid` set to False.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INDEXES = ("entries", "findings", "sanity")
 
 @dataclass(frozen=True)
 class DumpedFile:
-    """A file of a log. Iterating over a `DumpedFile` yields the items in the file.
+    """A file of a log. Iterating over it yields its batches, records, entries or producers.
 
     Each iteration reads the file again.
 
@@ -109,7 +109,7 @@ def dump(
     on_message : callable, optional
         Called with a message about each file that is not read.
     on_unreadable : callable, optional
-        Called with the error for each directory that cannot be listed, which is then skipped. By
+        Called with the error for each directory that cannot be listed. The directory is then skipped. By
         default, the error is raised. Iterating over a file that cannot be read always raises
         OSError.
 

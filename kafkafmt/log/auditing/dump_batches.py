@@ -1,4 +1,4 @@
-"""Read the batches and records of one `.log` or `.checkpoint` file, with the damage between them."""
+"""Read the batches and records of one `.log` or `.checkpoint` file, and the damage between them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .dump_items import DumpedBatch, DumpedRecord, InvalidBytes, Item, OffsetGap
 
 
 class LogDump:
-    """Reads the items of a `.log` or `.checkpoint` file.
+    """Reads batches, records and damage from a `.log` or `.checkpoint` file.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class LogDump:
                 end, _ = walker.search.resume(position, expected)
                 unreadable = overlapping(view.unreadable, position, end)
                 if unreadable:
-                    # Yield no batch from this range, because it contains filler.
+                    # Yield no batch from this range, because its unreadable bytes were replaced by filler.
                     bad.append(self._damage(UNREADABLE, named(unreadable), position, end - position))
                 else:
                     bad.append(self._damage(error.code, error.message, position, end - position))
@@ -107,7 +107,7 @@ class LogDump:
             yield from self._judged(bad)
 
     def _judged(self, bad: list[Problem]) -> list[Problem]:
-        """Return the problems that `plan_segment` finds. If the file is not a segment, return `bad`.
+        """Return the problems that `plan_segment` finds, or `bad` if the file is not a segment.
 
         `bad` contains only invalid batches. `plan_segment` also reports batches whose offsets
         contradict each other. It reports an incomplete last batch and a repeated batch as findings,
@@ -176,9 +176,9 @@ class LogDump:
 
 
 def batch_item(row: Any, start: int, valid: bool) -> DumpedBatch:
-    """Return the `DumpedBatch` for one row of a batch table.
+    """Convert one batch header to a `DumpedBatch`.
 
-    `start` is the file position of the buffer that the table refers to.
+    `start` is the file position of the buffer to which the position in the header refers.
     """
     attributes, magic, sequence = int(row["attributes"]), int(row["magic"]), int(row["base_sequence"])
     codec = attributes & CODEC_MASK

@@ -118,7 +118,7 @@ class DumpedProducer(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A problem: either damage (data that cannot be delivered) or a finding (any other problem).
+    """A problem: either damage (data that cannot be read) or a finding (any other problem).
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from .run import Run
 
 @dataclass(frozen=True)
 class GroupTotal:
-    """Contains the total lag of one consumer group.
+    """The total lag of one consumer group.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class GroupTotal:
 
 @dataclass(frozen=True)
 class GroupReport:
-    """Contains the result of `report_groups`: the committed offsets and lags of consumer groups.
+    """Committed offsets and lags of consumer groups, as returned by `report_groups`.
 
     Attributes
     ----------

@@ -16,13 +16,13 @@ MOST_KEY_BYTES = 32 << 20
 HLL_BITS = 14
 """Base-2 logarithm of the number of HyperLogLog registers. The relative standard error is about 0.8 %."""
 FREQUENT_BITS = 14
-"""Base-2 logarithm of the largest size of the sketch of frequent keys."""
+"""Base-2 logarithm of the capacity of the sketch that finds frequent keys."""
 
 
 class KeyCounter:
-    """Counts distinct keys, exactly if there are few keys, and with sketches if there are many keys.
+    """Counts distinct keys, exactly if there are few keys, and approximately if there are many.
 
-    The sketches are those of Apache DataSketches (package datasketches). If the package is missing
+    The approximate counts use Apache DataSketches (package datasketches). If the package is missing
     and there are too many keys for an exact count, the keys are not counted.
     """
 
@@ -76,7 +76,7 @@ class KeyCounter:
         self._sketches.add(exact)
 
     def result(self, top: int) -> Keys | None:
-        """Return the number of distinct keys and the `top` most frequent keys, or None if keys were not counted."""
+        """Return the number of distinct keys and the `top` most frequent keys, or None if the keys were not counted."""
         if self._exact is not None:
             # Sort keys with the same count, so that the result does not depend on the order of the records.
             # nsmallest() keeps a heap of `top` keys. Sorting all keys would take several times as long.

@@ -1,4 +1,4 @@
-"""Merge the replicas of a partition. Each range of offsets is copied from a replica that is valid there."""
+"""Merge the replicas of a partition. Each range of offsets is copied from a replica that is intact there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MERGED = ".replicas"
 
 @dataclass(frozen=True)
 class Merged:
-    """Describes the merged copy of a partition.
+    """The merged copy of a partition, and the offset ranges that were copied, lost or not used.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def _may_be_lost(transaction: OpenTransaction, lost: Sequence[Damage]) -> bool:
 
 
 def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits: ReadLimits) -> list[PartitionReport]:
-    """Verify the merged partitions in `output`, and return their reports with the lost ranges as damage.
+    """Verify the merged partitions in `output`. Return their reports, in which lost offsets are damage.
 
     The reports contain paths below `target`, because `output` is moved to `target` afterwards.
     """
@@ -139,7 +139,7 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
 
 
 def _placed(damage: Damage, log: PartitionLog) -> Damage:
-    """Return a copy of `damage` with the file and position at which its batches are missing in the merged copy."""
+    """Return a copy of `damage` with the place in the merged log at which its batches are missing."""
     offset = damage.first_offset or 0
     segment = log.segments[log.first_segment(offset)]
     with log.view(segment) as view:

@@ -111,10 +111,7 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
 
 
 def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Headers:
-    """Choose batches, or parts of batches, that together contain each record of `rows` exactly once.
-
-    The batches in `rows` overlap.
-    """
+    """Choose whole or partial batches from overlapping batches, so that each record is chosen exactly once."""
     first, last = int(rows["first"].min()), int(rows["last"].max())
     for replica in np.unique(rows["replica"]).tolist():
         own: Headers = rows[rows["replica"] == replica]
@@ -157,8 +154,8 @@ def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Head
 def _empty_batches(rows: Headers, records: Sequence[IntArray], picked: Sequence[Headers]) -> Headers:
     """Return the empty batches of `rows` whose offsets do not overlap with a batch in `picked`.
 
-    If compaction removes all records of a producer's last batch, compaction keeps the empty batch,
-    because the batch header contains the producer's last sequence number.
+    If compaction removes all records of a producer's last batch, it keeps the empty batch. The
+    header of this batch contains the producer's last sequence number.
     """
     taken = [(int(row["first"][0]), int(row["last"][0])) for row in picked]
     kept = []

@@ -1,7 +1,8 @@
 """Write the merged log of several replicas as a temporary partition directory, which salvage then copies.
 
 A merged segment that is identical to a segment file of a replica becomes a symbolic link to this
-file. Therefore, its bytes are copied only once. All other segments are written batch by batch.
+file. Therefore, the bytes of the file are copied only once. All other segments are written batch by
+batch.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class SourceRange:
 
 
 def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceRange, ...]:
-    """Return the ranges of offsets of the merged log with the replica of each range, in offset order."""
+    """Return which replica each offset range of the merged log was copied from, in offset order."""
     if not len(merged):
         return ()
     begins = np.concatenate(([0], np.flatnonzero(merged["replica"][1:] != merged["replica"][:-1]) + 1))
@@ -80,7 +81,7 @@ def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceR
 
 
 def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
-    """Return the unused offset ranges at the ends of replicas. Their batches contradict the leader."""
+    """For each replica that has diverged from the leader, return the offset range that the merge does not use."""
     found = (SourceRange(r.path, max(r.usable_end, r.start), r.end - 1) for r in replicas if r.diverged)
     return tuple(r for r in found if r.first_offset <= r.last_offset)
 
@@ -220,7 +221,7 @@ class MergedDirectory:
         return [base for base, n in zip(used, counts.tolist(), strict=True) if n or base == used[-1]]
 
     def _border(self, base: int) -> int:
-        """Return the offset after the batch that extends across `base`, or `base` if no batch does."""
+        """If a batch starts before `base` and ends at or after it, return the offset after the batch, else `base`."""
         i = int(np.searchsorted(self.merged["first"], base)) - 1
         return max(base, int(self.merged["last"][i]) + 1) if i >= 0 else base
 
@@ -250,8 +251,8 @@ class MergedDirectory:
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
         """Find a replica's local segment file that has the given base offset and contains exactly the given batches.
 
-        Return None if no such file exists, or if the file has permissions that a segment of any
-        replica lacks.
+        Return None if there is no such file. Also return None if the file has a permission that a
+        segment of another replica lacks.
         """
         if not len(rows) or rows["cut"].any():
             return None
@@ -271,7 +272,7 @@ class MergedDirectory:
         return path if exact else None
 
     def _copy(self, target: int, rows: Headers) -> None:
-        """Append batches of one segment file to `target`. Batches that are used only in part are rebuilt."""
+        """Append batches of one segment file to `target`. Rebuild a batch if only some of its records are used."""
         if rows["cut"][0]:
             for row in rows:
                 batch = batch_bytes(self.replicas, row)
@@ -283,11 +284,11 @@ class MergedDirectory:
             self._spans.copy(view, target, spans)
 
     def _checkpoints(self, first: int) -> dict[str, int]:
-        """Return the merged partition's offset for each offset checkpoint file, by file name.
+        """Return the offsets of the merged partition for the checkpoint files, by file name.
 
         - The log start offset is that of the leader.
         - The high watermark is the highest high watermark of all replicas. The high watermark of a
-          replica counts only up to the replica's usable end.
+          replica is limited to `Replica.usable_end`.
         - The cleaner offset is the lowest cleaner offset of the replicas that contribute batches.
           If only some of these replicas have a cleaner offset, the result is the first base offset.
         """
@@ -357,7 +358,7 @@ class MergedDirectory:
             target.symlink_to(os.path.abspath(path))
 
     def _lost(self, bases: Sequence[int]) -> list[Damage]:
-        """Return the ranges of offsets that are valid in no replica, as damage at positions in the merged log."""
+        """Return the offset ranges that are valid in no replica, as `Damage` with positions in the merged log."""
         end = max([r.usable_end for r in self.replicas if r.usable_end > r.start], default=bases[0])
         start = max(self.directory.log_start, min([r.start for r in self.replicas], default=0))
         lost = []

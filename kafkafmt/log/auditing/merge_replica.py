@@ -1,9 +1,9 @@
-"""Determine the valid batches of each replica of a partition, and the offsets that a merge may use.
+"""Determine the valid batches of each replica of a partition, and which of them a merge may use.
 
 Replicas of a partition can diverge after an unclean leader election, or if a broker fails before
 its followers have fetched its last batches. A merge treats the replica with the latest leader epoch
-as the leader. The other replicas contribute only the offsets up to which a follower would truncate
-its log (KIP-101, KIP-279). Therefore, if batches at the same offset differ, the batch with the
+as the leader. Every other replica contributes only the offsets that it would keep as a follower of
+this leader (KIP-101, KIP-279). Therefore, if batches at the same offset differ, the batch with the
 higher leader epoch is used.
 """
 
@@ -43,7 +43,7 @@ HEADER = np.dtype(
     ],
     align=True,
 )
-"""NumPy dtype of a table of batches of several replicas.
+"""NumPy dtype of the batch headers of several replicas.
 
 - `first`, `last`: the first and the last offset of the batch
 - `position`, `size`: the position and the size of the batch in its segment file, in bytes
@@ -60,7 +60,7 @@ Ranges = list[tuple[int, int]]
 
 @dataclass
 class Replica:
-    """Describes one replica of a partition.
+    """A replica of a partition, with its valid batches, damage and leader epochs.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
     log : PartitionLog
         The replica.
     damaged : sequence of Damage
-        The damage that `verify_partition` found. Batches in damaged spans are omitted.
+        The damage that `verify_partition` found. Batches in damaged byte ranges are omitted.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
 
 
 def _repair_epochs(replicas: Sequence[Replica]) -> None:
-    """Replace corrupted leader epochs of batches that another replica also contains.
+    """Replace corrupted leader epochs in batches that several replicas contain.
 
     The CRC of a batch does not cover its leader epoch. If a corrupted leader epoch is too high, the
     replica would be treated as the leader. Therefore, if several replicas contain the same batch,
@@ -231,7 +231,7 @@ def _repair_epochs(replicas: Sequence[Replica]) -> None:
 
 
 def _runs(headers: Headers) -> list[tuple[int, int, int]]:
-    """Return a tuple (epoch, first offset, last offset) for each run of batches with the same leader epoch."""
+    """Return (epoch, first offset, last offset) for each sequence of consecutive batches with the same leader epoch."""
     rows = headers[headers["epoch"] >= 0]
     if not len(rows):
         return []
@@ -319,9 +319,9 @@ def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: i
     """Return the ranges of offsets that are valid in no replica.
 
     If the end of a replica is damaged, the number of damaged offsets is unknown. Replicas normally
-    contain the same bytes. Therefore, nothing is lost if the merged log contains at least as many
-    bytes from the first damaged offset onwards. If the merged log contains fewer bytes, the range
-    is lost, and its last offset is None.
+    contain the same bytes. Therefore, nothing is lost if the merged log, from the first damaged
+    offset onwards, has at least as many bytes as the damage. If it has fewer bytes, the range is
+    lost, and its last offset is None.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ EXIT_UNREADABLE = 3
 
 
 def damage_dict(damage: Damage) -> dict[str, Any]:
-    """Return a damaged span as it appears in the JSON output."""
+    """Return damage as it appears in the JSON output."""
     return _json_row(damage, without=("records",))
 
 
@@ -60,7 +60,7 @@ class UnreadablePartition:
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """Contains the results of `kafkafmt.verify` for one partition.
+    """The results of `kafkafmt.verify` for one partition.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ class PartitionReport:
         Sum of `records_recovered` and the number of lost data records. None if the number of lost
         records is unknown.
     records_recovered : int
-        Number of data records, from the log start offset onwards, that can be delivered. Control
+        Number of data records that can be read, from the log start offset onwards. Control
         records are not counted.
     log_start_offset, next_offset, last_stable_offset : int
         The offsets that a broker would report. `next_offset` is the log end offset.
     damaged : sequence of Damage
-        Spans of `.log` files that cannot be delivered, sorted by file and position. Each `Damage`
+        Byte ranges of `.log` files that cannot be read, sorted by file and position. Each `Damage`
         object is created when it is accessed.
     findings : sequence of Finding
         All other problems.
@@ -122,9 +122,9 @@ class PartitionReport:
         return replace(self, findings=[*self.findings, *findings]) if findings else self
 
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
-        """Return a copy of this report with additional damaged spans.
+        """Return a copy of this report with additional damage.
 
-        `records` is the number of data records in the additional spans. This report counts these
+        `records` is the number of data records in the additional damage. This report counts these
         records as recovered. The copy counts the records as lost.
         """
         spans = sorted([*self.damaged, *damaged], key=lambda d: (d.file, d.position))
@@ -157,7 +157,7 @@ def partitions_table(partitions: Iterable[PartitionReport], caption: str) -> str
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Contains the result of `kafkafmt.verify`.
+    """Reports on partitions, as returned by `kafkafmt.verify`.
 
     Attributes
     ----------

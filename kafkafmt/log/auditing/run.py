@@ -21,7 +21,7 @@ from ..reading.partition_dir import PartitionDir
 from .reports import UnreadablePartition
 
 Progress = Callable[[int, int], None]
-"""A function called as ``progress(done, total)``; both numbers are bytes."""
+"""A function called as ``progress(done, total)``. Both numbers are bytes."""
 OnMessage = Callable[[str], None]
 Globs = str | Iterable[str]
 Numbers = int | Iterable[int]
@@ -58,7 +58,7 @@ def paths_of(paths: AnyPath | Iterable[AnyPath]) -> list[AnyPath]:
 
 
 class StoppedError(Exception):
-    """Raised in a thread of a run if another thread has failed or the run was interrupted."""
+    """Raised in a worker thread if another thread has failed or the user has pressed Ctrl-C."""
 
 
 def error_text(error: OSError) -> str:
@@ -67,7 +67,7 @@ def error_text(error: OSError) -> str:
 
 
 class Run:
-    """Contains the state that all threads of one call share: progress, messages and unreadable partitions.
+    """The state that all threads of one call share: progress, messages and unreadable partitions.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Run:
         self.advance(0)
 
     def advance(self, n: int) -> None:
-        """Report that `n` more bytes were processed. Raise `StoppedError` if the run is stopped."""
+        """Report that `n` more bytes were processed. Raise `StoppedError` if the thread must stop."""
         if self._stopped.is_set():
             raise StoppedError
         with self._lock, self._callback():
@@ -141,7 +141,7 @@ class Run:
 
     @contextmanager
     def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
-        """Report the partition as unreadable if the block raises an OSError.
+        """Report the partition as unreadable if the `with` block raises an OSError.
 
         An error for which `passes` returns True is re-raised, and the partition is not reported.
         """

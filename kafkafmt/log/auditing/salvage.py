@@ -68,8 +68,7 @@ class SalvagedPartition:
     sources : tuple of SourceRange, or None
         With ``replicas="merge"``, the ranges of offsets in offset order, each with the replica from
         which the range was copied. Otherwise None. After a merge, `source` is the report on the
-        copy. The `damaged` spans of this report are the ranges that are valid in no replica. The
-        length of these spans is 0.
+        copy. In this report, `damaged` contains the ranges that are valid in no replica, with the length 0.
     diverged : tuple of SourceRange
         With ``replicas="merge"``, the ranges of offsets at the end of a replica that were not used,
         because they contradict the replica with the latest leader epoch.
@@ -114,7 +113,7 @@ class SalvagedPartition:
 
 @dataclass(frozen=True)
 class SalvageReport:
-    """Contains the result of `kafkafmt.salvage`.
+    """Copied partitions and unreadable files, as returned by `kafkafmt.salvage`.
 
     Attributes
     ----------

@@ -59,27 +59,26 @@ CLUSTER_METADATA = "__cluster_metadata"
 QUORUM_STATE = "quorum-state"
 KRAFT_SNAPSHOT = ".checkpoint"
 SOURCE_ERRORS = (*DISK_ERRORS, errno.EACCES, errno.ENOENT)
-"""Errors that concern only one file of the source, so that the other files are copied."""
+"""Errors of a single source file. After such an error, the other files are still copied."""
 OWNER = 0o600
 """Permissions that the owner needs for the files until the copy is complete."""
 
 
 @dataclass
 class Salvaged:
-    """Describes the copy of a partition.
+    """The copy of a partition, as written by `salvage_partition`.
 
     Attributes
     ----------
     next_offset : int
         Log end offset of the copy.
     offsets : dict
-        The offset to write for the copy to each offset checkpoint, by the name of the checkpoint.
+        Maps the name of each offset checkpoint to the offset to write into this checkpoint.
     open : list of ProducerEntry
         Producers with a transaction that is open at the end of the copy, the oldest transaction
         first.
     damaged : list of Damage
-        Batches that were left out because no index can hold them, although the plan of the source
-        accepts them.
+        Valid batches that were omitted, because no index can contain their offsets.
     findings : list of Finding
         Files that were not copied because they cannot be read.
     restored : list of int
@@ -183,7 +182,7 @@ def salvage_partition(
 
 
 def holes_of(damaged: Sequence[Damage]) -> dict[str, IntArray]:
-    """Return the start and end positions of the damaged spans of each file, sorted by position."""
+    """Return the start and end positions of the damage in each file, sorted by position."""
     parts = damaged.parts if isinstance(damaged, Joined) else [damaged]
     found: dict[str, list[IntArray]] = defaultdict(list)
     for part in parts:
@@ -231,7 +230,7 @@ class PartitionCopy:
         self.bases: list[int] = []
         self.spans = SpanCopier()
         self.unsure = True
-        """Whether batches may be missing. Some producers are then listed only in a producer snapshot."""
+        """Whether batches may be missing. A producer may then be listed only in a producer snapshot."""
 
     def is_copied(self, source: SegmentFile, spans: IntArray, damaged: bool) -> bool:
         """Return whether the copy has a file for a segment of the source.

@@ -6,7 +6,7 @@ aborted. But a missing marker causes two problems:
 
 - A consumer drops all records of the producer until the producer's next abort marker, including
   records that the producer committed (seen with Kafka 3.9.2 and 4.3.1).
-- A broker that rebuilds the index after a crash no longer knows that the range was aborted.
+- A broker that rebuilds the index after a crash no longer reports the range as aborted.
 
 Therefore, salvage writes the marker again, at the offset that the index entry contains.
 """
@@ -57,8 +57,8 @@ class _Lost(NamedTuple):
 class _Search:
     """Finds the lost transaction markers that can be restored.
 
-    Call `add` with each table of batches of the copy, in offset order. After the last table, call
-    `finish`. The result is in `found`.
+    Call `add` for all batches of the copy, in offset order. Then call `finish`. The result is in
+    `found`.
     """
 
     def __init__(self, entries: Iterable[Aborted]) -> None:
@@ -71,7 +71,7 @@ class _Search:
         self._end = 0
 
     def add(self, table: BatchTable) -> None:
-        """Add a table of batches of the copy."""
+        """Add batches of the copy, given as a table of their headers."""
         lasts = last_offsets(table)
         start = 0
         while self.at < len(self.entries) and len(table) and self.entries[self.at].last <= lasts[-1]:
@@ -116,7 +116,7 @@ class _Search:
 def restored_markers(
     log: PartitionLog, kept: Sequence[tuple[SegmentFile, IntArray]], to_the_end: bool
 ) -> dict[str, list[Restored]]:
-    """Return a dict that maps segment names to the markers to restore in each segment of a copy.
+    """Return the markers to restore in each segment of a copy, by segment name.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ def _copy(source: Location, target: Path) -> None:
 
 
 class Output:
-    """Builds an output directory in a hidden subdirectory, and publishes it when it is complete.
+    """Builds a log directory in a hidden subdirectory, and moves the complete files to their final place.
 
     `salvage`, `rewrite` and `make` write their output with this class.
 

@@ -1,4 +1,4 @@
-"""Choose the bytes of a segment to copy, and split them into segments that an index can hold."""
+"""Choose the byte ranges of a segment to copy, and divide them into segments that an index can describe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..writing.index_builder import MAX_SEGMENT_BYTES
 
 
 class Piece(NamedTuple):
-    """A span of the source file that consists of adjacent batches."""
+    """A byte range of the source file that consists of adjacent batches."""
 
     position: int
     end: int
@@ -37,17 +37,17 @@ NO_HOLE = np.iinfo(np.int64).max
 
 
 def pieces_of(spans: IntArray) -> list[Piece]:
-    """Return spans of the source file as `Piece` objects."""
+    """Convert byte ranges of the source file to `Piece` objects."""
     return [Piece(start, end) for start, end in spans.tolist()]
 
 
 def spans_of(pieces: Sequence[Piece]) -> IntArray:
-    """Return pieces as an array with two columns: start and end positions in the file, in bytes."""
+    """Return byte ranges as an array with two columns: start and end positions in the file."""
     return np.array(pieces, np.int64).reshape(-1, 2)
 
 
 def outside(holes: IntArray, spans: IntArray) -> IntArray:
-    """Return the parts of `spans` that are outside all `holes`.
+    """Return the parts of the byte ranges `spans` that are outside the byte ranges `holes`.
 
     `holes` and `spans` are arrays with two columns: start and end positions in the file, in bytes.
     The holes are sorted.
@@ -67,7 +67,7 @@ def outside(holes: IntArray, spans: IntArray) -> IntArray:
 
 
 def _around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
-    """Return the parts of `piece` that are outside all `holes`."""
+    """Return the parts of the byte range `piece` that are outside the byte ranges `holes`."""
     start, end = piece
     first = bisect_left(holes, (start, 0))
     parts = []
@@ -83,7 +83,7 @@ def _around(holes: Sequence[tuple[int, int]], piece: Piece) -> list[Piece]:
 
 @dataclass
 class Batches:
-    """Contains the file positions and offsets of batches in delivery order, with a list for each field."""
+    """File positions and offsets of batches, as one list per field, in the order in which batches are copied."""
 
     positions: list[int]
     ends: list[int]
@@ -92,9 +92,9 @@ class Batches:
 
 
 def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece, KafkaFormatError]]) -> Batches:
-    """Read the headers of the batches in the given spans of a segment.
+    """Read the headers of the batches in the given byte ranges of a segment.
 
-    If the file has changed, spans that no longer contain valid batches are added to `bad`.
+    If the file has changed, byte ranges that no longer contain valid batches are added to `bad`.
     """
     found = Batches([], [], [], [])
     for piece in pieces:
@@ -132,7 +132,7 @@ def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple
 
 
 def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: BatchTable) -> None:
-    """Add a table's batches to `found`. `position` is the file position of the table's buffer."""
+    """Add the batches of a table of headers to `found`. `position` is the file position of the table's buffer."""
     if not len(table):
         return
     firsts, lasts, _ = offsets_of(buffer, table, walker.max_batch_bytes)
@@ -170,7 +170,7 @@ def rising(batches: Batches) -> list[int]:
 def indexable(
     walker: Walker, name: str, pieces: Sequence[Piece], lower: int, next_base: int | None
 ) -> tuple[list[Piece], list[Damage]]:
-    """Return the batches that an offset index can contain, and report all other batches as damage.
+    """Return the batches with increasing offsets as byte ranges, and all other batches as damage.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def indexable(
     name : str
         Name of the segment's file.
     pieces : sequence of Piece
-        The spans of the segment that contain the batches.
+        The byte ranges of the segment that contain the batches.
     lower : int
         Base offset of the segment.
     next_base : int or None
@@ -213,7 +213,7 @@ def indexable(
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """Merge spans that are adjacent in the file."""
+    """Merge byte ranges that are adjacent in the file."""
     joined: list[Piece] = []
     for piece in pieces:
         if joined and joined[-1].end == piece.position:
@@ -278,8 +278,8 @@ def divide(
     """Plan the segments of a copy, including the rebuilt transaction markers.
 
     For each segment, yield the base offset and a list of items, in the order in which they are
-    written. An item is an array of spans to copy, or a marker. Usually there is only one segment
-    with one array. For the parameters, see `insert` and `split`.
+    written. An item is an array of byte ranges to copy, or a marker. Usually there is only one
+    segment with one array. For the parameters, see `insert` and `split`.
     """
     size = int((spans[:, 1] - spans[:, 0]).sum())
     if not markers and size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:

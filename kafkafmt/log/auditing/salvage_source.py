@@ -1,4 +1,4 @@
-"""Decide which files of a source salvage reads, so that a copy exposes no protected data.
+"""Decide which source files salvage may read, so that a copy exposes no protected data.
 
 Symbolic links are followed only if they lead to places below the given paths. A copied or rebuilt
 file has at most the permissions of the source file.

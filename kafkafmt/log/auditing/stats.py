@@ -232,7 +232,7 @@ class _PartitionReader:
             self._counts.add_batches(rows, self._records_of(rows, part))
 
     def _records_of(self, table: BatchTable, source: FileView | Part) -> IntArray:
-        """Return each batch's number of data records at or after the log start offset, or -1 if unknown."""
+        """Return the number of data records in each batch, from the log start offset onwards, or -1 if unknown."""
         records: IntArray = table["count"].astype(np.int64)
         records[(table["attributes"] & CONTROL_BIT) != 0] = 0
         for i in np.flatnonzero((table["base_offset"] < self._low) & (records > 0)).tolist():

@@ -163,7 +163,7 @@ class ContentCounts:
         self._sizes.add(sizes)
 
     def _add_headers(self, source: Buffer, columns: RecordColumns, sizes: IntArray) -> None:
-        """Count the headers of decoded records, and add their sizes to the sizes of the records."""
+        """Count the headers of decoded records. Add the size of each header to the size of its record in `sizes`."""
         assert columns.header_count is not None
         assert columns.header_key_position is not None
         assert columns.header_key_length is not None

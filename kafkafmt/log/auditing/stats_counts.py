@@ -108,7 +108,7 @@ class RateCounts:
     def add_spans(self, firsts: IntArray, lasts: IntArray, records: IntArray) -> None:
         """Count the records of batches, spread evenly between the first and the last timestamp of each batch."""
         span = np.maximum(lasts - firsts, 0)
-        # A negative difference has overflowed.
+        # If the difference is negative, the subtraction has overflowed.
         span[span < 0] = 0
         points = np.minimum(np.minimum(span // self.width, MOST_POINTS - 1) + 1, np.maximum(records, 1))
         if (points == 1).all():
@@ -128,7 +128,7 @@ class RateCounts:
             self._counts[place // factor] = self._counts.get(place // factor, 0) + n
 
     def merge(self, other: RateCounts) -> None:
-        """Add the counts of another object."""
+        """Add the counts of another `RateCounts`."""
         while self.width < other.width:
             self._widen(next(self._widths))
         factor = self.width // other.width

@@ -49,7 +49,7 @@ def check_plot_path(path: str | os.PathLike[str]) -> Path:
     """Check that a chart can be written, and return its path.
 
     Raise ValueError if the suffix of `path` is not one of `SUFFIXES`. Raise ImportError if the
-    package is missing.
+    package for this suffix is missing.
     """
     found = Path(path)
     if found.suffix.lower() not in SUFFIXES:
@@ -78,7 +78,7 @@ def _name(t: ChartTopic) -> str:
 
 
 def _common_rates(topics: Sequence[ChartTopic]) -> tuple[int, list[dict[int, int]]]:
-    """Return a period length for all topics, and the number of records of each topic in each period."""
+    """Return one period length for all topics, and the number of records of each topic in each period."""
     shown = [{time: n for time, n in t.records.items() if EARLIEST <= time <= LATEST} for t in topics]
     step = max((t.bucket_ms for t in topics), default=1000)
     ends = [time for counts in shown for time in counts]

@@ -20,7 +20,7 @@ OUTLIERS = 1000
 
 @dataclass(frozen=True)
 class Sizes:
-    """Describes the distribution of sizes, in bytes.
+    """Mean, quantiles and maximum of sizes, in bytes.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class CodecStats:
-    """Contains statistics of the batches with one compression codec.
+    """Statistics of the batches with one compression codec.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Headers:
     headers : int
         Total number of headers.
     names : mapping of str to int
-        The most frequent header keys, each with the number of its headers.
+        The most frequent header keys, with the number of headers for each key.
     """
 
     records: int
@@ -149,7 +149,7 @@ class Producers:
     transactional_batches, control_batches : int
         Number of batches that belong to a transaction, and number of control batches.
     top : mapping of int to int
-        The producer ids with the most records, each with the number of its records.
+        The producer ids with the most records, with the number of records for each id.
     """
 
     ids: int | None
@@ -172,7 +172,7 @@ class RateBucket(NamedTuple):
 
 @dataclass(frozen=True)
 class Rate:
-    """Contains the number of records over time.
+    """The number of records over time, in periods of equal length.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Content:
         The number of records over time. If only headers were read, the records of a batch are spread
         evenly between the first and the largest timestamp of the batch.
     damaged : int
-        Number of damaged spans.
+        Number of damaged byte ranges.
     record_bytes : Sizes or None
         Sizes of the records. The size of a record is the sum of the sizes of its key, its value,
         its header keys and its header values. None if the records were not read.
@@ -328,7 +328,7 @@ class TopicStats:
         return row | {"by_partition": [p.to_dict() for p in self.partitions]}
 
     def chart_topic(self) -> ChartTopic:
-        """Return the data of the topic that the charts show."""
+        """Return the numbers that charts show for the topic."""
         c = self.content
         counts = {b.timestamp: b.records for b in c.rate.without_outliers(MOST_BARS)}
         return ChartTopic(self.topic, c.bytes, c.bytes_uncompressed, c.rate.bucket_ms, counts)
@@ -336,7 +336,7 @@ class TopicStats:
 
 @dataclass(frozen=True)
 class StatsReport:
-    """Contains the result of `kafkafmt.stats`.
+    """Statistics of topics, as returned by `kafkafmt.stats`.
 
     Attributes
     ----------

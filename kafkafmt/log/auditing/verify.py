@@ -1,4 +1,4 @@
-"""Verify partitions: report damaged spans, other problems, and how many records can be delivered."""
+"""Verify partitions: report damage, other problems, and the number of readable records."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def verify_partition(
 
 
 def add_damage(report: PartitionReport, log: PartitionLog, damaged: Iterable[Damage]) -> PartitionReport:
-    """Return a copy of a report with additional damaged spans. The records in these spans count as lost."""
+    """Return a copy of a report with additional damage. The records in the damaged batches count as lost."""
     spans = list(damaged)
     if not spans:
         return report
@@ -229,9 +229,10 @@ def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Dama
 def _count_records(
     log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, see: Callable[[Part], None] | None = None
 ) -> int:
-    """Decode the records of a segment, and return the number of data records that can be delivered.
+    """Decode the records of a segment, and return the number of readable data records.
 
-    Records at offsets below `low` are not counted. `see` is called with each part that is read.
+    Records at offsets below `low` are not counted. `see` is called with each group of batches that
+    is read.
     """
     interval = OffsetInterval(max(low, plan.first_offset or 0), plan.next_offset or 0)
     chunks = log.chunks(interval=interval, on_damage=deep, see=see)
@@ -255,10 +256,10 @@ def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDa
 
 
 def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage) -> tuple[int, int]:
-    """Count the records in an extent (valid adjacent batches), starting at offset `low`.
+    """Count the records in a range of adjacent valid batches, starting at offset `low`.
 
     Return the number of data records and the number of control records. Both are computed from the
-    batch headers. Only the batch that contains offset `low` is decoded. The extent must not contain
+    batch headers. Only the batch that contains offset `low` is decoded. The range must not contain
     wrapper messages.
     """
     counts = [0, 0]
@@ -275,7 +276,7 @@ def count_from(log: PartitionLog, extent: Extent, low: int, on_damage: OnDamage)
 def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
     """Return the number of data records that were lost, from offset `low` onwards.
 
-    Return None if the number of lost records is unknown for any damaged span.
+    Return None if the number of lost records is unknown for some of the damage.
     """
     spans = DamageColumns.of(damaged)
     missing = ~spans.empty & (spans.last >= low)
@@ -288,7 +289,7 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
 
     Gaps that compaction or damage explains are omitted. Only segments that are adjacent in the
     directory are compared. If the caller passed only some of the `.log` files, other files may be
-    between them. If no batch of a segment can be delivered, the segment counts as empty.
+    between them. If no batch of a segment is readable, the segment counts as empty.
     """
     if log.compacted:
         return []

@@ -1,9 +1,8 @@
-"""Collect the data for `verify` while the batches of a segment are checked, to read the segment only once.
+"""Collect data for `verify` while a segment's batches are checked, so that the segment is read only once.
 
-`plan_segment` reads a segment to decide which batches are delivered. It passes each valid batch to
-`VerifyPass.see`. At that time, it is unknown whether all valid batches will be delivered in file
-order. If all of them are delivered in file order, the collected data is kept. Otherwise, the data
-is discarded, and the delivered batches are read again.
+`plan_segment` reads a segment, passes each valid batch to `VerifyPass.see`, and then decides which
+batches readers get, and in which order. If readers get all batches in file order, the collected
+data is used. Otherwise, the data is discarded, and the batches are read again.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .audit import PartitionAudit
 
 
 class VerifyPass:
-    """Collects data for verify during the first pass over one partition.
+    """Collects data for `verify` when the segments of a partition are read for the first time.
 
     For each segment, call `begin`, then `plan_segment` with `see` as the callback, and then
     `is_complete`. Call `finish` after the last segment.
@@ -63,7 +62,7 @@ class VerifyPass:
         self._readable = True
 
     def see(self, position: int, buffer: Buffer, rows: BatchTable) -> None:
-        """Process a table of valid batches. Tables must be passed in file order.
+        """Process valid batches in file order, given as a table of their headers.
 
         `position` is the file position of the first byte of `buffer`.
         """
@@ -93,7 +92,8 @@ class VerifyPass:
     def _flush(self) -> None:
         """Process the batch headers that were collected.
 
-        The headers of several tables are processed together, because a call takes a long time.
+        The headers of several tables are processed in one call, because each call has a high fixed
+        cost.
         """
         if self._waits:
             self._add(0, b"", self._waiting[: self._waits])
@@ -106,7 +106,7 @@ class VerifyPass:
             self._walk.add(buffer, rows, self._segment.name)
 
     def is_complete(self, plan: SegmentPlan) -> bool:
-        """Return whether `see` was called with exactly the delivered batches, in order of delivery.
+        """Return whether readers get exactly the batches that were passed to `see`, in the same order.
 
         If the result is False, the data that was collected for the segment is discarded. Damage
         between the batches does not affect the result, but the collected transactions are then
@@ -119,7 +119,7 @@ class VerifyPass:
             and bool((runs.position[1:] > runs.position[:-1]).all())
         ):
             if len(plan.damaged) or len(runs) > 1:
-                # Discard the collected transactions, because the transaction walk must also process the damage.
+                # The collected transactions do not take the damage into account, so they are discarded.
                 self._walk = None
             self._flush()
             self._follow(plan)
@@ -142,6 +142,6 @@ class VerifyPass:
         self._before = plan.segment, next_offset
 
     def finish(self) -> None:
-        """Set `log.transactions`, if `see` was called with every batch."""
+        """If `see` was called with every batch, set `log.transactions`."""
         if self._walk is not None:
             self.log.transactions = settle(self._walk)
