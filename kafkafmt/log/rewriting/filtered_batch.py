@@ -126,7 +126,7 @@ class BatchFilter:
         return with_header_of(byte_view(buffer)[start:], built)
 
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
-        """Recompress batches with the new codec, and yield the rows and bytes of the batches.
+        """Recompress batches with the new codec. Yield the original batch headers and the new bytes.
 
         All records are kept. Batches that already have the new codec are yielded unchanged, unless
         a level is given. The batches in `table` must be adjacent in the buffer.

@@ -15,7 +15,7 @@ from ...types import IntArray, Spans, byte_view
 
 HASH_BYTES = 16
 MERGED_KEYS = 1 << 18
-"""Smallest number of added keys at which the keys are merged."""
+"""When at least this many keys have been added, they are merged into the sorted array of keys."""
 
 
 class LatestOffsets:

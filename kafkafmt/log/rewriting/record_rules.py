@@ -44,7 +44,7 @@ class RecordRules:
     def dropped(self, source: Any, columns: RecordColumns) -> np.ndarray:
         """Return a mask of the records that a rule matches.
 
-        `source` is the buffer to which the spans of `columns` refer.
+        `source` is the buffer that contains the keys, at the positions in `columns`.
         """
         n = columns.rows
         drop = np.zeros(n, bool)

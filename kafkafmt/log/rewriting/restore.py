@@ -86,7 +86,7 @@ class RestoredPartition:
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """Contains the result of `kafkafmt.restore`.
+    """Restored partitions and messages, as returned by `kafkafmt.restore`.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ from .rewrite_partition import Kept, OpenSegment, tables_of
 
 @dataclass(frozen=True)
 class Target:
-    """Describes the partition in a broker's log directory that a restored copy replaces.
+    """A partition in a broker's log directory that a restored copy replaces.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Target:
 
 @dataclass
 class Restored:
-    """Describes a restored partition in its staging directory.
+    """A restored partition in its staging directory, before it replaces the broker's partition.
 
     Attributes
     ----------

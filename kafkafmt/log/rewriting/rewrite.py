@@ -51,7 +51,7 @@ class RewrittenPartition:
     next_offset : int
         Log end offset of the copy.
     damaged : tuple of Damage
-        Damaged spans of the source that were skipped.
+        Damaged byte ranges of the source that were skipped.
     """
 
     topic: str
@@ -72,7 +72,7 @@ class RewrittenPartition:
 
 @dataclass(frozen=True)
 class RewriteReport:
-    """Contains the result of `kafkafmt.rewrite`.
+    """Copied partitions and unreadable files, as returned by `kafkafmt.rewrite`.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ def rewrite(
     level : int, optional
         Compression level. By default, the default level of the codec.
     on_error : {"fail", "skip"}, default "fail"
-        "fail" raises `DamagedLogError` at the first damage. "skip" omits damaged spans, as
+        "fail" raises `DamagedLogError` at the first damage. "skip" omits damaged data, as
         `salvage` does.
     replicas : "longest", optional
         If two paths contain the same partition, copy the one with the higher end offset. By

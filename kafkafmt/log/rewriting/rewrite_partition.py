@@ -82,7 +82,7 @@ class Counts:
 
 @dataclass
 class Survey:
-    """Contains facts about a log that are collected before the log is copied.
+    """Facts about a log that `rewrite` collects before it copies the log.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def rewrite_partition(
 ) -> tuple[Salvaged, Counts]:
     """Write a changed copy of a partition into a new directory below `output`.
 
-    For the parameters, see `salvage_partition`. Damaged spans are not copied.
+    For the parameters, see `salvage_partition`. Damaged byte ranges are not copied.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
 
 
 def tables_of(view: FileView, segment: SegmentFile, spans: IntArray, limit: int) -> Iterator[tuple[Any, BatchTable]]:
-    """Yield the buffers and tables of the batches in the given spans of a segment.
+    """Read the given byte ranges of a segment. Yield buffers, each with a table of its batches.
 
     Raise OSError if a batch is no longer valid, because the file has changed.
     """
@@ -386,7 +386,8 @@ class _RewrittenCopy(PartitionCopy):
             self._index(self.survey.end)
         made = super().finish()
         if self._removed and made.offsets:
-            # An entry in the cleaner checkpoint marks gaps between offsets as a result of compaction.
+            # If the cleaner checkpoint has an entry, gaps between offsets are treated as a result
+            # of compaction.
             cleaned = min(self.survey.clean_end, made.next_offset) if self.changes.compact else self.bases[0]
             made.offsets[CLEANER_OFFSETS] = max(cleaned, self.bases[0])
         return made

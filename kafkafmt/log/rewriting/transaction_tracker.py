@@ -1,4 +1,4 @@
-"""Decide which batches of transactions compaction removes, as Kafka's log cleaner does.
+"""Decide which transactional batches compaction removes, as Kafka's log cleaner does.
 
 Kafka's counterparts are ``CleanedTransactionMetadata`` and ``Cleaner.cleanInto``.
 """
@@ -46,7 +46,7 @@ class LastBatches:
 
 
 class TransactionTracker:
-    """Finds aborted batches and removable transaction markers. Pass tables in offset order.
+    """Finds aborted batches and removable transaction markers. Pass all batches in offset order.
 
     A marker can be removed if the log contains no batch of its transaction, and if the delete
     horizon of the marker has passed. Kafka sets the delete horizon when it removes the last batch

@@ -1,4 +1,4 @@
-"""Append batches and index entries to the active segment, the last segment of a partition.
+"""Append batches and index entries to the active segment, which is the last segment of a partition.
 
 Batches are written before their index entries, so an index never has entries for batches that the
 log does not contain. If a write fails, the files are truncated to their previous lengths. If the

@@ -168,7 +168,7 @@ class State:
 
 @dataclass
 class SegmentScan:
-    """Contains the result of reading a segment up to its first invalid batch."""
+    """Indexes, end and aborted transactions of a segment that was read up to its first invalid batch."""
 
     indexes: SegmentIndexes
     aborted: list[Aborted]

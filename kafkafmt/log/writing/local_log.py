@@ -308,8 +308,7 @@ class LocalLog:
         """Delete the segments that exceed the retention limits, and return their base offsets.
 
         The state of a producer is dropped if it has written nothing for a day and has no open
-        transaction. `now` is the current
-        time in ms.
+        transaction. `now` is the current time in ms.
         """
         self.state.producers.forget(now - PRODUCER_EXPIRATION_MS)
         s, largest = self.settings, self.active.indexes.largest_timestamp

@@ -42,7 +42,7 @@ _OFFSET = re.compile(r"[0-9]{20}\Z")
 
 @dataclass
 class Loaded:
-    """Contains the state of a partition that was opened for writing."""
+    """The state of a partition that was opened for writing."""
 
     bases: list[int]
     """Base offsets of the segments, in increasing order."""
