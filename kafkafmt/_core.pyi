@@ -40,7 +40,7 @@ from .types import (
 )
 
 BytesT = TypeVar("BytesT", bound=bytes | memoryview, default=bytes, covariant=True)
-"""Type of a record's key, value and header values: bytes, unless views were requested."""
+"""Type of keys, values and header values: bytes by default, memoryview if views were requested."""
 
 def read_varint(buffer: Buffer, start: int = 0, end: int | None = None) -> tuple[int, int]:
     """Read a zigzag varint of 32 bits, which has at most 5 bytes.
@@ -284,15 +284,15 @@ def scan_damaged(
     table : array of BATCH_DTYPE
         Receives one row per valid batch.
     spans : int64 array of shape (n, 8)
-        Receives one row per skipped span. The columns are:
+        Receives one row per skipped byte range. The columns are:
 
-        - position and end of the span
-        - number of valid batches before the span
+        - position and end of the byte range
+        - number of valid batches before the byte range
         - problem: the magic of a batch whose CRC does not match, or a negative number
         - actual: the computed CRC of the batch
         - stored: the stored CRC of the batch
-        - 1 if `window` was used, or if the span contains a plausible header whose batch would end
-          after the end of the file; otherwise 0
+        - 1 if `window` was used, or if the byte range contains a plausible header whose batch would
+          end after the end of the file; otherwise 0
         - number of data records; -1 if more than the length field of the batch is corrupted, or if
           the header contains no possible number
 
@@ -357,7 +357,7 @@ def scan_damaged(
     """
 
 def scan_extents(buffer: Buffer, table: BatchTable, extents: IntArray) -> tuple[int, int]:
-    """Scan extents (ranges of adjacent batches), and check that they match the expected values.
+    """Scan ranges of adjacent batches (extents), and check that they match the expected values.
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ def resume_after(
     """
 
 def summarize_batches(rows: BatchTable) -> BatchSummary:
-    """Return a summary of a table of batches.
+    """Return a summary of a table of batch headers.
 
     Parameters
     ----------
@@ -457,9 +457,9 @@ def combine_batches(
     runs: IntArray,
     runs_before: IntArray,
 ) -> int:
-    """Divide a table of valid batches into extents, and return the number of extents.
+    """Combine adjacent valid batches into ranges (extents), and return the number of extents.
 
-    An extent is a run of adjacent batches whose offsets increase.
+    An extent is a range of adjacent batches whose offsets increase.
 
     Parameters
     ----------
@@ -505,9 +505,9 @@ def heaviest_chain(
     score: IntArray,
     reach: int,
 ) -> None:
-    """Compute the heaviest chain that ends with each extent.
+    """For each extent, compute the chain with the highest score that ends with the extent.
 
-    A chain is a sequence of extents (runs of adjacent batches) whose offsets increase. If the
+    A chain is a sequence of extents (ranges of adjacent batches) whose offsets increase. If the
     offsets of extents contradict each other, the extents in the heaviest chain are trusted.
 
     Parameters
@@ -520,7 +520,7 @@ def heaviest_chain(
         Number of omitted offsets before each extent. The last item is the total number of omitted
         offsets.
     damage : int64 array of n items
-        Number of damaged spans before each extent.
+        Number of damaged byte ranges before each extent.
     start_bonus : int64 array of n items
         Additional score of each extent if a chain begins with the extent.
     parent : int64 array of n items
@@ -550,7 +550,7 @@ def decode_records(
     first_offset: int = -9223372036854775808,
     end_offset: int | None = None,
 ) -> KafkaFormatError | None:
-    """Decode the records of a table of uncompressed batches into columns.
+    """Decode the records of uncompressed batches into columns.
 
     In Kafka, decoding records is called deep iteration.
 
@@ -616,10 +616,10 @@ def decode_records(
     If the headers of a single record do not fit into empty header arrays, `columns.grow_headers`
     replaces the arrays with larger arrays.
 
-    `CopiedColumns` receive copies of keys and values in Arrow's layout instead of spans. These
-    columns are also full if the bytes of a batch do not fit into the data arrays. If a single
-    record does not fit into empty data arrays, `columns.grow_data` replaces the arrays with larger
-    arrays.
+    `CopiedColumns` receive copies of keys and values in Arrow's layout instead of their positions
+    and lengths. These columns are also full if the bytes of a batch do not fit into the data
+    arrays. If a single record does not fit into empty data arrays, `columns.grow_data` replaces the
+    arrays with larger arrays.
 
     The function runs without the GIL.
     """
@@ -671,7 +671,7 @@ def decode_plain_batches(
     """
 
 def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
-    """Write the offsets and leader epochs in a table into the batches of a buffer.
+    """Write the offsets and leader epochs of the rows in `batches` into a buffer.
 
     The CRC of a batch of magic 2 covers neither of these fields.
 
@@ -694,7 +694,7 @@ def write_offsets(buffer: Buffer, batches: BatchTable) -> None:
     """
 
 def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader_epoch: int | None = None) -> int:
-    """Assign consecutive offsets to the batches of a table, and write them into the buffer.
+    """Assign consecutive offsets to the batches in `batches`, and write the offsets into the buffer.
 
     A batch uses ``last_offset_delta + 1`` offsets. A wrapper message, whose `count` in the table is
     negative, gets the last of the offsets that its inner messages use.
@@ -732,7 +732,7 @@ def number_batches(buffer: Buffer, batches: BatchTable, next_offset: int, leader
 def number_buffer(
     buffer: Buffer, next_offset: int, leader_epoch: int | None = None, check_crc: bool = True
 ) -> int | None:
-    """Check all batches of a buffer and assign consecutive offsets to them, without a table.
+    """Check all batches of a buffer and assign consecutive offsets to them, without building a table.
 
     Parameters
     ----------
@@ -867,18 +867,19 @@ def find_spans(
     whole: bool,
     found: IntArray,
 ) -> int:
-    """Find the spans that contain a byte string or are equal to it.
+    """Find the keys or values that contain a byte string or are equal to it.
 
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` spans are searched. A null never matches.
+        Positions and lengths of the values. The first `count` values are searched. A null never
+        matches.
     needle : bytes-like
-        The byte string. If it is empty, every span that is not null contains it.
+        The byte string. If it is empty, every value that is not null contains it.
     whole : bool
-        If True, a span must be equal to `needle`. If False, it must contain `needle`.
+        If True, a value must be equal to `needle`. If False, it must contain `needle`.
     found : int64 array of at least `count` items
-        Receives the indexes of the matching spans, in ascending order.
+        Receives the indexes of the matching values, in ascending order.
 
     Returns
     -------
@@ -888,7 +889,7 @@ def find_spans(
     Raises
     ------
     ValueError
-        A span is outside the buffer, or an array is too small.
+        A value is outside the buffer, or an array is too small.
 
     Notes
     -----
@@ -912,8 +913,8 @@ def format_records(
     buffer : bytes-like
         The buffer that was decoded.
     columns : RecordColumns
-        The columns, whose spans refer to `buffer`. If a column is missing, the value of its field
-        is -1 or null, or there are no headers.
+        The columns. Their positions refer to `buffer`. If a column is missing, the value of its
+        field is -1 or null, or there are no headers.
     template : sequence of bytes and str
         Literals and names of fields, which are written for each record. A bytes object is written
         unchanged. A str is the name of a field, from `constants.RECORD_FIELDS`:
@@ -951,7 +952,7 @@ def format_records(
     Raises
     ------
     ValueError
-        A name is unknown, a row or its headers are not in the columns, or a span is outside the
+        A name is unknown, a row or its headers are not in the columns, or a value is outside the
         buffer.
 
     Notes
@@ -970,22 +971,22 @@ def gather(
     row: int = 0,
     filled: int = 0,
 ) -> tuple[int, int]:
-    """Copy spans of a buffer into the arrays of an Arrow binary column.
+    """Copy values from a buffer into the arrays of an Arrow binary column.
 
     Several calls can fill one column.
 
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` spans are copied.
+        Positions and lengths of the values. The first `count` values are copied.
     offsets : int32 array
         Receives `count` + 1 offsets, beginning at index `row`.
     data : uint8 array of at most 2**31 - 1 bytes
         Receives the bytes, beginning at index `filled`. Bytes after the returned number `filled`
         are undefined.
     validity : uint8 array, optional
-        Receives one bit per span, beginning at bit `row`, least significant bit first. The bit is 0
-        if the span is null, and 1 otherwise. None if no bitmap is needed.
+        Receives one bit per value, beginning at bit `row`, least significant bit first. The bit is
+        0 if the value is null, and 1 otherwise. None if no bitmap is needed.
     row : int, default 0
         Index of the first row to fill.
     filled : int, default 0
@@ -996,12 +997,12 @@ def gather(
     filled : int
         Number of bytes of `data` that are in use after the call.
     nulls : int
-        Number of copied spans that are null.
+        Number of copied values that are null.
 
     Raises
     ------
     ValueError
-        A span is outside the buffer, or an array is too small. In this case, the arrays can be
+        A value is outside the buffer, or an array is too small. In this case, the arrays can be
         partly filled.
 
     Notes
@@ -1016,19 +1017,19 @@ def murmur2(buffer: Buffer) -> int:
     """
 
 def murmur2_spans(buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, hashes: LengthArray) -> None:
-    """Compute the murmur2 hashes of spans of a buffer.
+    """Compute the murmur2 hashes of keys in a buffer.
 
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` spans are hashed.
+        Positions and lengths of the keys. The first `count` keys are hashed.
     hashes : int32 array
-        Receives the hash of each span, or 0 if the span is null.
+        Receives the hash of each key, or 0 if the key is null.
 
     Raises
     ------
     ValueError
-        A span is outside the buffer, or an array is too small.
+        A key is outside the buffer, or an array is too small.
 
     Notes
     -----
@@ -1089,7 +1090,7 @@ class Record(Generic[BytesT]):
     def __reduce__(self) -> tuple[type[Record[BytesT]], tuple[Any, ...]]: ...
 
 def message_offsets(buffer: Buffer, batches: BatchTable, first: IntArray, last: IntArray, count: IntArray) -> None:
-    """Compute the first offset, the highest offset and the number of messages for each row of a table.
+    """For each message or wrapper message, compute its first and highest offset and its number of messages.
 
     Parameters
     ----------
@@ -1120,8 +1121,8 @@ def make_records(
     buffer : bytes-like
         The buffer that was decoded.
     columns : RecordColumns
-        The columns, whose spans refer to `buffer`. If a column is missing, the value of its field
-        is -1, None or ().
+        The columns. Their positions refer to `buffer`. If a column is missing, the value of its
+        field is -1, None or ().
     start, stop : int, optional
         Rows to return; `stop` is exclusive. By default, all rows are returned.
     views : bool, default False
@@ -1131,7 +1132,7 @@ def make_records(
     Raises
     ------
     ValueError
-        A row or its headers are not in the columns, or a span is outside the buffer.
+        A row or its headers are not in the columns, or a value is outside the buffer.
 
     Notes
     -----
@@ -1139,7 +1140,7 @@ def make_records(
     """
 
 class RecordIterator(Generic[BytesT]):
-    """Iterate over the records in several lists, like ``itertools.chain.from_iterable``.
+    """Iterates over the records in several lists, like ``itertools.chain.from_iterable``.
 
     Several threads can share the iterator.
 
@@ -1163,23 +1164,24 @@ class RecordIterator(Generic[BytesT]):
 def make_values(
     buffer: Buffer, positions: IntArray, lengths: LengthArray, count: int, views: bool = False
 ) -> list[bytes | memoryview | None]:
-    """Return spans of a buffer as Python objects.
+    """Return values of a buffer as Python objects.
 
     Parameters
     ----------
     positions, lengths : int64 array, int32 array
-        The spans. The first `count` spans are returned, and a null is returned as None.
+        Positions and lengths of the values. The first `count` values are returned. A null is
+        returned as None.
     views : bool, default False
         Return read-only memoryviews instead of bytes.
 
     Raises
     ------
     ValueError
-        A span is outside the buffer, or an array is too small.
+        A value is outside the buffer, or an array is too small.
     """
 
 class RecordBuffer:
-    """Build batches in a growing buffer. The buffer contains closed batches, then one open batch.
+    """Builds batches in a growing buffer, which contains closed batches and then one open batch.
 
     In magic 0 and 1 without a codec, a batch is a sequence of messages without a batch header.
     Closing such a batch writes nothing, and only begins the next batch.
@@ -1351,8 +1353,8 @@ class RecordBuffer:
         Raises
         ------
         ValueError
-            A span is outside its buffer, or `many` is True and there is a codec. The rows before
-            the faulty row are added.
+            A key or value is outside its buffer, or `many` is True and there is a codec. The rows
+            before the faulty row are added.
         InvalidError, TooLargeError
             Raised in the same cases as by `append`. The rows before the faulty row are added.
 
@@ -1399,7 +1401,7 @@ class RecordBuffer:
         """Return a list of the closed batches, and remove them. Keep the open batch."""
 
 class Layout:
-    """Read and write one version of a structure of the wire protocol.
+    """Reads and writes one version of a structure of the wire protocol.
 
     A layout describes the encoding of the structure's fields, and the slots of a message object in
     which the values of the fields are stored.
@@ -1498,7 +1500,7 @@ def write_messages(
     Returns
     -------
     list of bytes and memoryview
-        The encoded messages, as a list of pieces. Record data is not copied: each buffer of record
+        The encoded messages, in order. Record data is not copied: each buffer of record
         data is a separate memoryview in the list.
 
     Raises

@@ -60,14 +60,14 @@ cdef inline int64_t int64_at(const uint8_t* p) noexcept nogil:
 
 
 cdef enum:
-    COPY_SLACK = 128 + 32       # Number of bytes from the start of a span that copy_span() may read and write.
+    COPY_SLACK = 128 + 32       # Number of bytes from the start of a value that copy_span() may read and write.
 
 
 cdef inline void copy_span(uint8_t* to, const uint8_t* p, Py_ssize_t n, bint slack) noexcept nogil:
-    """Copy a span.
+    """Copy a value of `n` bytes.
 
-    If `slack` is True, a short span is copied in 32-byte steps. In this case, the caller must ensure
-    that COPY_SLACK bytes are accessible at `to` and at `p`.
+    If `slack` is True, a short value is copied in 32-byte steps. In this case, the caller must
+    ensure that COPY_SLACK bytes are accessible at `to` and at `p`.
     """
     if KF_LIKELY(slack and n <= 128):
         memcpy(to, p, 32)

@@ -26,7 +26,7 @@ cdef extern from *:
 
 @cython.final
 cdef class RecordBuffer:
-    """Build batches in a growing buffer. The buffer contains closed batches, then one open batch.
+    """Builds batches in a growing buffer, which contains closed batches and then one open batch.
 
     See `_core.pyi`.
     """

@@ -1,6 +1,6 @@
-# Find the heaviest chain of extents with increasing offsets (see log/reading/conflicts.py).
+# Choose ranges of adjacent batches with increasing offsets and the largest total weight (see log/reading/conflicts.py).
 #
-# An extent is a run of adjacent batches. For n extents, the function takes n * reach steps.
+# Such a range is called an extent. For n extents, the function takes n * reach steps.
 
 
 def heaviest_chain(first, last, weight, left_out, damage, start_bonus, parent, score, reach):

@@ -190,9 +190,9 @@ cdef bint summarize_records(const uint8_t* p, const uint8_t* end, const uint8_t*
 
 
 cdef inline bint times_follow_rules(int64_t base_timestamp, int64_t max_timestamp, const RecordSummary* summary, const Rules* rules) noexcept nogil:
-    """Return whether the maximum timestamp in the header is correct and all timestamps are allowed.
+    """Return whether the header's maximum timestamp is correct and every timestamp is within the topic's limits.
 
-    Timestamps are allowed if all of them are in range, or if all of them are -1.
+    Timestamps are within the limits if all are in the range of `rules`, or if all are -1.
     """
     if base_timestamp < -KF_FAR or base_timestamp > KF_FAR or summary.min_timestamp < -KF_FAR or summary.max_timestamp > KF_FAR:
         return False

@@ -1,4 +1,4 @@
-/* Derive the CRC of a span from the CRCs of two prefixes of the same bytes, as zlib's
+/* Derive the CRC of a byte range from the CRCs of two prefixes of the same bytes, as zlib's
  * crc32_combine() does.
  *
  * Polynomials are reflected: bit 31 is x^0. kf_powers[kind][i][b] is x^(8 * b * 256^i) modulo the

@@ -1,7 +1,7 @@
 # Scan a buffer with damaged batches.
 #
 # If the length field of a damaged batch can be trusted, the batch is skipped (after_corrupted).
-# Otherwise, a window is searched for the end of the damaged span (resume_from).
+# Otherwise, resume_from() searches a window for the position at which the damage ends.
 
 cdef enum:
     LENGTH_PROBLEM = -2         # log/reading/parts.py defines the same values.
@@ -69,7 +69,7 @@ cdef inline int64_t records_of(const uint8_t* p) noexcept nogil:
 
 
 cdef inline int describe_problem(int64_t* span, int status, const uint8_t* p, const uint8_t* stop, Py_ssize_t file_left, uint32_t crc) noexcept nogil:
-    """Store the problem of the batch at `p` in `span`. Return False if `span` cannot represent it."""
+    """Store the problem of the batch at `p` in the row `span`. Return False if a row cannot represent it."""
     if status == SCAN_CRC:
         span[3], span[4], span[5] = p[MAGIC_AT], crc, stored_crc(p)
     elif status == SCAN_LENGTH:

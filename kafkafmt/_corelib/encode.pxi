@@ -62,7 +62,7 @@ cdef inline uint8_t* put_varint(uint8_t* p, uint64_t raw) noexcept nogil:
 
 
 cdef inline void copy_exact(uint8_t* to, const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    """Copy exactly `n` bytes. For short spans, this function is faster than memcpy()."""
+    """Copy exactly `n` bytes. For few bytes, this function is faster than memcpy()."""
     cdef Py_ssize_t i = 0
     if n > 256:
         memcpy(to, p, n)

@@ -2,7 +2,7 @@
 #
 # Objects of exact types (bytes, int, str, list, tuple) are read without running Python code.
 # Python code could change the objects while fields point to their data.
-# Other objects are first converted to objects of exact types. Columns consist of spans of buffers.
+# Other objects are first converted to objects of exact types. Columns consist of positions and lengths in buffers.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject
@@ -36,11 +36,11 @@ cdef extern from "_corelib/record.h":
 cdef enum:                      # Return values of place(), in addition to the indexes 2 to 7 and 9 of BUILD_FAULTS.
     PLACED = 0
     FULL = 1                    # The record does not fit into the open batch.
-    BUILD_SPAN = 8              # A span is outside its buffer.
+    BUILD_SPAN = 8              # A key or value is outside its buffer.
     NO_MEMORY = 10
     NOT_PLAIN = 11              # An object cannot be read without running Python code.
 
-cdef struct Column:             # Spans of one buffer. If `lengths` is NULL, all values are null.
+cdef struct Column:             # Values in one buffer. If `lengths` is NULL, all values are null.
     const uint8_t* data
     Py_ssize_t size
     const int64_t* positions

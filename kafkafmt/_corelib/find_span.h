@@ -1,4 +1,4 @@
-/* Find a byte string in a span. */
+/* Find a byte string in a longer byte string. */
 
 #ifndef KAFKAFMT_FIND_SPAN_H
 #define KAFKAFMT_FIND_SPAN_H

@@ -1,4 +1,4 @@
-# Copy spans of a buffer into Arrow's binary layout: int32 offsets, data and a validity bitmap.
+# Copy values from a buffer into Arrow's binary layout: int32 offsets, data and a validity bitmap.
 
 
 def total_length(lengths, count):

@@ -20,7 +20,7 @@ cdef struct Message:
 
 
 cdef inline int read_message_fields(const uint8_t* base, const uint8_t* p, const uint8_t* end, Message* m) noexcept nogil:
-    """Read the message at `p` as spans. Return an index of FAULTS, or 0 if the message is valid.
+    """Read the fields of the message at `p`. Return an index of FAULTS, or 0 if the message is valid.
 
     The caller must ensure that `end` is at least 26 bytes (magic 0) or 34 bytes (magic 1) after
     `p`.
@@ -95,8 +95,8 @@ cdef inline int scan_set(const uint8_t* base, const Batch* batch, Columns* out, 
                          int64_t* highest, Fault* fault) noexcept nogil:
     """Check every message of a message set. In the mode STORE, also store the messages.
 
-    Stored messages keep their unchanged offsets. The caller must ensure that the columns have space
-    for all messages. The function stores three results:
+    The stored messages keep the offsets of the message set, which can be relative. The caller must
+    ensure that the columns have space for all messages. The function stores three results:
 
     - count: number of messages
     - added: difference between the absolute offsets and the stored offsets

@@ -18,7 +18,7 @@ Record = kf_record_type()
 
 
 cdef inline object span_object(Source source, object view, int64_t position, int32_t length):
-    """Return a span as bytes or, if `view` is given, as a slice of `view`. Return None for a null."""
+    """Return a value as bytes or, if `view` is given, as a slice of `view`. Return None for a null."""
     if length < 0:
         return None
     if KF_UNLIKELY(position < 0 or position > source.size or length > source.size - position):

@@ -1,4 +1,4 @@
-# Choose the batch at which reading resumes after a damaged batch, from the valid batches that a search found.
+# From the valid batches that a search has found, choose the one at which reading resumes after damage.
 
 cdef inline bint may_follow(const uint8_t* p, int64_t expected) noexcept nogil:
     """Return whether the bytes at `p` can be a header with an offset of at least `expected`.

@@ -3,7 +3,7 @@
 # In arbitrary bytes, many positions can look like a batch header with a large length.
 # Computing the CRC of each of these batches directly could take quadratic time.
 # Instead, the CRCs of the buffer's prefixes are computed once, at every PREFIX_STEP bytes.
-# The CRC of a span is derived from the CRCs of two prefixes, with the method of zlib's crc32_combine():
+# The CRC of a byte range is derived from the CRCs of two prefixes, with the method of zlib's crc32_combine():
 # crc(B) = crc(AB) ^ crc(A) * x^(8 * len(B)), modulo the polynomial of the CRC.
 
 from libc.stdlib cimport free, malloc
@@ -19,7 +19,7 @@ kf_span_init()
 
 cdef enum:
     PREFIX_STEP = 256
-    DIRECT_LENGTH = 2048        # Size in bytes. The CRC of a shorter span is computed directly.
+    DIRECT_LENGTH = 2048        # Size in bytes. The CRC of a shorter byte range is computed directly.
     KIND_CRC32C = 0
     KIND_CRC32 = 1
     SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH

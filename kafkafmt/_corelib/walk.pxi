@@ -33,7 +33,7 @@ cdef enum:
     # Callers pass constants, so that the compiler creates a separate function for each combination that is used.
     CHECK_ONLY = 0              # check the records without storing them
     STORE = 1                   # fill the columns
-    COPY = 2                    # copy keys and values into Arrow buffers instead of storing their spans
+    COPY = 2                    # copy keys and values into Arrow buffers instead of storing their positions and lengths
     EASY = 4                    # All records are requested and fit, and COPY_SLACK bytes follow the source and the copies.
     CAREFUL = 8                 # check every read
 

@@ -1,6 +1,6 @@
 # Define Layout, which reads and writes one structure of the wire protocol in one version.
 #
-# For each field, a C struct describes the encoding of the field, and the slot of the message object for its value.
+# A C struct describes the encoding of each field, and the slot of the message object that stores its value.
 # Slots are read and written directly in memory. This is safe because the type of every message object is checked first.
 # A message object is created without calling __init__, because reading a message fills all its slots.
 
@@ -84,7 +84,7 @@ cdef struct WireField:
 
 
 cdef class Layout:
-    """Read and write one structure of the wire protocol, in one version. See `_core.pyi`."""
+    """Reads and writes one structure of the wire protocol, in one version. See `_core.pyi`."""
 
     cdef type message_type
     cdef int version

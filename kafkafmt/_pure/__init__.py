@@ -1,4 +1,4 @@
-"""The pure-Python core, which is the readable specification of the native core and its fallback.
+"""The pure-Python core: the readable specification of the native core, used if the native core is missing.
 
 Tests and benchmarks compare the pure-Python core with the native core.
 """

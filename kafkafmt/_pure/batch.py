@@ -78,7 +78,7 @@ def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFor
 
 
 def message_row(view: memoryview, p: int, length: int, magic: int) -> tuple[int, ...]:
-    """Return the table row for a message of magic 0 or 1.
+    """Return the header of a message of magic 0 or 1 as a row of BATCH_DTYPE.
 
     The payload of an uncompressed message is the message itself, as `decode_records` expects. The
     payload of a wrapper message is its compressed value. If the key and the value of a wrapper

@@ -74,7 +74,7 @@ class BrokenRuleError(Exception):
 
 
 class RecordBuffer:
-    """Build batches in a growing buffer. The buffer contains closed batches, then one open batch.
+    """Builds batches in a growing buffer, which contains closed batches and then one open batch.
 
     The methods are documented in `_core.pyi`.
     """

@@ -1,4 +1,4 @@
-"""Find the heaviest chain of extents (runs of adjacent batches) with increasing offsets."""
+"""Choose ranges of adjacent batches that have increasing offsets and the largest total weight."""
 
 from __future__ import annotations
 

@@ -120,9 +120,9 @@ def look_at_payload(payload: Buffer, count: int, last_offset_delta: int) -> tupl
 
 
 def keeps_times(base: int, highest: int, low: int, high: int, earliest: int, latest: int) -> bool:
-    """Return whether the maximum timestamp in the header is correct and all timestamps are allowed.
+    """Return whether the header's maximum timestamp is correct and every timestamp is within the topic's limits.
 
-    Timestamps are allowed if all of them are in range, or if all of them are -1.
+    Timestamps are within the limits if all are between `earliest` and `latest`, or if all are -1.
     """
     if any(not -FAR <= n <= FAR for n in (base, low, high)) or highest < NO_TIMESTAMP or base + high != highest:
         return False
@@ -137,7 +137,7 @@ def stamp(view: memoryview, p: int, size: int, timestamp: int) -> None:
 
 
 def whole_table(buffer: Buffer, check_crc: bool) -> BatchTable | None:
-    """Return a table of all batches in a buffer, or None if a batch is corrupted or incomplete."""
+    """Return the headers of all batches in a buffer, or None if a batch is corrupted or incomplete."""
     size, position = len(writable(buffer)), 0
     parts: list[BatchTable] = [np.empty(0, BATCH_DTYPE)]
     while position < size:

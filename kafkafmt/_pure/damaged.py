@@ -1,4 +1,4 @@
-"""Scan a buffer with damaged batches. Find the valid batches and the end of each damaged span."""
+"""Scan a buffer with damaged batches. Find the valid batches and the byte ranges of damage."""
 
 from __future__ import annotations
 

@@ -96,9 +96,9 @@ def need_rows(array: Any, rows: int) -> None:
 
 
 def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
-    """Return the bytes of span `i`, or None if the span is null.
+    """Return the bytes of value `i`, or None if the value is null.
 
-    Raise IndexError if span `i` is outside the buffer.
+    Raise IndexError if value `i` is outside the buffer.
     """
     position, length = int(spans.positions[i]), int(spans.lengths[i])
     if length < 0:
@@ -109,7 +109,7 @@ def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
 
 
 class Column:
-    """A column whose values are spans of a buffer. Without spans, all values are null."""
+    """A column of values, stored as positions and lengths in a buffer. Without `spans`, all values are null."""
 
     def __init__(self, spans: Spans | None, rows: int) -> None:
         self.spans = spans
@@ -125,8 +125,8 @@ class Column:
 def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None, bytes | None]]:
     """Return the headers of row `i`. Stop after the first header whose key is null.
 
-    Raise IndexError if a span is outside its buffer, or if the headers of the row are outside the
-    header columns.
+    Raise IndexError if a key or value is outside its buffer, or if the headers of the row are
+    outside the header columns.
     """
     if headers is None:
         return []

@@ -1,4 +1,4 @@
-"""Find valid batches in arbitrary bytes, and scan extents (runs of adjacent batches)."""
+"""Find valid batches in arbitrary bytes, and read the headers of known ranges of adjacent batches."""
 
 from __future__ import annotations
 

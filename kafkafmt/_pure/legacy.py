@@ -46,7 +46,7 @@ from .varint import view_of
 
 
 class Message(NamedTuple):
-    """A message whose key and value are spans.
+    """A message with the positions and lengths of its key and value.
 
     `offset` is the stored offset, and `next` is the position of the next message.
     """
@@ -59,7 +59,7 @@ class Message(NamedTuple):
 
 
 class MessageSet:
-    """The messages of one table row: a plain message, or the messages inside a wrapper message."""
+    """A message set that consists of a plain message, or of the messages inside a wrapper message."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])

@@ -76,10 +76,10 @@ class Record:
 
 
 def spans(view: memoryview, positions: Any, lengths: Any, views: bool) -> list[Value]:
-    """Return spans as bytes or memoryviews, and nulls as None.
+    """Return values of a buffer as bytes or memoryviews, and nulls as None.
 
-    All spans are checked together with NumPy, because a function call for each span would take most
-    of the time.
+    All positions and lengths are checked together with NumPy, because a function call for each
+    value would take most of the time.
     """
     nulls = lengths < 0
     outside = (~nulls & ((positions < 0) | (lengths > len(view) - positions))).nonzero()[0]

@@ -1,7 +1,7 @@
-"""Compute the CRCs of many spans of a buffer without reading the bytes of long spans repeatedly.
+"""Compute the CRCs of many byte ranges of a buffer. The bytes of long ranges are not read repeatedly.
 
 In arbitrary bytes, many positions can look like a batch header with a large length. Computing the
-CRC of each of these batches directly could take quadratic time. Instead, the CRC of a long span is
+CRC of each of these batches directly could take quadratic time. Instead, the CRC of a long range is
 derived from the CRCs of two prefixes of the buffer, with the method of zlib's `crc32_combine`. The
 CRC of each prefix is computed only once.
 """
@@ -20,7 +20,7 @@ POLYNOMIALS = {True: 0x82F63B78, False: 0xEDB88320}
 
 
 class PrefixCrcs:
-    """Computes the CRCs of spans of a buffer. CRCs of long spans are derived from CRCs of prefixes."""
+    """Computes the CRCs of byte ranges of a buffer. CRCs of long ranges are derived from CRCs of prefixes."""
 
     def __init__(self, view: memoryview, start: int) -> None:
         self.view = view

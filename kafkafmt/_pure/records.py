@@ -31,7 +31,7 @@ from .walk import BODY, Batch, Row, as_int64, fault
 
 
 class Output:
-    """Collects rows in lists, and then copies the rows into slices of the columns."""
+    """Collects decoded records in lists, and then copies them into the columns."""
 
     def __init__(self, view: memoryview, columns: RecordColumns, timestamp_type: int) -> None:
         self.view = view
@@ -108,7 +108,7 @@ class Output:
         return micros
 
     def copy(self, name: str, spans: Sequence[tuple[int, int]]) -> None:
-        """Copy the bytes of the spans into column `name`, after the bytes of earlier rows."""
+        """Copy the values at `spans` into column `name`, after the values of earlier rows."""
         first = self.columns.rows
         offsets, data, validity = (getattr(self.columns, f"{name}_{part}") for part in ("offsets", "data", "validity"))
         copied = b"".join([self.view[p : p + n] for p, n in spans if n > 0])
@@ -123,7 +123,7 @@ class Output:
 def data_room(offsets: Any, data: Any, rows: int) -> int:
     """Return the number of bytes that can still be copied into a column.
 
-    Return MAX_OFFSET if the column stores spans instead of copies.
+    Return MAX_OFFSET if the column stores positions and lengths instead of copies.
     """
     if offsets is None:
         return MAX_OFFSET

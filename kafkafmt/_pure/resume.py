@@ -1,4 +1,4 @@
-"""Choose the batch at which reading resumes after a damaged batch, from the batches that a search found."""
+"""From the batches that a search has found, choose the one at which reading resumes after damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summarize tables of batch headers, and combine adjacent batches into extents."""
+"""Summarize tables of batch headers, and combine adjacent batches into ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decode one batch of magic 2, record by record, into spans."""
+"""Decode one batch of magic 2, record by record, into the positions and lengths of its fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .varint import raw_varint
 
 
 class Row(NamedTuple):
-    """A record whose key and value are spans. `next` is the position of the next record."""
+    """A record with the positions and lengths of its key and value. `next` is the position of the next record."""
 
     offset: int
     timestamp: int
@@ -62,7 +62,7 @@ def varint(data: Any, p: int, end: int) -> tuple[int, int]:
 def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
     """Read a length, and skip that number of bytes. A negative length means null.
 
-    Return the span of the skipped bytes, and the position after the span.
+    Return the position and length of the skipped bytes, and the position after these bytes.
     """
     length, p = varint(data, p, end)
     if length > end - p:
@@ -210,7 +210,7 @@ BODY = frozenset({"key", "value", "headers"})
 
 
 class Batch:
-    """A row of a table of batches as Python integers, with values that are derived from the row."""
+    """A batch header as Python integers, with values that are derived from the header."""
 
     def __init__(self, row: Any) -> None:
         self.magic = int(row["magic"])

@@ -64,7 +64,7 @@ def _holds_records(field: tuple[Any, ...]) -> bool:
 
 
 class Layout:
-    """Read and write one version of a structure of the wire protocol. See `_core.pyi`."""
+    """Reads and writes one version of a structure of the wire protocol. See `_core.pyi`."""
 
     def __init__(
         self,
