@@ -34,7 +34,7 @@ _FIRST_ROWS = 256
 
 
 def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
-    """Return a table of all batches in a buffer.
+    """Return a table with the headers of all batches in a buffer.
 
     Raise KafkaFormatError for the first batch that is invalid or incomplete.
     """
@@ -142,7 +142,7 @@ def assign_offsets(
 
 
 def numbered(buffer: Buffer, next_offset: int, leader_epoch: int) -> BatchTable:
-    """Assign offsets as `assign_offsets` does, and return a table of the changed batches."""
+    """Assign offsets as `assign_offsets` does, and return a table of the new batch headers."""
     assign_offsets(buffer, next_offset, leader_epoch)
     return scan_all(buffer, check_crc=False)
 

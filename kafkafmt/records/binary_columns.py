@@ -1,4 +1,4 @@
-"""Convert key and value columns to spans, and detect Arrow arrays."""
+"""Convert columns of keys and values to positions and lengths in a buffer, and recognize Arrow arrays."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def present(array: Any) -> np.ndarray:
 
 
 def starts_of(lengths: LengthArray) -> IntArray:
-    """Return the start positions of adjacent spans that have the given lengths."""
+    """Return the positions of values that have the given lengths and are stored back to back."""
     starts = np.zeros(len(lengths), np.int64)
     np.cumsum(np.maximum(lengths[:-1], 0), out=starts[1:])
     return starts
 
 
 def binary_column(column: Any, name: str = "keys") -> Spans:
-    """Convert a key or value column of any type that `columns_of` accepts to spans."""
+    """Convert a column of keys or values, of any type that `columns_of` accepts, to `Spans`."""
     if isinstance(column, Spans):
         return exact_spans(column, name)
     refuse_masked(column, name)
@@ -77,7 +77,7 @@ def refuse_masked(column: Any, name: str) -> None:
 
 
 def exact_spans(spans: Spans, name: str) -> Spans:
-    """Return spans whose arrays have the dtypes that the core requires."""
+    """Convert the positions and lengths of values to the dtypes that the native code requires."""
     positions = exact_integers(spans.positions, np.int64, f"{name} (positions)")
     lengths = exact_integers(spans.lengths, np.int32, f"{name} (lengths)")
     return (
@@ -109,7 +109,7 @@ def exact_integers(column: Any, dtype: Any, name: str) -> Any:
 
 
 def joined(column: Iterable[Any], name: str, rows: list[int] | None = None) -> Spans:
-    """Copy bytes-like objects into one buffer, and return their spans. The span of None is null.
+    """Copy bytes-like objects into one buffer, and return their positions and lengths (-1 for None).
 
     `rows` contains the row number of each object, for error messages. By default, rows are numbered
     from 0.
@@ -158,7 +158,7 @@ def _fixed(column: np.ndarray) -> Spans:
 
 
 def arrow_binary(array: Any, name: str) -> Spans:
-    """Return the spans of an Arrow binary or string array. The spans refer to the array's memory."""
+    """Return the positions and lengths of the values in an Arrow binary or string array, without a copy."""
     kind, n = str(array.type), len(array)
     if kind == "null":
         return Spans(b"", np.zeros(n, np.int64), np.full(n, -1, np.int32))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..codecs import Compressor
 
 _CHUNK_ROWS = 1024
-"""Number of records that are passed to the core in one call."""
+"""Number of records that are passed to `RecordBuffer` in one call."""
 
 
 def codec_id(codec: str | int) -> int:
@@ -57,7 +57,7 @@ def format_number(magic: int) -> int:
 
 
 class BatchBuilder:
-    """Build record batches one after another.
+    """Builds record batches one after another.
 
     Append records until the batch is full. Then call `finish`, which returns the batch and starts
     the next batch.

@@ -166,7 +166,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
 
 
 def _walk(buffer: Buffer) -> Iterator[tuple[BatchTable, KafkaFormatError | None]]:
-    """Yield tables of valid batches, and an error for each damaged range of bytes, in buffer order."""
+    """Yield tables of valid batch headers, and an error for each damaged byte range, in buffer order."""
     scanner, position = DamageScanner(buffer), 0
     size = scanner.size
     table = np.empty(_TABLE_ROWS, BATCH_DTYPE)

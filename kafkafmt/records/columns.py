@@ -1,4 +1,4 @@
-"""Convert lists, NumPy arrays and Arrow arrays to spans, from which the core builds batches.
+"""Convert columns of records (lists, NumPy or Arrow arrays) to a form from which batches are built.
 
 If a column cannot be converted exactly, a TypeError or ValueError names the column and the row.
 Keys and values are converted in binary_columns.py, timestamps and offsets in number_columns.py, and
@@ -21,7 +21,7 @@ from .number_columns import offset_column, timestamp_column
 
 
 class Columns(NamedTuple):
-    """Holds records as columns. Create instances with `columns_of`."""
+    """Records as columns. Create instances with `columns_of`."""
 
     rows: int
     """Number of records."""

@@ -1,10 +1,10 @@
 """Convert batches to another record format or another codec.
 
 Record formats are converted as in older versions of Kafka. These versions converted batches to
-older record formats for old consumers (``RecordsUtil``). The validator and the log cleaner
-converted batches to newer record formats. Records keep their offsets, keys and values. A compressed
-batch remains a single batch, and keeps its codec by default. Data that the target format cannot
-represent is dropped and counted.
+older record formats for old consumers (``RecordsUtil``). The validator and the log cleaner of these
+versions converted batches to newer record formats. Records keep their offsets, keys and values. A
+compressed batch remains a single batch, and keeps its codec by default. Data that the target format
+cannot represent is dropped and counted.
 
 Recompression changes only the encoding of the records, and the header fields that depend on the
 encoding.
@@ -182,7 +182,7 @@ def convert(
 
 
 def _runs(table: BatchTable) -> Iterator[BatchTable]:
-    """Yield groups of rows that are converted together.
+    """Yield groups of batches that are converted together.
 
     Each batch and each wrapper message is a separate group. Adjacent uncompressed messages form a
     group if they have the same format and timestamp type.
@@ -222,7 +222,7 @@ def _rebuilt(
     first_offset: int,
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    """Convert the batches of several table rows to another format, and yield one batch with all records.
+    """Convert batches to another format, and yield a single batch with all their records.
 
     If `limit` is given, yield batches of at most `limit` bytes instead of a single batch.
 

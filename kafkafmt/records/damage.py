@@ -30,7 +30,7 @@ MAX_ROWS = 1 << 20
 
 
 class DamageScanner:
-    """Scan the batches of one buffer, and find valid batches after damage."""
+    """Scans the batches of one buffer, and finds valid batches after damage."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
@@ -42,7 +42,7 @@ class DamageScanner:
         self._rows = FIRST_ROWS
 
     def scan(self, table: BatchTable, position: int) -> Scan:
-        """Fill `table` with the batches that begin at `position`, as `core.scan_batches` does."""
+        """Fill `table` with the headers of the batches from `position` onwards, as `core.scan_batches` does."""
         if self._budget <= 0:
             return self._scan_found(table, position)
         scan: Scan = core.scan_batches(self.buffer, table, position)

@@ -1,4 +1,4 @@
-"""Convert header columns to spans.
+"""Convert columns of record headers to positions and lengths in a buffer.
 
 Each element of a header column is a dict or a list of pairs. In an Arrow array, each element is a
 map or a list of structs.
@@ -18,7 +18,7 @@ _FIELDS = ["key", "value"]
 
 
 def header_column(column: Any) -> HeaderSpans:
-    """Convert a header column of any type that `columns_of` accepts to spans."""
+    """Convert a column of headers, of any type that `columns_of` accepts, to `HeaderSpans`."""
     if isinstance(column, HeaderSpans):
         return _exact(column)
     array = arrow_array(column, "headers")

@@ -15,7 +15,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 class Partitioner:
-    """Assign keys of a topic to partitions as Kafka's default partitioner does.
+    """Assigns keys of a topic to partitions as Kafka's default partitioner does.
 
     The partition of a key is the murmur2 hash of the key, without its sign bit, modulo the number
     of partitions. Null keys are assigned to the partitions in turn.

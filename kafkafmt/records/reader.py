@@ -2,7 +2,7 @@
 
 Many compressed batches are decompressed into one buffer, the arena. A single call of the core then
 decodes all records in the arena. Uncompressed batches are decoded in place. In both cases, the
-spans refer to the buffer `Chunk.source`.
+positions of keys and values refer to the buffer `Chunk.source`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..codecs import Arena, Decompressor
 
 ARENA_BYTES = 768 * 1024
-"""Number of decompressed bytes that the core decodes in one call. The data must fit into a CPU cache."""
+"""Number of decompressed bytes that are decoded in one call. The data must fit into a CPU cache."""
 TABLE_ROWS = 4096
 WINDOW_BYTES = 768 * 1024
 """Number of bytes that are scanned before their records are decoded. The scanned bytes must fit
@@ -45,7 +45,7 @@ SAFE_OFFSET = MAX_OFFSET - 2**31
 """Highest base offset at which the last offset of a batch always fits into int64."""
 
 OnBatchError = Callable[[Any, KafkaFormatError], None]
-"""Function that is called with the table row of a corrupted batch, and with the error."""
+"""Function that is called with the header of a corrupted batch, and with the error."""
 
 
 class Chunk(NamedTuple):
@@ -57,13 +57,13 @@ class Chunk(NamedTuple):
     """
 
     source: Buffer
-    """The buffer to which the spans in `columns` refer."""
+    """The buffer to which the positions in `columns` refer."""
     columns: RecordColumns
     """The decoded records, in the first `columns.rows` rows of the columns."""
 
 
 class RecordReader:
-    """Decode the records of batches into reused columns.
+    """Decodes the records of batches into columns that are reused.
 
     Only one thread can use a reader at a time.
 
@@ -133,7 +133,7 @@ class RecordReader:
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
     def read(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None = None) -> Iterator[Chunk]:
-        """Decode the records of a table of batches, in order.
+        """Decode the records of the batches in `table`, in order.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class RecordReader:
                 yield from self._decode(buffer, batches, batches, on_batch_error)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
-        """Yield the records of the plain batches that begin at `start`, without a table of batches.
+        """Yield the records of the plain batches at `start`, without building a table of batch headers.
 
         A plain batch is a complete, valid and uncompressed v2 batch without control records.
         The generator ends at the first batch that is not plain, and returns the position of this
@@ -332,7 +332,7 @@ def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None
 
 
 def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> Iterator[BatchTable]:
-    """Yield tables of all batches in a buffer, without decoding their records.
+    """Yield tables of the batch headers in a buffer. No records are decoded.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
 
 
 def scan_window(buffer: Buffer, table: BatchTable, position: int, last: int, check_crc: bool) -> Scan:
-    """Scan batches of at most WINDOW_BYTES in total into `table`.
+    """Read the headers of batches of at most WINDOW_BYTES in total into `table`.
 
     If the next batch is larger than WINDOW_BYTES, scan only this batch.
     """

@@ -59,7 +59,7 @@ class ValidatorSettings:
 
 
 class _Groups(NamedTuple):
-    """Describes how the rows of a table of batches are grouped. Each array has one element per group.
+    """Groups of adjacent batches, as arrays with one element per group.
 
     A group is a single batch, a single wrapper message, or a sequence of adjacent uncompressed
     messages. A group that is rebuilt becomes one batch.
@@ -156,7 +156,7 @@ class SlowPath:
         return Records(offsets, timestamps, null_keys, np.cumsum(counts))
 
     def _groups(self, table: BatchTable, seen: Records, next_offset: int) -> _Groups:
-        """Divide the rows into groups, decide which groups are rebuilt, and assign offsets to all groups."""
+        """Divide the batches into groups, decide which groups are rebuilt, and assign offsets to all groups."""
         plain = (table["magic"] < MAGIC_V2) & (codecs_of(table) == CODEC_NONE)
         begins = ~plain
         begins[0] = True

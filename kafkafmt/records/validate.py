@@ -10,7 +10,7 @@ rebuilt:
 - A batch is rebuilt if the topic has another codec or format, or if its inner offsets are not 0, 1,
   2 and so on.
 
-The fast path validates v2 batches that are not rebuilt, in one pass of the core. The slow path
+The fast path validates v2 batches that are not rebuilt, in one pass over the buffer. The slow path
 validates all other data, and reports errors precisely.
 """
 
@@ -134,7 +134,7 @@ def validate_and_assign_offsets(buffer: Buffer, next_offset: int, **settings: Un
 
 
 class LogValidator:
-    """Validate record data with the rules of a broker, and assign offsets.
+    """Validates record data with the rules of a broker, and assigns offsets.
 
     Several threads can use the same validator.
 
@@ -296,7 +296,7 @@ class LogValidator:
     def _validate_buffer(
         self, buffer: Buffer, next_offset: int, now: int, check_records: bool
     ) -> tuple[int, int, int, int] | None:
-        """Check batches and assign their offsets in one pass of the core.
+        """Check batches and assign their offsets in one pass over the buffer.
 
         Return the number of records, the next offset, the largest timestamp, and the offset of the
         record with this timestamp. If the slow path is needed, return None.
