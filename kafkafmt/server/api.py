@@ -73,8 +73,8 @@ def serve(
         Serve each partition as it was before the first record with this timestamp or a later one.
         An int is a number of milliseconds since 1970-01-01 UTC.
     on_error : {"skip", "fail"}, default "skip"
-        "skip" omits damaged spans, so that offsets are missing as in a compacted topic. "fail"
-        returns the error CORRUPT_MESSAGE to a client that reads a damaged span.
+        "skip" omits damaged data, so that offsets are missing as in a compacted topic. "fail"
+        returns the error CORRUPT_MESSAGE to a client that reads damaged data.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     advertise : tuple of (str, int), optional

@@ -25,7 +25,7 @@ CACHE_BYTES = 24 << 20
 
 
 Omitted = Sequence[tuple[int, int, int]]
-"""Tuples of producer id, first offset and last offset, one for each transaction whose batches are not selected."""
+"""Transactions to omit, as tuples of producer id, first offset and last offset."""
 
 
 class Span(NamedTuple):
@@ -57,8 +57,8 @@ class CheckedBatches:
     Attributes
     ----------
     start, end : int
-        The range of offsets. The object contains all batches in [start, end) that can be delivered.
-        An offset in this range that is in no batch cannot be delivered.
+        The range of offsets. The object contains all valid batches in [start, end). Records at
+        other offsets in this range do not exist or are damaged.
     path, inode : Path or UrlPath, and int
         The segment, and its inode when the batches were checked. The inode is 0 if the segment is
         not local.
@@ -132,8 +132,8 @@ class CheckedBatches:
         Returns
         -------
         tuple of (list of Span, int, int, bool)
-            The spans of the selected batches, their total size, the offset at which to continue,
-            and whether `room` or `end` ended the selection.
+            The byte ranges of the selected batches, their total size, the offset at which to
+            continue, and whether `room` or `end` ended the selection.
         """
         lasts, ends = self.lasts.data, self._ends.data  # with memoryviews, bisect is faster than np.searchsorted
         first = bisect_left(lasts, offset)
@@ -173,7 +173,7 @@ class CheckedBatches:
         return first + np.flatnonzero(keep)
 
     def _spans(self, rows: slice | IntArray) -> list[Span]:
-        """Return spans that contain the given batches. Adjacent batches are in one span."""
+        """Return the byte ranges of the given batches. Adjacent batches are combined into one range."""
         starts, sizes = self._positions[rows], self._sizes[rows]
         if not len(starts):
             return []

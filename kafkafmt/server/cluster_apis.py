@@ -121,7 +121,7 @@ class ClusterApis:
         )
 
     async def describe_cluster(self, request: Any, _: RequestContext) -> Any:
-        """Return the broker."""
+        """Return a response that describes the only broker."""
         cluster, make = self._catalog.cluster, protocol.DescribeClusterResponse
         if request.endpoint_type != BROKERS_ENDPOINT:
             return make(

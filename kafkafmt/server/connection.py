@@ -73,10 +73,10 @@ class ReadDeadline:
 
 
 class ClientConnection:
-    """One connection. It answers one request after another.
+    """A client connection that answers one request after another.
 
     The next request is read only after the response to the previous request was written. Therefore,
-    a client that does not read its responses cannot make the server buffer more of them.
+    the server never holds several unread responses for one client.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Answer Fetch requests with batches as they are stored."""
+"""Answer Fetch requests with unchanged batches from the segment files."""
 
 from __future__ import annotations
 

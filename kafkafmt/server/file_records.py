@@ -34,7 +34,7 @@ class FileRecords:
         return len(self._spans)
 
     def add(self, partition: ServedPartition, spans: Sequence[Span]) -> list[Any]:
-        """Add spans of segments to the response, and return placeholders for the field `records`."""
+        """Add byte ranges of segments to the response, and return placeholders for the field `records`."""
         self._spans += [(partition, span) for span in spans]
         return [_view[: span.size] for span in spans]
 

@@ -25,7 +25,7 @@ RECENT = 60 * 10**9
 CHECK_INTERVAL = 0.05
 """Least number of seconds between two checks of the files of a partition."""
 MOST_REPORTED = 1000
-"""Largest number of damaged spans per partition that are reported."""
+"""Largest number of damaged byte ranges of a partition that are reported."""
 
 
 class GrowingPartition:
@@ -270,7 +270,7 @@ class GrowingPartition:
         return found
 
     def _list_again(self) -> None:
-        """Include the batches that were appended since the log was listed."""
+        """List the directory again if batches were appended after it was last listed."""
         tail = self._known_tail()
         if tail.end != self._listed_end:
             self._stamp = 0 if self._stamp != self._folder_stamp() else self._stamp
@@ -310,7 +310,7 @@ class GrowingPartition:
             return -1
 
     def _report(self, damage: Damage) -> None:
-        """Report a damaged span once."""
+        """Report damage, unless the same damage was reported before."""
         key = damage.file, damage.position
         if key not in self._reported and len(self._reported) < MOST_REPORTED:
             self._reported.add(key)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def distinct(parts: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
-    """Return the parts of a request without duplicates. If several parts have the same key, the last one is kept.
+    """Return the items of a request without duplicates. If several items have the same key, keep the last one.
 
     Without this function, a small request that repeats one topic many times would cause a huge
     response.

@@ -69,7 +69,7 @@ class Transaction(NamedTuple):
 def read_groups(settings: ServerSettings) -> GroupState:
     """Return the consumer groups and committed offsets of the served directories.
 
-    Damaged spans of ``__consumer_offsets`` are skipped and reported to `settings.on_message`.
+    Damaged data in ``__consumer_offsets`` is skipped and reported to `settings.on_message`.
     """
     logs = _internal_logs(settings, GROUPS_TOPIC)
     state = read_group_state(logs, partial(_report, settings))

@@ -21,7 +21,7 @@ UNREAD_MEMORY = 64 << 20
 MOST_OBJECTS = 200_000
 """Largest number of objects in one request, such as topics and partitions."""
 ELEMENT_BYTES = 512
-"""Estimated memory for one element of a request and for the element of its response, in bytes."""
+"""Estimated memory in bytes for one element of a request and the corresponding element of the response."""
 TURNS = 4
 """Largest number of large responses that are built at the same time."""
 LARGE_RESPONSES = frozenset({3, 9, 15, 16, 32, 35, 61, 65, 66, 69, 74, 75})

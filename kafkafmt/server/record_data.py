@@ -36,7 +36,7 @@ def in_format(
     max_batch_bytes : int
         Largest size of one batch, in bytes after decompression.
     on_damage : callable or None
-        Function that is called with the span, the position and the error of each batch that cannot
+        Function that is called with the `Span`, the position and the error of each batch that cannot
         be decoded. Such a batch is omitted. If `on_damage` is None, the error is raised.
 
     Raises
@@ -62,7 +62,7 @@ def in_format(
 
 
 def _each_in_format(data: bytes, span: Span, magic: int, max_batch_bytes: int, on_damage: OnDamage) -> Iterator[bytes]:
-    """Yield the batches of a span, converted to the record format `magic`. Omit batches that cannot be decoded."""
+    """Yield the batches in `data`, converted to the record format `magic`. Omit batches that cannot be decoded."""
     for batch in iter_batches(data):
         try:
             part = data[batch.position : batch.position + batch.size]
@@ -72,7 +72,7 @@ def _each_in_format(data: bytes, span: Span, magic: int, max_batch_bytes: int, o
 
 
 def read_span(resources: Resources, span: Span) -> bytes:
-    """Return the bytes of a span.
+    """Read the byte range `span` of a segment.
 
     Raises
     ------

@@ -177,7 +177,7 @@ class ServedPartition(GrowingPartition):
         Returns
         -------
         Fetched or None
-            If no valid batch is left before `end`, the list of spans is empty and `next_offset` is
+            If no valid batch is left before `end`, `spans` is empty and `next_offset` is
             `end`.
         """
         if known_only:  # no lock is needed, because other threads replace the content of `_lists` atomically

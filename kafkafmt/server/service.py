@@ -73,7 +73,7 @@ class Server:
     host, port : str and int
         The address of the listener. If `settings.port` is 0, `port` is the chosen port after the start.
     messages : deque of str
-        The latest log lines, for example about damaged spans and refused requests.
+        The latest log lines, for example about damage and refused requests.
     """
 
     def __init__(self, settings: ServerSettings) -> None:

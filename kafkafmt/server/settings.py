@@ -71,7 +71,7 @@ class ServerSettings:
     at : OffsetBound or None
         Serve each log as it was before this offset or time. By default, the whole log is served.
     on_error : {"skip", "fail"}
-        "skip" omits damaged spans. "fail" returns the error CORRUPT_MESSAGE at the first damaged span.
+        "skip" omits damaged data. "fail" returns the error CORRUPT_MESSAGE at the first damage.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of a batch after decompression, in bytes.
     host, port : str and int

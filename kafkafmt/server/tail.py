@@ -20,7 +20,7 @@ from ..paths import UrlPath
 from ..types import BatchTable, Buffer, last_offset, last_offsets
 
 Take = Callable[[SegmentFile, int, Buffer, BatchTable], None]
-"""Function that takes a segment, the position of a buffer in it, the buffer, and a table of valid batches."""
+"""Function that gets appended batches: segment, file position of the buffer, buffer, and batch headers."""
 
 STEP = 1 << 20
 """Number of bytes that are read at once to find bytes other than zeros."""
@@ -94,7 +94,7 @@ class Tail:
             return error is None or _only_zeros(view, self.position)
 
     def _found(self, start: int, table: BatchTable) -> None:
-        """Set `end` and `position` to the end of the last batch of `table`. `start` is the position of its buffer."""
+        """Set `end` and `position` to the end of the last batch of `table`. `start` is the position of the buffer."""
         self.end = int(last_offsets(table[-1:])[0]) + 1
         self.position = start + int(table["position"][-1]) + int(table["size"][-1])
 
@@ -112,8 +112,9 @@ class Tail:
     def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
         """Call `take` with the batches that a broker has appended to `segment`.
 
-        `segment` is the known last segment, or a newer segment. An incomplete batch at the end of the
-        segment is passed by a later call, after the broker has completed the batch.
+        `segment` is the known last segment, or a newer segment. If the segment ends with an
+        incomplete batch, a later call passes this batch to `take`, after the broker has completed
+        it.
 
         Raises
         ------

@@ -30,7 +30,7 @@ class Aborted(NamedTuple):
 
 
 class TransactionState:
-    """Find out which transactions of one partition are aborted, and which are open.
+    """Finds out which transactions of one partition are aborted, and which are open.
 
     Aborted transactions before the first open transaction are read on demand, one segment at a time.
     Batches from the first open transaction to the end of the log are processed in offset order.

@@ -32,7 +32,7 @@ CONSUMER_MEMBER = 1
 
 
 class ConsumerApis:
-    """Handle the requests of the consumer group protocol (KIP-848).
+    """Handles the requests of the consumer group protocol (KIP-848).
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ AnyGroup = ClassicGroup | ConsumerGroup
 
 
 class Coordinator:
-    """Manage all groups of the server.
+    """Manages all groups of the server.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class FetchedTopic(NamedTuple):
 
 
 class OffsetApis:
-    """Handle OffsetCommit, OffsetFetch and OffsetDelete requests."""
+    """Handles OffsetCommit, OffsetFetch and OffsetDelete requests."""
 
     def __init__(self, catalog: Catalog, coordinator: Coordinator) -> None:
         self._catalog = catalog
