@@ -219,7 +219,7 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """If the first range of `runs` directly continues the range that was added last, merge both.
+        """Merge the first range of `runs` into the range that was added last, if it directly continues this range.
 
         The batches must be adjacent in the file, and their offsets must increase. Return whether
         the ranges were merged.

@@ -233,7 +233,7 @@ def _with_contradicting(
 
 
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """If the last batch is incomplete, report it as a finding. Return the number of damaged byte ranges before it.
+    """Report an incomplete last batch as a finding, and return the number of damaged byte ranges before it.
 
     If the last batch is complete, return the number of all damaged byte ranges.
     """

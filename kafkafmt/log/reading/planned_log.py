@@ -171,7 +171,7 @@ class PlannedLog:
         return plan
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
-        """If the disk cannot read any other segment either, raise OSError.
+        """Raise OSError if the disk cannot read any other segment either.
 
         The partition is then reported as unreadable, not as damaged.
         """

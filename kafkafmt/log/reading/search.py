@@ -1,18 +1,19 @@
-"""Find the position at which reading resumes after a damaged batch.
+"""Find the position at which a segment can be read again after a damaged batch.
 
-Reading resumes at the first of these positions that exists:
+The next batch is expected at the first of these positions that exists:
 
-1. The start of a valid batch, if the CRC of the damaged batch matches its bytes up to this
-   position. The damaged batch then has only a wrong length field, which the CRC does not cover.
-2. The end of the damaged batch according to its length field. A plausible header, only zeros, or
-   the end of the file must follow, and no valid batch may span this position.
-3. The start of a valid batch that scanning finds and that the bytes after it confirm (see
-   `Search._confirmed`).
+1. The start of a valid batch, if the CRC of the damaged batch matches up to there. In this case,
+   only the length field of the damaged batch is wrong. The CRC does not cover this field.
+2. The end of the damaged batch according to its length field. It must be followed by a plausible
+   header, by zeros up to the end of the file, or by the end of the file. It must not be inside a
+   valid batch.
+3. The start of the first valid batch in the following bytes that is confirmed by the bytes after it
+   (see `Search._confirmed`).
 4. The end of the file.
 
-A record value can contain batches, and reading must not resume at one of them. The search skips
-each batch that it recognizes as part of a record value or wrapper message. Any other batch inside a
-record value is rejected, because the bytes after the batch do not confirm it.
+A record value can contain batches, which must not be treated as batches of the log. The search
+skips batches that it recognizes as part of a record value or of a wrapper message. Other batches
+inside a record value are not confirmed by the bytes after them.
 """
 
 from __future__ import annotations
@@ -36,36 +37,34 @@ from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
 
 OWN_CRC_FINDS = 64
-"""A damaged batch may end where a valid batch starts. At most this many starts are tested with the
-CRC of the damaged batch before its length field is trusted.
+"""Maximum number of valid batches at which the damaged batch may end. The CRC of the damaged batch
+is compared up to each of them before its length field is trusted.
 """
 LATER_FINDS = 16
-"""A damaged batch may end where a valid batch starts. After the first confirmed batch, at most this
-many starts are tested with the CRC of the damaged batch.
+"""Maximum number of valid batches after the first confirmed batch at which the damaged batch may
+end. The CRC of the damaged batch is compared up to each of them.
 """
 SPANNING_FINDS = 256
-"""To test whether a valid batch spans a position, the search checks at most this number of valid
-batches before the position.
+"""Maximum number of valid batches before a position that are checked to find out whether the
+position is inside a valid batch.
 """
 CHAIN_ROWS = 1 << 14
 LONG_CHAIN = 1 << 16
-"""Size in bytes. If the total size of consecutive valid batches exceeds this size, the batches
-belong to the log, no matter which bytes follow them.
+"""If consecutive valid batches have more than this number of bytes in total, they belong to the
+log. The bytes after them are then not checked.
 """
 MANY_MESSAGES = 1 << 20
-"""Every wrapper message contains fewer messages than this number. An offset above this number can
-therefore not be a relative offset.
-"""
+"""Every wrapper message contains fewer messages than this. Therefore, a higher offset is not a relative offset."""
 
 
 class Search(BatchFinder):
-    """Finds the position at which reading a segment resumes after damage.
+    """Finds the position after damage at which a segment can be read again.
 
     Attributes
     ----------
     among_plain : bool or None
-        Whether all valid batches read so far are uncompressed messages of format 0 or 1. None if no
-        valid batch has been read.
+        Whether all valid batches so far were uncompressed messages of format 0 or 1. None if there
+        was no valid batch yet.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -78,27 +77,26 @@ class Search(BatchFinder):
         return np.empty(CHAIN_ROWS, BATCH_DTYPE)
 
     def note(self, found: BatchSummary) -> None:
-        """Update `among_plain` from the summary of valid batches that precede the damaged batch."""
+        """Update `among_plain`. `found` is a summary of valid batches before the damaged batch."""
         if self.among_plain is not False:
             self.among_plain = not (found.magics & 1 << MAGIC_V2 or found.codecs & ~1)
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
-        """Find the position at which reading resumes after the damaged batch at `position`.
+        """Find the position at which the segment can be read again after the damaged batch at `position`.
 
-        Return this position, and whether the CRC of the damaged batch matches its bytes up to the
-        position.
+        Return this position, and whether the CRC of the damaged batch matches up to there.
 
         `expected` is the lowest offset that the damaged batch can have.
         """
         self._lowest = expected
         if self._to and 0 <= position - self._to < FIRST_WINDOW:
-            # Search ahead, because more damage probably follows.
+            # Search a larger range in advance, because more damage probably follows.
             self._search_ahead(position + 1)
         if self._from <= position < self._to and (known := self._resume_in_window(position, expected)):
             return known
         bad = Head(position, self.head(position))
         if not any(bad.data) and position >= self.zero_tail():
-            return self.view.size, False  # no batch begins in zeros, so zeros are not searched
+            return self.view.size, False  # no batch begins in these zeros, so they are not searched
         own = OwnCrc(self, bad)
         if bad.may_be_right(expected) and self._header_or_end(bad.end, expected):
             for at in itertools.islice(self.find(position + 1, bad.end), OWN_CRC_FINDS):
@@ -110,7 +108,7 @@ class Search(BatchFinder):
         return end, own.matches(end)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
-        """Return the result of `resume` if the last window contains enough bytes to determine it, else None."""
+        """Return the result of `resume` if the bytes in memory are sufficient to find it. Otherwise, return None."""
         self._first, self._from = self._index_of(position + 1), position + 1
         data, at, found, _, searched_to, size, zero_tail = self._window()
         known: tuple[int, bool] | None = core.resume_after(
@@ -119,9 +117,9 @@ class Search(BatchFinder):
         return known
 
     def window(self) -> SearchWindow | None:
-        """Return the bytes that were searched last, and the valid batches in them.
+        """Return the bytes in memory that were searched last, and the valid batches in them.
 
-        Return None before the first search.
+        If nothing has been searched yet, return None.
         """
         return self._window() if self._from < self._to else None
 
@@ -130,7 +128,7 @@ class Search(BatchFinder):
         return SearchWindow(window.data, window.at, found, self._from, self._to, self.size, self.zero_tail())
 
     def _is_spanned(self, position: int) -> bool:
-        """Return whether `position` is inside a valid batch that begins after the damaged batch."""
+        """Return whether `position` is inside a valid batch. The valid batch begins after the damaged batch."""
         while self._to < min(position, self.size):
             self._scan_on(position)
         end = self._index_of(position)
@@ -138,7 +136,10 @@ class Search(BatchFinder):
         return any(Head(at, self.head(at)).end > position for at in near) and not self.valid(position)
 
     def _scan(self, bad: Head, own: OwnCrc, expected: int) -> int:
-        """Return the position of the first confirmed batch after a damaged batch, else the end of the file."""
+        """Return the position of the first confirmed batch after a damaged batch.
+
+        If there is none, return the file size.
+        """
         covered = 0
         for at in self.find(bad.position + 1, self.size):
             if own.matches(at):
@@ -159,14 +160,14 @@ class Search(BatchFinder):
         return self.view.size
 
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
-        """Return the start of the valid batch that directly follows the damaged batch.
+        """Return the position of the valid batch that directly follows the damaged batch.
 
-        A valid batch after `find` directly follows the damaged batch if it meets both conditions:
+        This is a batch after `find` that meets both conditions:
 
-        - The valid batch has the next offset.
-        - The CRC of the damaged batch matches all bytes up to the valid batch.
+        - Its offset is the next offset after the damaged batch.
+        - The CRC of the damaged batch matches if the damaged batch ends there.
 
-        If no valid batch meets both conditions, return the position of the batch `find`.
+        If there is no such batch, return the position of the batch `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -177,23 +178,22 @@ class Search(BatchFinder):
         return find.position
 
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Return whether the bytes after a valid batch show that it belongs to the log and not to a record value.
+        """Return whether the bytes after the valid batch `find` show that it is not inside a record value.
 
-        A valid batch is confirmed if one of these follows it:
+        Usually, one of these must follow `find`:
 
         - the end of the file, or zeros up to the end
-        - a plausible header with an offset that can follow the valid batch
-        - eight bytes that are the next offset
+        - a plausible header whose offset can follow the offsets of `find`
+        - eight bytes that contain the next offset
 
-        Stricter conditions apply if the header of the damaged batch has the expected offset, but
-        the batch `find` does not have the next offset after the damaged batch. In this case, all
-        consecutive valid batches that begin with `find` are examined. One of the listed items must
-        follow the last of these batches, or their total size must exceed LONG_CHAIN. None of these
-        batches may have an offset between the damaged batch and `find`.
+        If the damaged batch has the expected offset, but `find` does not have the next offset after
+        it, the conditions are stricter. All consecutive valid batches from `find` on are then
+        examined. One of the listed items must follow the last one, or their total size must exceed
+        LONG_CHAIN. None of them may have an offset between the damaged batch and `find`.
 
-        If the batch `find` has the next offset after the damaged batch, it is sufficient that any
-        valid batch follows `find`. The offset of that valid batch can be corrupted, so it is not
-        checked.
+        If `find` has the next offset after the damaged batch, it is sufficient that any valid batch
+        follows `find`. The offset of this following batch is not checked, because it can be
+        corrupted.
         """
         end, next_offset = find.end, find.next_offset
         if bad.continues(expected):
@@ -203,44 +203,44 @@ class Search(BatchFinder):
             end, next_offset = int(ends[-1]), last_offset + 1
             offsets = self._chain["base_offset"][: self._chained]
             if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
-                return False  # a later batch continues the log, so `find` is inside the damaged batch
+                return False  # a later batch has the next offset, so `find` is inside the damaged batch
             if end - find.position > LONG_CHAIN:
                 return True
         return self._continued(end, next_offset, find.magic)
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
-        """Return whether the log continues or ends at `end`, or whether the next offset is stored at `end`."""
+        """Return whether the log plausibly continues or ends at position `end`, or the next offset is stored there."""
         if self._log_continues(end, next_offset):
             return True
         offset = self.head(end)[:LENGTH_AT]
         distance = int.from_bytes(offset, "big") - next_offset
-        # A wrapper message has the offset of its last inner message, so its offset can exceed `next_offset`.
+        # A wrapper message has the offset of its last inner message, so its offset can be higher than `next_offset`.
         reach = 0xFFFF if magic < MAGIC_V2 else 0
         return len(offset) == LENGTH_AT and 0 <= distance <= reach
 
     def _log_continues(self, position: int, expected: int) -> bool:
-        """Return whether the log continues or ends at `position`.
+        """Return whether the log plausibly continues or ends at `position`.
 
         The log continues if a plausible header begins at `position` and its offset is between
-        `expected` and `expected` + MAX_RELATIVE_OFFSET. The log ends at the end of the file, and
-        before zeros up to the end of the file.
+        `expected` and `expected` + MAX_RELATIVE_OFFSET. The log ends if the file ends there, or if
+        all following bytes are zeros.
         """
         head = self.head(position)
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the end of the record value that begins with the batch `find`, or 0 if there is no such value.
+        """Return the position after the record value that begins with the batch `find`, or 0 if there is no such value.
 
-        A record value can consist of valid batches. The bytes before a record value contain its
-        length, which must equal the total size of these batches.
+        A record value can consist of valid batches. In this case, the bytes before the value
+        contain its length, which is the total size of these batches.
 
-        In format 2, the length of a record value is a varint, which can match by chance. Therefore,
-        neither the end of the file nor a header that continues the log may follow the value. In a
-        real record, at least the header count follows the value. The header count can be zero, and
-        zeros can follow it.
+        In format 2, the length is a varint, so other bytes can match by chance. Therefore, the
+        value is rejected if the end of the file, or a header that continues the log, follows it.
+        After a real record value, there is at least a header count. It can be zero, and zeros can
+        follow it.
 
-        In formats 0 and 1, the length of a record value has four bytes. A match by chance is
-        therefore as unlikely as for a CRC.
+        In formats 0 and 1, the length has four bytes. A match by chance is as unlikely as for a
+        CRC.
         """
         reach = min(5, find.position)
         before = self._bytes(find.position - reach, reach)
@@ -261,29 +261,29 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the consecutive valid batches, starting with `find`, that are inside the damaged batch.
+        """Return the position after the valid batches from `find` on that are inside the damaged batch.
 
-        The batch `find` is inside the damaged batch if its first offset is in the offset range that
-        the header of the damaged batch states. No later batch of the log can have an offset in this
-        range. The header is trusted only if its first offset is `expected` and its fields agree
-        with each other. If `find` is not inside the damaged batch, return 0.
+        The batch `find` is inside if its first offset is in the offset range that the header of the
+        damaged batch states, because no later batch can have such an offset. The header is trusted
+        only if its first offset is `expected` and its fields are consistent. If `find` is not
+        inside, return 0.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
             following = self._chain["base_offset"][: self._chained] >= bad.next_offset
             if (
                 bad.magic < MAGIC_V2 and following.any()
-            ):  # a message ends with its value, so the next batch of the log directly follows the value
+            ):  # a message ends with its value, so the next batch directly follows the value
                 return int(ends[max(int(np.argmax(following)) - 1, 0)])
             return int(ends[-1])
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the messages from `find` onwards that can be inside a damaged wrapper message, or 0.
+        """Return the position after the messages from `find` on that can be inside a damaged wrapper message.
 
-        Compressed data can contain the bytes of inner messages unchanged. In format 1, the offsets
-        of inner messages start at 0, which distinguishes them from other messages. In format 0,
-        inner messages have absolute offsets, so they are delivered like other messages.
+        If `find` is not inside, return 0. Compressed data can contain inner messages unchanged. In
+        format 1, they are recognized by their offsets, which start at 0. In format 0, inner
+        messages have absolute offsets, so they cannot be distinguished from other messages.
         """
         if not find.plain_message or find.magic != MAGIC_V1 or bad.magic == MAGIC_V2 or bad.plain_message:
             return 0
@@ -299,7 +299,7 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of the uncompressed messages from `find` onwards with consecutive offsets up to `highest`."""
+        """Return the position after the uncompressed messages from `find` on with consecutive offsets up to `highest`."""
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
         other = (rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0) | (rows["base_offset"] > highest)
@@ -308,10 +308,11 @@ class Search(BatchFinder):
         return int(rows["position"][-1]) + int(rows["size"][-1]) + self._looked.at if len(rows) else find.end
 
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the end positions of the consecutive valid batches that begin with `find`, and their last offset.
+        """Read the consecutive valid batches from `find` on. Return their end positions and their last offset.
 
-        The batches are searched in a window that begins at `find`. If `reach` is larger than
-        FIRST_WINDOW, the window has LARGEST_WINDOW bytes.
+        At most LARGEST_WINDOW bytes are read. Only FIRST_WINDOW bytes are read if this is
+        sufficient for `reach` bytes after the start of `find`, or for all consecutive valid
+        batches.
         """
         window = self._looked
         for size in (FIRST_WINDOW, LARGEST_WINDOW):
@@ -322,21 +323,20 @@ class Search(BatchFinder):
                 break
         self._chained = scan.count
         rows = self._chain[: scan.count]
-        if not len(rows):  # the batch `find` is larger than the window
+        if not len(rows):  # the batch `find` is larger than the bytes that were read
             return np.array([find.end]), find.last_offset
         ends = rows["position"].astype(np.int64) + rows["size"] + window.at
         return ends, last_offset(rows[-1])
 
     def _ends_at(self, position: int) -> bool:
-        """Return whether the file ends at `position`, or has only zeros after it.
+        """Return whether the file ends at `position`, or contains only zeros from there on.
 
-        At least eight zero bytes are required, because fewer zero bytes can be the rest of a
-        record.
+        At least eight zero bytes are required, because fewer zeros can be the end of a record.
         """
         return position == self.size or (position + LENGTH_AT <= self.size and position >= self.zero_tail())
 
     def _header_or_end(self, position: int, expected: int) -> bool:
-        """Return whether a plausible header begins, or the data ends, at `position`."""
+        """Return whether a plausible header begins at `position`, or the data of the segment ends there."""
         if position >= self.size:
             return position == self.size
         head = self.head(position)

@@ -1,4 +1,4 @@
-"""Find a record of a partition by offset or by timestamp, as a broker does for a ListOffsets request."""
+"""Find a record of a partition by offset or by timestamp, like a broker for a ListOffsets request."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ LATEST, EARLIEST, MAX_TIMESTAMP = "latest", "earliest", "max-timestamp"
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a record in a partition, found by offset or by timestamp.
+    """Result of `seek`: offset and timestamp of a record, and position of its batch.
 
     Attributes
     ----------
     topic, partition : str, int
-        The partition.
+        Name of the topic and number of the partition.
     offset : int or None
         Offset of the record. None if no record was found.
     timestamp : int or None
-        Timestamp of the record, in milliseconds since 1970-01-01 UTC. -1 if the record has none.
-        None if no record was found, and for "latest" and "earliest".
+        Timestamp of the record, in milliseconds since 1970-01-01 UTC. -1 if the record has no
+        timestamp. None if no record was found, or if `timestamp` was "latest" or "earliest".
     segment : str or None
         Name of the `.log` file that contains the record.
     position : int or None
-        Position of the record's batch in that file, in bytes.
+        Position of the record's batch in the `.log` file, in bytes.
     bytes_read : int
-        Number of bytes that were read from segments and indexes for this search.
+        Number of bytes that this search has read from segments and indexes.
     reads : int
-        Number of read calls for this search.
+        Number of read calls of this search.
     segments_planned : int
-        Number of segments that had to be read completely, because their indexes were not
+        Number of segments that this search has read completely, because their indexes were not
         sufficient.
     """
 

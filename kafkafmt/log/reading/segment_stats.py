@@ -17,10 +17,10 @@ class Stats:
     batches : int
         Number of batches.
     records : int or None
-        Number of records, including control records. None if there is a wrapper message, whose
-        header does not contain this number.
+        Number of records, including control records. None if the segment contains a wrapper
+        message, because its header does not contain a number of records.
     codecs, magics : int
-        Bit masks of the codec ids and of the magic values that occur.
+        Bit masks of all codec ids, and of all magic values, in the batch headers.
     min_timestamp, max_timestamp : int
         Smallest base timestamp and largest maximum timestamp, in ms. -1 if no batch has a
         timestamp.
@@ -37,7 +37,7 @@ class Stats:
     transactional: bool = False
 
     def add(self, batches: int, found: BatchSummary) -> None:
-        """Add batches to the statistics. `found` is the summary of the headers of these batches."""
+        """Add `batches` batches to the summary. `found` summarizes their headers."""
         self.batches += batches
         self.records = total(self.records, None if found.wrappers else found.records)
         self.transactional = self.transactional or bool(found.attributes & TRANSACTIONAL_BIT)
@@ -50,5 +50,5 @@ class Stats:
 
 
 def total(a: int | None, b: int | None) -> int | None:
-    """Return the sum of two counts, or None if either count is None."""
+    """Return the sum of two counts. If either count is None, return None."""
     return None if a is None or b is None else a + b

@@ -1,8 +1,9 @@
-"""Find the runs of valid batches in a segment, and the damaged spans between the runs.
+"""Read all batches of a segment, and find the damaged byte ranges between them.
 
-Only wrapper messages (formats 0 and 1) are decompressed. The CRC of a wrapper message does not
-cover its offset field, and only its inner messages contain its first offset. One buffer and one
-table are reused for all batches. Other memory is used only for runs and damaged spans.
+Only wrapper messages (formats 0 and 1) are decompressed, because no CRC covers their offset, and
+because only the inner messages contain the first offset. The buffer for the bytes and the array for
+the batch headers are reused. Adjacent valid batches are stored as one range, so memory use does not
+depend on the number of batches.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ from .segment_stats import Stats
 
 BUFFER_BYTES = 4 << 20
 FIRST_READ = 32 << 10
-"""Size in bytes of the first read of a lookup. Each further read is four times as large, up to
-BUFFER_BYTES.
+"""Number of bytes that are read at first to look up an offset or a timestamp. Each further read is
+four times as large, up to BUFFER_BYTES.
 """
 GROWTH = 4
 SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 SPAN_ROWS = 8192
 SPAN_COLUMNS = 8
 Table = tuple[int, Any, BatchTable, KafkaFormatError | None]
-"""A tuple: the file position of a buffer, the buffer, a table of the valid batches in the buffer,
-and the error after the last batch.
+"""A tuple of four items: the file position of a buffer, the buffer, an array with the headers of
+the valid batches in it, and the error after the last batch.
 """
 
 
@@ -60,21 +61,21 @@ See = Callable[[int, Any, np.ndarray], None]
 
 
 class Walker:
-    """Reads the batches of one open segment.
+    """Reader for the batches of one open segment.
 
     Parameters
     ----------
     view : FileView
         The open file.
     base_offset : int
-        Lowest offset that the segment can contain.
+        Lowest offset that a batch of the segment can have.
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     run_bytes : int, optional
-        Largest size of a run, in bytes. When a run has reached this size, the next batch begins a
-        new run.
+        Size in bytes at which a range of adjacent valid batches is ended, so that the next batch
+        begins a new range. By default, there is no limit.
     first_read : int, default 4194304 (4 MiB)
-        Size of the first read, in bytes.
+        Number of bytes that are read at first.
     """
 
     def __init__(
@@ -93,15 +94,13 @@ class Walker:
         self.first_read = first_read
         self.stats: Stats = Stats()
         self._buffer_at = self._buffered = 0
-        """File position of the buffer, and number of bytes in the buffer that were read from the
-        file.
-        """
+        """File position of the first byte in the buffer, and number of bytes of the file in the buffer."""
         self._before_read: Callable[[], None] = lambda: None
-        """Called before the buffer is refilled."""
+        """Function that is called before other bytes are read into the buffer."""
 
     @cached_property
     def search(self) -> Search:
-        """Finds the position at which reading resumes after damage."""
+        """Finds the position after damage at which the segment can be read again."""
         return Search(self.view)
 
     @cached_property
@@ -114,8 +113,8 @@ class Walker:
 
     @cached_property
     def _table(self) -> BatchTable:
-        # The table has no more rows than the segment needs. If it were always large, creating it would take
-        # most of the time for reading a small segment.
+        # For a small segment, the array is small. Otherwise, creating it would take most of the
+        # time for reading the segment.
         return np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
 
     @cached_property
@@ -123,16 +122,17 @@ class Walker:
         return np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
-        """Yield tables of the valid batches from the file position `position` to `end`, or to the first damaged batch.
+        """Read valid batches from the file position `position` to `end`, and stop at the first damaged batch.
 
-        If `end` was not reached, the last tuple contains the error, and its table may be empty. The
+        Each yielded tuple contains an array of batch headers, with positions in a buffer. If a
+        batch is damaged, the last tuple contains the error, and its array may be empty. The
         `position` of the error is a file position.
         """
         if self.view.data is not None:
             yield from self._mapped_tables(self.view.data, position, end)
             return
         step = self.first_read
-        # Fetch ahead only if the first read is large. A caller that begins with small reads may stop soon.
+        # Request bytes in advance only if the first read is large. A caller that begins with small reads may stop soon.
         if step >= len(self._buffer):
             self.view.expect(position, end)
         while position < end:
@@ -145,7 +145,7 @@ class Walker:
                 self._buffered = self.view.read_into(self._buffer[:asked], position)
                 step *= GROWTH
             start, stop, error, full = at, min(self._buffered, end - self._buffer_at), None, True
-            while full:  # if the batches are small, the table must be filled several times for one buffer
+            while full:  # if the batches are small, the array must be filled several times for one buffer
                 scan = core.scan_batches(self._buffer, self._table, at, stop)
                 full = scan.count == len(self._table)
                 at, error = scan.position, scan.error
@@ -162,10 +162,10 @@ class Walker:
                     yield self._buffer_at, self._buffer, self._table[: scan.count], error
                 if error is not None:
                     return
-            if at == start:  # the batch at `position` is not completely in the buffer
+            if at == start:  # the buffer does not contain the complete batch at `position`
                 known = (
                     self._buffered > 0 and stop - at >= MAGIC_END
-                )  # the buffer is empty if it was just replaced by a larger one
+                )  # the buffer is empty if it has just been replaced by a larger one
                 if known and (error := self._too_long(position, end, self._head(position, at, stop))):
                     yield self._buffer_at, self._buffer, self._table[:0], error
                     return
@@ -173,7 +173,7 @@ class Walker:
             position = self._buffer_at + at
 
     def _head(self, position: int, at: int, stop: int) -> bytes:
-        """Return the header of the batch at index `at` of the buffer.
+        """Return the header of the batch that begins at index `at` of the buffer.
 
         If the buffer does not contain the complete header, the header is read from the file at
         `position`.
@@ -183,7 +183,7 @@ class Walker:
         return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
-        """Yield the tables of a memory-mapped file, whose content is the buffer."""
+        """Yield the tuples of `tables` for a memory-mapped file. The buffer is the content of the file."""
         self._buffer, self._buffered = data, len(data)
         step, planned_end, end = self.first_read, end, min(end, len(data))
         while position < end:
@@ -201,13 +201,13 @@ class Walker:
             if error is not None:
                 return
             position = scan.position
-        if end < planned_end:  # the file was truncated after `end` had been determined
+        if end < planned_end:  # the file was truncated after the caller had determined `end`
             yield 0, data, self._table[:0], TruncatedError("the file was truncated while it was read", position)
 
     def _size_of_unread(self, position: int, end: int, got: int, asked: int) -> int | KafkaFormatError:
-        """Return the size of a batch that was read only partly, or the error for this batch.
+        """Return the size of a batch that is only partly in the buffer. If the batch is invalid, return the error.
 
-        If the batch does not fit in the buffer, the buffer is enlarged.
+        If the batch is larger than the buffer, the buffer is replaced by a larger one.
         """
         if got < asked:
             return TruncatedError("the file was truncated while it was read", position)
@@ -222,9 +222,9 @@ class Walker:
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
         """Check a batch that may be too large to read.
 
-        Return an error if the file ends inside the batch, if its CRC does not match, or if it
-        exceeds the size limit. If the batch is valid, return None. The CRC is checked only if the
-        batch is larger than the buffer. The check does not read the whole batch into memory.
+        If the file ends inside the batch, if its CRC does not match, or if it exceeds the size
+        limit, return an error. Otherwise, return None. The CRC is checked only if the batch is
+        larger than the buffer. For this check, the batch is read in blocks.
         """
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
@@ -240,7 +240,7 @@ class Walker:
         return None
 
     def _cut_off(self, position: int, end: int, head: bytes) -> KafkaFormatError:
-        """Return the error for a batch that is truncated by the end of the file."""
+        """Create the error for a batch that would end after the end of the file."""
         left = end - position
         if left < MAGIC_END:
             return TruncatedError(f"the file ends {left} bytes into a batch", position)
@@ -249,18 +249,20 @@ class Walker:
         return TruncatedError(f"the file ends {left} bytes into a batch of {size}", position, base_offset)
 
     def walk(self, cut_gaps: bool = False, cut_at: set[int] | None = None, see: See | None = None) -> Parts:
-        """Divide all bytes of the segment into runs and damaged spans, and return them in file order.
+        """Divide the whole segment into ranges of adjacent valid batches and damaged byte ranges.
 
         Parameters
         ----------
         cut_gaps : bool, default False
-            Also end a run at each gap in the offsets. By default, a run ends only if the offsets do
-            not increase.
+            Also end a range of valid batches if an offset is missing after a batch. By default, a
+            range ends only if the offsets do not increase.
         cut_at : set of int, optional
-            Start a new run at each batch whose first offset is in this set.
+            Offsets at which a range of valid batches is divided. A batch with such a first offset
+            begins a new range.
         see : callable, optional
-            Called with the file position of each buffer, the buffer, and a table of the valid
-            batches in it. There can be damaged spans between these batches.
+            Called with the valid batches in each buffer. The arguments are the file position of the
+            buffer, the buffer, and an array of batch headers. There can be damage between these
+            batches.
         """
         self.stats = Stats()
         self.search.among_plain = None
@@ -314,16 +316,16 @@ class Walker:
         return pending.parts()
 
     def _in_buffer(self, position: int) -> bool:
-        """Return whether the buffer contains the byte at a file position."""
+        """Return whether the buffer contains the byte at the file position `position`."""
         return 0 <= position - self._buffer_at < self._buffered
 
     def _scan_damaged(
         self, position: int, expected: int, last: int | None
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
-        """Scan the rest of the buffer with `core.scan_damaged`.
+        """Find the valid batches and the damage in the rest of the buffer with `core.scan_damaged`.
 
-        The returned rows contain positions in the buffer. All other returned positions are file
-        positions.
+        Positions in the first item of the result are relative to the buffer. All other positions
+        are file positions.
         """
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
@@ -344,9 +346,10 @@ class Walker:
         return self._table[:n], spans, end + at, expected, last, error
 
     def runs(self, rows: BatchTable, start: int, cut_gaps: bool = False) -> list[Run]:
-        """Divide a table of valid batches into runs of consecutive batches, and return the runs.
+        """Divide an array of batch headers into ranges of adjacent batches, and return a `Run` for each range.
 
-        Positions in `rows` are relative to the file position `start`. The runs have file positions.
+        Positions in `rows` are relative to the file position `start`. Positions in the result are
+        file positions.
         """
         firsts = rows["base_offset"].copy()
         for i in np.flatnonzero((rows["count"] < 0) & (rows["magic"] < MAGIC_V2)).tolist():
@@ -354,9 +357,9 @@ class Walker:
         return runs_of(rows, firsts, start, cut_gaps)
 
     def first_offset_at(self, position: int) -> int:
-        """Return the first offset of the batch or message at a position.
+        """Return the first offset of the batch or message at a file position.
 
-        For a wrapper message that cannot be decoded, return the offset in its header.
+        If the batch is a wrapper message that cannot be decoded, return the offset in its header.
         """
         size = int.from_bytes(self.view.read(position + LENGTH_AT, 4), "big") + ENTRY_OVERHEAD
         entry, row = self.view.read(position, size), np.zeros(1, BATCH_DTYPE)
@@ -365,7 +368,7 @@ class Walker:
         return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
 
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
-        """Return the damaged span from `position` to the position at which reading resumes."""
+        """Create a `Bad` object for the bytes from `position` to the next position at which reading can continue."""
         end, own_crc_matches = self.search.resume(position, expected)
         known = own_crc_matches or isinstance(error, TooLargeError)
         return Bad(position, end, error.code, error.message, self._count(position) if known else None)
@@ -373,7 +376,7 @@ class Walker:
     def _count(self, position: int) -> int | None:
         """Return the number of data records according to the batch header at `position`.
 
-        Return None if the header contains no record count, or an impossible one.
+        If the header contains no record count, or an impossible record count, return None.
         """
         head = self.view.read(position, BATCH_HEADER_SIZE)
         if head[MAGIC_AT] < MAGIC_V2:
@@ -388,7 +391,7 @@ class Walker:
 
 
 class _Seen:
-    """Collects the valid batches of one buffer, and passes them together to the function `see`."""
+    """Collects the valid batches in one buffer, and passes them to the function `see` with one call."""
 
     def __init__(self, see: See | None, rows: int) -> None:
         self._see = see
@@ -415,17 +418,18 @@ class _Seen:
 
 
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return the lowest offset to expect after a table of batches, and the last offset in the table.
+    """Return the lowest offset that the next batch can have after `rows`, and the last offset in `rows`.
 
-    If there is a gap between the offsets of the last two batches, the base offset of the last batch
-    may be corrupted. The lowest offset to expect is then the lower of the two last offsets, plus 1.
+    If offsets are missing between the last two batches, the base offset of the last batch may be
+    corrupted. In this case, the lowest possible offset is computed from the batch with the lower
+    last offset.
 
     Parameters
     ----------
     before : int or None
-        The last offset before the table. None if damage directly precedes the table.
+        Last offset before `rows`. None if damage directly precedes `rows`.
     expected : int
-        The lowest offset to expect before the table.
+        Lowest possible offset of the first batch in `rows`.
     """
     last = last_offset(rows[-1])
     if len(rows) > 1:

@@ -18,10 +18,10 @@ def select_partitions(
 ) -> list[PartitionDir]:
     """Return the partitions that match the topic globs and partition numbers.
 
-    - A partition that is not live is returned only if it is named as a path, or if `every_state` is
-      True.
-    - A partition of an internal topic (`__…`) is returned only if `internal` is True, if it is
-      named as a path, or if a glob that begins with `__` matches its topic.
+    - A partition that is not live is returned only if the user specified its path, or if
+      `every_state` is True.
+    - A partition of an internal topic (`__…`) is returned only if `internal` is True, if the user
+      specified its path, or if a glob that begins with `__` matches its topic.
     """
     chosen, wanted = [], set(numbers)
     for p in partitions:
@@ -39,10 +39,10 @@ def select_partitions(
 
 
 def like(word: str, known: Iterable[str]) -> str:
-    """Return a phrase that lists existing names, for a message that the name `word` does not exist.
+    """Return a phrase that lists existing names, for an error message about the unknown name `word`.
 
-    The phrase lists the names in `known` that are most similar to `word`. If no name is similar,
-    the phrase lists the first few names.
+    The phrase lists the names in `known` that are most similar to `word`. If no name is similar, it
+    lists the first few names.
     """
     names = sorted(set(known), key=lambda name: (name.startswith(INTERNAL_PREFIX), name))
     plain = word.strip("*").lower()
@@ -57,7 +57,7 @@ def like(word: str, known: Iterable[str]) -> str:
 def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
     """Return a message for each topic glob and each partition number that matches nothing.
 
-    A partition number is reported if no matching topic has this partition.
+    A partition number matches nothing if none of the matching topics has this partition.
     """
     found = list(partitions)
     lines = []
@@ -76,7 +76,7 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Divide sorted numbers into ranges (first, last). Each range contains one number or at least three numbers."""
+    """Group consecutive numbers into ranges (first, last). Two consecutive numbers remain separate ranges."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
@@ -97,7 +97,10 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 
 def _numbers(known: list[int]) -> str:
-    """Return a phrase that lists partition numbers, with consecutive numbers as a range."""
+    """Return a phrase that lists partition numbers.
+
+    If all of them are consecutive, it contains only the first and the last one.
+    """
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
         return f"there are partitions {known[0]} to {known[-1]}"
     return f"there {'is partition' if len(known) == 1 else 'are partitions'} {_listed([str(n) for n in known])}"

@@ -1,9 +1,8 @@
-"""Send batches from segments to a file or socket without changing them.
+"""Send unchanged batches from segments to a file or socket.
 
-The data is copied inside the kernel if possible. Kafka's counterpart is FileRecords.writeTo.
+If possible, the data is copied inside the kernel. Kafka's counterpart is ``FileRecords.writeTo``.
 
-Only the headers of batches are read, to find the ends of the batches. As in a broker, CRCs are not
-checked.
+Only batch headers are read, to find the end of each batch. As in a broker, CRCs are not checked.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ class HasFileno(Protocol):
 
 
 class Sent(NamedTuple):
-    """Describes what `send` has sent.
+    """Result of `send`: how much was sent.
 
     Attributes
     ----------
     bytes : int
-        Number of bytes sent.
+        Number of bytes that were sent.
     next_offset : int
-        Offset from which to continue. If the last batch was sent only partly, this is the offset of
-        that batch.
+        Offset to pass to the next call of `send`. If the last batch was sent only partly, this is
+        its offset.
     """
 
     bytes: int
@@ -48,14 +47,14 @@ class _Range(NamedTuple):
     Attributes
     ----------
     start, end : int
-        Position of the first batch, and end of the last batch, in bytes.
+        Positions at which the first batch begins and the last batch ends, in bytes.
     cut : int
-        Position in the next batch up to which that batch is also sent. Equal to `end` if no part of
-        the next batch is sent.
+        Position inside the next batch, if a part of this batch is also sent. Otherwise, equal to
+        `end`.
     next_offset : int
-        The offset after the last batch.
+        Offset after the last batch.
     full : bool
-        Whether the size limit or the end offset was reached, so that sending ends.
+        Whether the size limit or the end offset was reached, so that nothing more is sent.
     """
 
     start: int
@@ -74,10 +73,10 @@ def send(
     end: int = NO_END,
     whole_batches: bool = True,
 ) -> Sent:
-    """Send batches, starting with the batch that contains `offset`.
+    """Send batches to a file or socket, starting with the batch that contains `offset`.
 
-    Sending ends at the end of the log, or before the first batch whose base offset is `end` or
-    higher. An incomplete last batch of the log is not sent.
+    Batches whose base offset is `end` or higher are not sent. If the last batch of the log is
+    incomplete, it is not sent.
 
     Parameters
     ----------
@@ -88,12 +87,12 @@ def send(
     offset : int
         First offset to send. If it is below the log start offset, the log start offset is used.
     max_bytes : int, optional
-        Largest number of bytes to send. The first batch is sent even if it is larger. By default
+        Maximum number of bytes to send. The first batch is sent even if it is larger. By default,
         there is no limit.
     end : int, optional
-        Offset, exclusive. By default the end of the log.
+        End offset (exclusive). By default, the end of the log.
     whole_batches : bool, default True
-        Send complete batches only. If False, the last batch may be truncated, as in a fetch
+        Send only complete batches. If False, the last batch may be truncated, as in a fetch
         response.
 
     Raises
@@ -120,7 +119,7 @@ def send(
 
 
 def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int | None, at_least_one: bool) -> _Range:
-    """Return the batches of a segment with offsets in [offset, end) that fit in `room` bytes."""
+    """Find batches of a segment with offsets in [offset, end) that have at most `room` bytes in total."""
     start = at = position_before(segment, view, offset)
     while at < view.size:
         try:
@@ -129,7 +128,7 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
             if segment.last and not view.unreadable:
                 break
             raise
-        if last < offset and start == at:  # the index refers to an earlier batch than the one with `offset`
+        if last < offset and start == at:  # the batch at the position in the index is before the batch with `offset`
             start = at = at + size
         elif base >= end:
             return _Range(start, at, at, offset, True)

@@ -1,21 +1,18 @@
-"""Read the batches of a segment in one pass, range by range. Each range is delivered once it is checked.
+"""Read a segment in one pass: read a byte range, check it, and yield its batches before the next range is read.
 
-A range of bytes is read into memory, and checked before any of its batches is delivered. The range
-is confirmed if all of these conditions are true:
+A byte range is confirmed if all of these conditions are true:
 
-- From its start to its end, the range consists of complete batches whose CRCs match.
-- The offsets of its batches increase, and are within the segment's range of offsets.
-- The first batch agrees with the offset index. Its base offset is above the offset in the previous
-  index entry, and its last offset is not above the offset in the index entry for this batch. If
-  several tasks share the segment, the last offset of the batch before a task's first range is also
-  checked.
-- The batch header after the range has a higher offset than the last batch of the range, and also
-  agrees with the offset index.
+- The range consists of complete batches whose CRCs match.
+- The offsets of its batches increase, and are within the offset range of the segment.
+- The first batch agrees with the offset index: its base offset is above the offset in the previous
+  index entry, and its last offset is at most the offset in its own index entry. If several tasks
+  read the segment, the last offset of the batch before a task's first range is also checked.
+- The offset in the batch header after the range is higher than all offsets in the range, and agrees
+  with the offset index.
 
-If every range of a segment is confirmed, all its batches are valid and in order. A plan of the
-segment (plan.py) would deliver the same batches and report nothing. At the first range that is not
-confirmed, the caller reads the whole segment to make a plan. The plan determines which of the
-remaining batches are delivered.
+If all ranges of a segment are confirmed, its batches are valid and in order, and no plan of the
+segment (plan.py) is needed. Reading stops at the first range that is not confirmed. The caller then
+plans the whole segment, and the plan determines which of the remaining batches are read.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1
 
 
 class UnconfirmedError(Exception):
-    """Raised if a segment cannot be read in one pass, but the caller does not allow another pass.
+    """Raised if a segment cannot be read in one pass, and the caller does not allow it to be planned.
 
     Attributes
     ----------
@@ -59,7 +56,7 @@ class UnconfirmedError(Exception):
 
 
 class SinglePass:
-    """Reads one part of an open segment in one pass.
+    """Reads a byte range of an open segment in one pass.
 
     Parameters
     ----------
@@ -68,23 +65,23 @@ class SinglePass:
     segment : SegmentFile
         The segment.
     stretch : Stretch or None
-        The part of the segment to read. None to read the whole segment.
+        The byte range to read. None to read the whole segment.
     max_batch_bytes : int
         Largest size of one batch, in bytes.
     compacted : bool
-        Whether gaps in the offsets are expected.
+        Whether the log was compacted, so that missing offsets are normal.
 
     Attributes
     ----------
     complete : bool
-        Whether every range was confirmed.
+        Whether all batches were read and confirmed.
     remainder : SegmentRemainder or StretchRemainder
-        The part that was not confirmed. It is a StretchRemainder if `stretch` was given.
+        The bytes that were not confirmed. It is a StretchRemainder if `stretch` was given.
 
     Raises
     ------
     UnavailableSegmentError
-        The file is too small to contain the stretch.
+        The file is too small to contain the byte range `stretch`.
     """
 
     def __init__(
@@ -107,10 +104,10 @@ class SinglePass:
         self._table: BatchTable = np.empty(0, BATCH_DTYPE)
 
     def parts(self, start: int = 0, end: int = NO_END) -> Iterator[Part]:
-        """Yield the batches of each confirmed range, up to the first range that is not confirmed.
+        """Yield the batches of confirmed byte ranges, and stop at the first range that is not confirmed.
 
-        Ranges that cannot contain offsets in [start, end) are not read. All batches of the other
-        ranges are yielded, including batches with offsets outside [start, end).
+        Ranges that cannot contain offsets in [start, end) are not read. The first and the last
+        yielded range can also contain other batches.
         """
         base = self._segment.base_offset or 0
         if not self._stretch.size:
@@ -142,12 +139,13 @@ class SinglePass:
         self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
-        """Return whether the batches before the first range can be skipped.
+        """Return whether all batches before the first byte range can be skipped.
 
-        - If the range begins a stretch, the batch before the stretch must have a lower last offset.
-        - If earlier ranges were skipped because of their offsets, the base offset of the first
-          batch must be `start` or lower. In a compacted log, the last offset of the first batch
-          must also equal the offset in its index entry.
+        - If the range begins at the start of the task's bytes, the last offset of the batch before
+          it must be lower.
+        - If earlier ranges were skipped because of their offsets, the first offset in the range
+          must be at most `start`. In a compacted log, the last offset of the first batch must
+          instead be equal to the offset in its index entry.
         """
         border = found.start
         if not border.indexed:
@@ -159,11 +157,11 @@ class SinglePass:
         return part.extent.first_offset <= start
 
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
-        """Return the first offset after `border`, or None if the batches before and after contradict this border.
+        """Return the first offset after the position `border`. If adjacent batches contradict the index, return None.
 
-        `before` is the position in the index entry before `border`. The batches from `before`
-        onwards must end exactly at `border`, with offsets below the returned offset. At the start
-        and the end of a segment, return None.
+        `before` is the position in the previous index entry. The batches from `before` on must end
+        exactly at `border`, and their offsets must be lower than the returned offset. At the start
+        and the end of a segment, the result is also None.
         """
         first = self._first_offset_at(border, after)
         if first is None:
@@ -175,10 +173,10 @@ class SinglePass:
         return first if whole and last_offset(table[scan.count - 1]) < first else None
 
     def _confirmed(self, found: Range, expected: int, dense: bool) -> Part | None:
-        """Read a range, and return its batches, or None if the range is not confirmed.
+        """Read and check a byte range, and return its batches. If the range is not confirmed, return None.
 
-        `expected` is the lowest offset that the range can contain. If `dense` is True, a range with
-        a gap between the offsets of two batches is not confirmed.
+        `expected` is the lowest possible offset in the range. If `dense` is True and offsets are
+        missing between two batches, the range is not confirmed.
         """
         begin, end, size = found.start.position, found.end.position, found.size
         if self._view.data is not None:
@@ -216,7 +214,7 @@ class SinglePass:
         return Part(plan, extent, self._walker, at, buffer, rows, int(first[0]) - 1)
 
     def _following(self, found: Range, last: int, dense: bool) -> int | None:
-        """Return the lowest offset that can follow a range, or None if the next batch contradicts the range.
+        """Return the lowest offset that can follow a byte range. If the next batch contradicts the range, return None.
 
         `last` is the last offset in the range.
         """
@@ -226,17 +224,17 @@ class SinglePass:
         return None if first is None or first <= last or (dense and first != last + 1) else first
 
     def _first_offset_at(self, border: Border, after: int) -> int | None:
-        """Return the first offset in the batch header at `border`, or None if the index contradicts the header.
+        """Return the first offset in the batch header at `border`. If the index contradicts the header, return None.
 
-        `after` is the offset in the index entry before `border`. At the start and the end of a
-        segment, return None.
+        `after` is the offset in the previous index entry. At the start and the end of a segment,
+        the result is also None.
         """
         first = first_offset_at(self._view, border) if border.indexed else None
         return first if first is not None and after < first else None
 
 
 def add_run(runs: list[Run], run: Run) -> None:
-    """Add a run to a list of runs, or extend the last run of the list if the two runs are adjacent."""
+    """Append a range of valid batches to a list. If it directly continues the last range, extend that range instead."""
     last = runs[-1] if runs else None
     if last is None or last.end != run.position:
         runs.append(replace(run))

@@ -18,19 +18,18 @@ from .partition_dir import PartitionDir
 
 
 class IndexEntries:
-    """Contains the entries of all transaction indexes of a partition.
+    """Entries of all transaction indexes of a partition.
 
-    `IndexEntries` also tracks the entries whose marker offset is not in any batch of the log.
+    The object also tracks for which entries the log contains no batch at the offset of the marker.
 
     Attributes
     ----------
     all : list of Aborted
-        All plausible entries, ordered by marker offset.
+        All plausible entries, ordered by the offset of the abort marker.
     waiting : dict of deque of int
-        The entries that `take` has not removed, by producer id, as indexes into `all`, ordered by
-        marker offset.
+        Maps a producer id to the indexes in `all` of its entries, in order. `take` removes them.
     unreadable : set of str
-        Names of the transaction indexes that cannot be read because of a disk error.
+        Names of transaction index files that the disk cannot read.
     """
 
     def __init__(self, directory: PartitionDir) -> None:
@@ -40,7 +39,7 @@ class IndexEntries:
             _, names = files.list_directory(directory.path)
         except FileNotFoundError:
             names = []
-        # The transaction indexes of missing segments are also read.
+        # The transaction indexes of segments whose `.log` file is missing are also read.
         for name in names:
             base = None if name in directory.ignored else index_base_of(name)
             try:
@@ -65,9 +64,9 @@ class IndexEntries:
             self.waiting[entry.producer_id].append(i)
 
     def cover(self, table: BatchTable) -> None:
-        """Register the entries whose marker offset is in one of the batches of `table`.
+        """Register the batches in `table`, and find the index entries whose marker offset is in one of these batches.
 
-        These entries are not needed, because the batch itself shows whether it is a marker.
+        These entries are not needed, because the batch itself shows whether it contains a marker.
         """
         if not len(self._lasts) or not len(table):
             return
@@ -78,9 +77,9 @@ class IndexEntries:
             self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
-        """Remove the entries of a producer with a marker offset below `before`.
+        """Remove a producer's entries with a marker offset below `before`, and yield those whose marker is missing.
 
-        Yield each removed entry whose marker offset is not in any batch.
+        The marker is missing if no batch of the log contains its offset.
         """
         waiting = self.waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:

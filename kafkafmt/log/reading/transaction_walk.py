@@ -1,18 +1,16 @@
-"""Determine from the log alone which records a consumer at read_committed would see.
+"""Find out which records a consumer with the isolation level read_committed would get.
 
-The log is read once, in offset order. A transaction is open from the first transactional batch of a
-producer to the next marker of the producer, as in Kafka's ``ProducerStateManager``. Records of
+The log is read once, in offset order. As in Kafka's ``ProducerStateManager``, a transaction is open
+from the first transactional batch of a producer to the next marker of this producer. Records of
 aborted transactions are omitted. The last stable offset is the first offset of the oldest open
 transaction.
 
-The marker of a transaction may be in a damaged span or in a missing segment. The transaction index,
-which lists every aborted transaction, is then read. If the index does not show how the transaction
-ended, the transaction is reported as a `Doubt`, and the records of the transaction before the
-damage are omitted.
+The marker of a transaction may be damaged, or in a missing segment. The transaction index, which
+lists all aborted transactions, is then read. If the index does not show how the transaction ended,
+the transaction is reported as a `Doubt`, and its records before the damage are omitted.
 
-Even if nothing is damaged, a transaction index can have an entry for a marker that is not in the
-log. This module trusts such an entry, as a broker does. The transaction then ends at the marker
-offset in the entry.
+Even if nothing is damaged, a transaction index can contain an entry although the log does not
+contain the marker. As in a broker, the transaction then ends at the marker offset in the entry.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ from .transactions import Doubt, Transactions
 
 
 class Batches(Protocol):
-    """Interface of a sequence of batches in one buffer. `Part` implements this interface."""
+    """Interface of batches that were read into one buffer. `Part` implements it."""
 
     @property
     def plan(self) -> SegmentPlan:
@@ -54,7 +52,7 @@ class Batches(Protocol):
 
     @property
     def extent(self) -> Run:
-        """The extent that contains the batches."""
+        """The range of adjacent valid batches to which the batches belong."""
 
     @property
     def buffer(self) -> Any:
@@ -62,19 +60,19 @@ class Batches(Protocol):
 
     @property
     def table(self) -> BatchTable:
-        """The header fields of the batches."""
+        """Headers of the batches."""
 
 
 class ReadableLog(Protocol):
-    """Interface of a partition whose transactions are read. `PartitionLog` implements this interface."""
+    """Interface of a partition whose transactions are read. `PartitionLog` implements it."""
 
     @property
     def directory(self) -> PartitionDir:
-        """The directory of the partition."""
+        """The partition directory."""
 
     @property
     def segments(self) -> list[SegmentFile]:
-        """The segments, in offset order."""
+        """The segments, in the order of their base offsets."""
 
     @property
     def max_batch_bytes(self) -> int:
@@ -82,21 +80,21 @@ class ReadableLog(Protocol):
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last valid batch."""
+        """Offset after the last valid batch."""
 
     @property
     def compacted(self) -> bool:
-        """Whether the log is compacted."""
+        """Whether the log was compacted."""
 
     @property
     def planned(self) -> int:
-        """Number of segments that have a complete plan."""
+        """Number of segments that have been planned."""
 
     def plan(self, segment: SegmentFile) -> SegmentPlan:
-        """Return the plan of a segment, which lists the batches to deliver and the damaged spans."""
+        """Return the plan of a segment, which lists its valid batches and its damage."""
 
     def parts(self, start: int, end: int, on_damage: Callable[[Damage], None] | None) -> Iterator[Batches]:
-        """Yield the batches that contain offsets in [start, end), and call `on_damage` for each damaged span."""
+        """Yield the batches that contain offsets in [start, end). Call `on_damage` for each damaged byte range."""
 
 
 class TransactionWalk:
@@ -105,7 +103,7 @@ class TransactionWalk:
     Attributes
     ----------
     found : Transactions
-        The outcomes of the transactions in the batches added so far.
+        Outcomes of the transactions in the batches that have been added.
     entries : IndexEntries or None
         Entries of the transaction indexes. None until the first transactional batch is added.
     """
@@ -119,20 +117,19 @@ class TransactionWalk:
         self.entries: IndexEntries | None = None
 
     def damage(self, damage: Damage) -> None:
-        """Treat the outcome of every open transaction as unknown after a damaged span.
+        """Record that damage may hide the markers of all open transactions, so that their outcomes are unknown.
 
-        The damaged span may have contained markers of open transactions. A single damaged batch
-        that is larger than a marker has no effect.
+        A single damaged batch has no effect if it is larger than a marker, because it cannot
+        contain one.
         """
         if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
         self._suspend(damage.first_offset or 0, damage.file)
 
     def gap(self, end: int, file: str) -> None:
-        """Treat the outcome of every open transaction as unknown after a missing segment.
+        """Record that a missing segment may contain the markers of all open transactions, so that outcomes are unknown.
 
-        The missing segment may have contained markers of open transactions. The missing segment
-        begins at the offset `end`, and the next existing segment is `file`.
+        `end` is the first offset that is missing. `file` is the name of the next existing segment.
         """
         self._suspend(end, file, "a missing segment")
 
@@ -142,10 +139,10 @@ class TransactionWalk:
         self.found.open.clear()
 
     def add(self, buffer: Buffer, table: BatchTable, file: str) -> None:
-        """Add the next batches of the log, in offset order.
+        """Add the next batches of the log. Batches must be added in offset order.
 
-        `table` has a row for each batch, `buffer` contains the batches, and `file` is the segment's
-        name.
+        `buffer` contains the batches, `table` contains their headers, and `file` is the name of the
+        segment.
         """
         rows = table[(table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) != 0]
         if len(rows) and self.entries is None:
@@ -165,7 +162,7 @@ class TransactionWalk:
                 open_.setdefault(producer_id, base)
                 continue
             kind = markers[base].kind if base in markers else None
-            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch is a marker that cannot be decoded
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch contains a marker that cannot be decoded
                 self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
@@ -174,7 +171,7 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End a producer's open transaction if its marker is listed in a transaction index but missing from the log.
+        """End a producer's open transaction if a transaction index lists its marker but the log does not contain it.
 
         Index entries with a marker offset of `before` or higher are ignored.
         """
@@ -187,13 +184,13 @@ class TransactionWalk:
                 self.found.unmarked.append(entry)
 
     def finish(self) -> None:
-        """End the open transactions whose markers are listed in a transaction index but missing from the log."""
+        """End each open transaction if a transaction index lists its marker but the log does not contain it."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
 
 
 def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
-    """Return whether a damaged span is exactly one batch according to the length field at its start."""
+    """Return whether damage consists of exactly one batch, according to the length field at its start."""
     segment = next(s for s in log.segments if s.name == damage.file)
     try:
         with FileView(segment.path, fill_unreadable=True) as view:
@@ -204,7 +201,7 @@ def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
 
 
 def find_transactions(log: ReadableLog) -> Transactions:
-    """Return the outcomes of all transactions of a partition, including those below the log start offset."""
+    """Return the outcomes of all transactions in a partition, also below the log start offset."""
     walk = TransactionWalk(log)
     before: Batches | None = None
     for part in () if _has_none(log) else log.parts(0, NO_END, walk.damage):
@@ -219,12 +216,12 @@ def find_transactions(log: ReadableLog) -> Transactions:
 
 
 def _has_none(log: ReadableLog) -> bool:
-    """Return whether all segments have a plan, and no segment contains a transactional batch."""
+    """Return whether all segments have been planned, and none of them contains a transactional batch."""
     return log.planned == len(log.segments) and not any(log.plan(s).stats.transactional for s in log.segments)
 
 
 def settle(walk: TransactionWalk) -> Transactions:
-    """Return the outcomes of all transactions of a log. All batches of the log must have been added to `walk`."""
+    """Return the outcomes of all transactions, after all batches of the log have been added to `walk`."""
     found = walk.found
     walk.finish()
     found.last_stable_offset = min([*found.open.values(), walk.log.next_offset])
@@ -235,11 +232,10 @@ def settle(walk: TransactionWalk) -> Transactions:
 
 
 def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
-    """Determine the outcomes of transactions whose markers may be damaged or missing.
+    """Find the outcomes of transactions whose markers may be damaged or missing.
 
-    Return the transactions whose outcome remains unknown. Only damaged spans and missing segments
-    before the last batch added to `walk` are considered. The caller can add more batches
-    afterwards.
+    Return the transactions whose outcome remains unknown. Only transactions in the batches that
+    have been added to `walk` are considered. More batches can be added afterwards.
     """
     known = len(walk.found.doubts)
     _ask_indexes(walk.log, walk)
@@ -250,12 +246,11 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
 
 
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
-    """Return whether offsets are missing between two segments for a reason other than compaction.
+    """Return whether a segment is missing between two segments. Compaction can also be the reason for missing offsets.
 
-    The segment `before` ends before the offset `end`. `segment` is the next segment that contains
-    a batch, and `first_offset` is the offset of its first batch. There can be empty segments
-    between `before` and `segment`, because compaction can remove all batches of a segment without
-    deleting its file.
+    `end` is the offset after the last batch of `before`. `segment` is the next segment that
+    contains a batch, and `first_offset` is the offset of this batch. There can be empty segments
+    between both, because compaction can remove all batches of a segment without deleting its file.
     """
     if first_offset <= end:
         return False
@@ -266,17 +261,17 @@ def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: S
 
 
 def _order(segment: SegmentFile) -> tuple[bool, int, str]:
-    """Return the sort key of a segment, for the order of the segments in a log."""
+    """Return the key by which the segments of a log are sorted."""
     return segment.base_offset is None, segment.base_offset or 0, segment.name
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
-    """Use the transaction indexes to determine the outcomes of transactions whose markers may be damaged or missing.
+    """Look up transactions whose markers may be damaged or missing in the transaction indexes.
 
     - If an index lists the transaction, the transaction was aborted.
     - If the transaction has ended and no index lists it, the transaction was committed. A
-      transaction has ended if its producer wrote a later marker, or if a later index entry has a
-      last stable offset above the first offset of the transaction.
+      transaction has ended if its producer wrote a later marker, or if the last stable offset in a
+      later index entry is above the first offset of the transaction.
     - In all other cases, the outcome is unknown.
     """
     if not walk.suspended:

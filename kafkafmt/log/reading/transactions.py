@@ -1,4 +1,4 @@
-"""Define classes for the outcomes of transactions, which determine the records that read_committed delivers."""
+"""Define classes for the outcomes of transactions. They determine which records are read with read_committed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..format.producers import Aborted
 
 @dataclass(frozen=True)
 class Doubt:
-    """Describes a transaction whose outcome is unknown. Its records are omitted at read_committed.
+    """A transaction whose outcome is unknown. With read_committed, its records are omitted.
 
-    The marker of the transaction may be in a damaged span or in a missing segment.
+    The marker of the transaction may be damaged, or in a missing segment.
 
     Attributes
     ----------
@@ -33,8 +33,7 @@ class Doubt:
     file : str
         Name of the damaged segment, or of the segment that follows the missing segment.
     hidden_by : str
-        The reason why the marker of the transaction may be missing: "damage" or "a missing
-        segment".
+        Why the marker of the transaction may be missing: "damage" or "a missing segment".
     """
 
     producer_id: int
@@ -45,22 +44,22 @@ class Doubt:
 
     @property
     def message(self) -> str:
-        """A message that names the transaction and its omitted records."""
+        """A message for the user that describes the transaction and its omitted records."""
         span = f"its records at offsets {self.first_offset} to {self.last_offset} are omitted"
         return f"{self.hidden_by} may hide how producer {self.producer_id}'s transaction ended: {span}"
 
 
 class TransactionInDoubtError(KafkaFormatError):
-    """Raised if the outcome of a transaction is unknown, and the caller has requested this error.
+    """Raised if the outcome of a transaction is unknown, and the caller has asked for an error in this case.
 
-    By default, the records of such a transaction are omitted and no error is raised.
+    By default, the records of the transaction are omitted, and no error is raised.
 
     Attributes
     ----------
     doubt : Doubt
         The transaction.
     path : str
-        The partition directory.
+        Path of the partition directory.
     """
 
     code: str = "transaction_in_doubt"
@@ -81,21 +80,21 @@ class TransactionInDoubtError(KafkaFormatError):
 
 @dataclass
 class Transactions:
-    """Contains the outcomes of the transactions of a log.
+    """Outcomes of the transactions in a log.
 
     Attributes
     ----------
     aborted : dict of list of (int, int)
-        The first and last offset of each aborted transaction, by producer id, in ascending order.
+        Maps a producer id to the sorted pairs (first offset, last offset) of its aborted
+        transactions.
     open : dict of int
-        The first offset of each open transaction, by producer id.
+        Maps a producer id to the first offset of its open transaction.
     doubts : list of Doubt
         Transactions whose outcome is unknown.
     last_stable_offset : int
-        The last stable offset. A consumer at read_committed sees only records below this offset.
+        The last stable offset. With read_committed, only records below this offset are read.
     unmarked : list of Aborted
-        Entries of transaction indexes for aborted transactions whose abort markers are missing from
-        the log.
+        Transaction index entries whose abort markers are missing in the log.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -106,9 +105,9 @@ class Transactions:
 
     @property
     def undecided(self) -> str:
-        """A message that names the first open transaction, or an empty string if no transaction is open.
+        """A message for the user about the first open transaction. If no transaction is open, it is an empty string.
 
-        A consumer at read_committed stops reading before the first open transaction.
+        With read_committed, a consumer reads only up to the first open transaction.
         """
         if not self.open:
             return ""
@@ -119,9 +118,9 @@ class Transactions:
         )
 
     def within(self, first: int, last: int) -> Transactions:
-        """Return the transactions that can have records at offsets `first` to `last`.
+        """Return the transactions that can have records with offsets from `first` to `last`.
 
-        A Spark task that reads only these offsets needs no other transactions.
+        A Spark task that reads only these offsets does not need the other transactions.
         """
         aborted = {
             producer: kept
@@ -132,7 +131,7 @@ class Transactions:
         return Transactions(aborted, self.open, doubts, self.last_stable_offset)
 
     def committed(self, table: BatchTable) -> np.ndarray:
-        """Return the rows of a batch table that do not belong to an aborted or open transaction."""
+        """Remove batches of aborted and open transactions from an array of batch headers."""
         keep = np.ones(len(table), bool)
         inside = np.flatnonzero((table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)) == TRANSACTIONAL_BIT)
         for producer_id in np.unique(table["producer_id"][inside]).tolist():
