@@ -1,7 +1,7 @@
 # Define RecordBuffer, which encodes records into a growing buffer, batch by batch.
 #
 # The open batch begins at `start`, where space is reserved. In magic 2, the space is for the batch header.
-# In magic 0 and 1 with a codec, the space is for the part of the wrapper message before its value.
+# In magic 0 and 1 with a codec, the space is for the fields of the wrapper message that precede its value.
 # If there is a codec, close() replaces the records with compressed records.
 # Then close() fills the reserved space and begins the next batch.
 #
@@ -83,8 +83,8 @@ cdef class RecordBuffer:
     cdef void begin(self) noexcept nogil:
         """Begin a new batch after the closed batches.
 
-        Space is reserved for the batch header, or for the part of a wrapper message before its
-        value.
+        Space is reserved for the batch header, or for the fields of a wrapper message that precede
+        its value.
         """
         self.filled = self.start + self.head
         self.plain_end = self.count = 0

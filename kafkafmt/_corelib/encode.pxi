@@ -212,7 +212,7 @@ cdef inline Py_ssize_t wrapper_head(int magic) noexcept nogil:
 
 
 cdef inline void put_wrapper(uint8_t* p, Py_ssize_t size, int magic, int attributes, int64_t offset, int64_t timestamp) noexcept nogil:
-    """Write the part of a wrapper message before its value, including the CRC. The key is null."""
+    """Write the fields of a wrapper message that precede its value, including the CRC. The key is null."""
     cdef Py_ssize_t head = wrapper_head(magic)
     put64(p, offset)
     put32(p + LENGTH_AT, <uint32_t>(size - ENTRY_OVERHEAD))

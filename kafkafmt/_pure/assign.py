@@ -1,6 +1,7 @@
 """Write offsets and leader epochs into batches in place.
 
-In magic 2, the CRC of a batch remains valid, because it does not cover these two fields.
+In magic 2, the CRC of a batch remains valid, because it does not cover the base offset and the
+leader epoch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Define `RecordBuffer`, which encodes records into a growing buffer, batch by batch.
 
 Space is reserved before the records of the open batch, and is filled when the batch is closed. In
-magic 2, the batch header is written to this space. In magic 0 and 1 with a codec, the part of the
-wrapper message before its value is written to this space.
+magic 2, the space is for the batch header. In magic 0 and 1 with a codec, the space is for the
+fields of the wrapper message that precede its value.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ class RecordBuffer:
     def _begin(self) -> None:
         """Begin a new batch after the closed batches.
 
-        Reserve space for the batch header, or for the part of a wrapper message before its value.
+        Reserve space for the batch header, or for the fields of a wrapper message that precede its
+        value.
         """
         self._data += bytes(self._head)
         self.count = 0

@@ -1,7 +1,7 @@
 """Define `BatchBuilder`, which builds record batches one after another.
 
 `BatchBuilder` checks that the record format supports the settings of a batch. The class
-`RecordBuffer` of the core encodes the records. Both classes follow the rules of Kafka's
+`RecordBuffer` encodes the records. Both classes follow the rules of Kafka's
 ``MemoryRecordsBuilder``. If a setting or a record breaks a rule, they raise an InvalidError whose
 code names the rule.
 """
@@ -205,7 +205,7 @@ class BatchBuilder:
             NO_TIMESTAMP if log_append_time is None else log_append_time,
             NO_TIMESTAMP if delete_horizon is None else delete_horizon,
         )
-        # Use the methods of the core's RecordBuffer directly. Python methods that call them would take twice the time.
+        # Use the methods of RecordBuffer directly. Python methods that call them would take twice the time.
         self.append, self.extend, self.has_room_for = (
             self._records.append,
             self._records.extend,

@@ -66,9 +66,9 @@ class _Groups(NamedTuple):
     """
 
     start: np.ndarray
-    """First row of the group."""
+    """Index of the first batch of the group."""
     stop: np.ndarray
-    """Row after the last row of the group."""
+    """Index after the last batch of the group."""
     first: np.ndarray
     """Index of the first record of the group."""
     end: np.ndarray

@@ -102,7 +102,7 @@ class CheckedBatches:
         bits = table["attributes"] & (TRANSACTIONAL_BIT | CONTROL_BIT)
         self.transactional: bool = bool(bits.any())
         self._producers: IntArray | None = None
-        """The producer id of each batch of a transaction, and -1 for other batches."""
+        """The producer id of each transactional batch, and -1 for all other batches."""
         if self.transactional:
             self._producers = np.where(bits == TRANSACTIONAL_BIT, table["producer_id"], NO_PRODUCER_ID)
 
@@ -203,13 +203,13 @@ class BatchLists:
         return iter(self._sorted[1])
 
     def find(self, offset: int) -> CheckedBatches | None:
-        """Return the `CheckedBatches` whose range contains an offset, or None."""
+        """Return the `CheckedBatches` whose offset range contains `offset`, or None."""
         starts, items = self._sorted
         at = bisect_right(starts, offset) - 1
         return items[at] if at >= 0 and items[at].end > offset else None
 
     def limit(self, offset: int) -> int | None:
-        """Return the start of the first `CheckedBatches` after an offset, or None."""
+        """Return the first offset of the next `CheckedBatches` that starts after `offset`, or None."""
         starts, _ = self._sorted
         at = bisect_right(starts, offset)
         return starts[at] if at < len(starts) else None

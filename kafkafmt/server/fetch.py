@@ -23,9 +23,9 @@ from .sessions import FetchedPartition, FetchSession, FetchSessions
 POLL = 0.1
 """Minimum time in seconds between two checks for new batches while a client waits."""
 SLOW_POLL_FACTOR = 10
-"""The pause between two checks is at least this many times as long as a check."""
+"""Lower limit for the pause between two checks, as a multiple of the duration of a check."""
 MOST_IN_LOOP = 1000
-"""Largest number of partitions in a request that the event loop answers itself.
+"""The event loop itself answers requests with at most this number of partitions.
 
 Each partition takes about 10 µs. Therefore, a thread answers requests with more partitions.
 """
@@ -210,7 +210,7 @@ class FetchApi:
     def _answer(
         self, wanted: FetchedPartition, isolation: int, version: int, left: int, first: bool, known_only: bool
     ) -> Answer | None:
-        """Return the answer for one partition, with up to `left` bytes, or one larger batch if `first` is True."""
+        """Return the answer for one partition, with at most `left` bytes. If `first` is True, one batch may be larger."""
         served = self._served(wanted)
         answer = Answer(wanted, served)
         if served is None:

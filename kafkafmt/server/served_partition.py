@@ -26,12 +26,12 @@ from .transaction_state import Aborted, TransactionState
 
 _NOTHING = np.empty(0, BATCH_DTYPE)
 READ_AHEAD = 2 << 20
-"""If more than this number of bytes after a response are already checked, no more batches are checked ahead.
+"""Largest number of checked bytes after a response at which further batches are checked in advance.
 
 Clients usually request at most 1 MiB of a partition.
 """
 MOST_CLIENTS = 8
-"""Largest number of clients of one partition for which batches are checked ahead."""
+"""Largest number of clients of one partition for which batches are checked in advance."""
 
 
 class Fetched(NamedTuple):

@@ -149,9 +149,9 @@ class _Batches:
 class _Comparison:
     """Compares two copies of a partition in a range of offsets.
 
-    Offset ranges in which the batches of the two copies differ are collected. In both copies,
-    batches start and end at the boundaries of such a range. The records of adjacent ranges are
-    compared in one pass, because each pass has a fixed cost.
+    `_Comparison` collects the offset ranges in which the batches of the two copies differ. In both
+    copies, batches start and end at the boundaries of such a range. The records of adjacent ranges
+    are compared in one pass, because each pass has a fixed cost.
     """
 
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
@@ -188,7 +188,7 @@ class _Comparison:
                 self._spans.add(MISSING, int(sides[side].first[0]), end - 1, side)
 
     def _compare_aligned(self, a: _Batches, b: _Batches, n: int) -> None:
-        """Compare the first `n` batches of `a` and `b`. These batches have the same first and last offsets."""
+        """Compare the first `n` batches of `a` and `b` in pairs. Both batches of a pair have the same offset range."""
         other_epoch = a.epoch[:n] != b.epoch[:n]
         other = a.same[:n] != b.same[:n]
         for first, last in _runs(other_epoch, a.first, a.last):

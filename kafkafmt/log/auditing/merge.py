@@ -121,7 +121,7 @@ def _may_be_lost(transaction: OpenTransaction, lost: Sequence[Damage]) -> bool:
 
 
 def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits: ReadLimits) -> list[PartitionReport]:
-    """Verify the merged partitions in `output`. Return their reports, in which lost offsets are damage.
+    """Verify the merged partitions in `output`. Return their reports, which list lost offsets as damage.
 
     The reports contain paths below `target`, because `output` is moved to `target` afterwards.
     """

@@ -154,7 +154,7 @@ class MergedDirectory:
         self._segment_mode = files.narrowed(ALL_FILE_BITS | 0o111, *paths)
 
     def write(self) -> None:
-        """Write the directory.
+        """Write all files of the merged partition.
 
         Raises
         ------

@@ -318,10 +318,10 @@ def bytes_from(headers: Headers, offset: int) -> int:
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
     """Return the ranges of offsets that are valid in no replica.
 
-    If the end of a replica is damaged, the number of damaged offsets is unknown. Replicas normally
-    contain the same bytes. Therefore, nothing is lost if the merged log, from the first damaged
-    offset onwards, has at least as many bytes as the damage. If it has fewer bytes, the range is
-    lost, and its last offset is None.
+    If the end of a replica is damaged, the number of damaged offsets is unknown. In this case,
+    sizes are compared, because replicas normally contain the same bytes. If the merged log has at
+    least as many bytes after the start of the damage as the damage itself, nothing is lost.
+    Otherwise, the offsets from there onwards are lost, and the last offset of the range is None.
 
     Parameters
     ----------

@@ -24,10 +24,7 @@ MOST_POINTS = 512
 """Largest number of timestamps over which the records of one batch are spread."""
 FEW_BUCKETS = 1 << 16
 _DROPPED_BITS = 44
-"""Number of low bits of a float64 that are ignored to determine the size class.
-
-Eight bits of the fraction remain.
-"""
+"""Number of low bits of a float64 that are ignored, so that a size class has eight bits of the fraction."""
 _LOWEST = (1023 << 52) >> _DROPPED_BITS
 _CLASSES = 40 * 256
 

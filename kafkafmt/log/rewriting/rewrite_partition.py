@@ -386,8 +386,7 @@ class _RewrittenCopy(PartitionCopy):
             self._index(self.survey.end)
         made = super().finish()
         if self._removed and made.offsets:
-            # If the cleaner checkpoint has an entry, gaps between offsets are treated as a result
-            # of compaction.
+            # If the cleaner checkpoint has an entry, gaps between offsets count as a result of compaction.
             cleaned = min(self.survey.clean_end, made.next_offset) if self.changes.compact else self.bases[0]
             made.offsets[CLEANER_OFFSETS] = max(cleaned, self.bases[0])
         return made

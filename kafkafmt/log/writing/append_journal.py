@@ -70,7 +70,7 @@ def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:
     """Undo the appends that the journal of the log directory `path` lists as in progress.
 
     Each partition is truncated to the end that it had before the append. A partition is left
-    unchanged if a later leader, such as a broker, has appended to it since. The function
+    unchanged if a later leader, such as a broker, has appended to it in the meantime. The function
     `open_writer` opens a partition for writing.
     """
     journal = read_journal(path)

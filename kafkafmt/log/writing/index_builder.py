@@ -29,7 +29,7 @@ from ..reading.segment_walker import Walker
 INDEX_INTERVAL = 4096
 """Default value of Kafka's setting ``index.interval.bytes``."""
 FEW_BATCHES = 64
-"""Tables with fewer rows than this are added row by row."""
+"""If a table contains fewer batches than this, they are added one by one."""
 FEW_ENTRIES = 16
 """If there are fewer index entries than this, they are serialized one by one."""
 MAX_SEGMENT_BYTES = 2**31 - 1
@@ -95,7 +95,7 @@ class SegmentIndexes:
     def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
         """Store the largest timestamp so far.
 
-        `row` is the row that contains this timestamp, or -1 if an earlier table contains it.
+        `row` is the row of the batch with this timestamp, or -1 if an earlier table contains the batch.
         """
         if row >= 0:
             self.largest_timestamp, self._largest_at = largest, int(lasts[row])
