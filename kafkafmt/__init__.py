@@ -15,7 +15,7 @@
 - A server: `serve` lets Kafka clients read logs.
 - Spark: `spark.read.format("kafkafmt")`.
 
-Damaged data raises a `KafkaFormatError`.
+If data is damaged, a `KafkaFormatError` is raised.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ _HOMES = {
     "stats": "log.auditing.stats",
     "verify": "log.auditing.verify",
 }
-"""Maps each public name to the module in `kafkafmt` that defines it. To keep `import kafkafmt`
-fast, a module is imported only when one of its names is first used.
+"""The module that defines each public name. To keep `import kafkafmt` fast, a module is imported
+only when one of its names is first used.
 """
 
 Record = core.Record
@@ -308,7 +308,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "protocol":  # Import the module when one of its names is first used.
+    if name == "protocol":  # Import `kafkafmt.protocol` only on first use.
         from importlib import import_module
 
         return import_module("kafkafmt.protocol")
@@ -318,7 +318,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"kafkafmt.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
-    # The version is read on first use, because reading it takes a third of the time of the import.
+    # Read the version on first use. Reading it takes a third of the time that `import kafkafmt` takes.
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 

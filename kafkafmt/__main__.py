@@ -1,4 +1,4 @@
-"""Run the command `kafkafmt` when Python is called as `python -m kafkafmt`."""
+"""Run the command `kafkafmt`, for calls of the form `python -m kafkafmt`."""
 
 from .cli import main
 

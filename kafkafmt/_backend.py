@@ -1,4 +1,4 @@
-"""Choose between the native core and the pure-Python core.
+"""Choose the implementation of decoding and encoding: the native core or the pure-Python core.
 
 The environment variable KAFKAFMT_BACKEND selects the core:
 
@@ -27,14 +27,14 @@ backend: str
 """Name of the core in use: "native" or "pure"."""
 
 backend_reason: str
-"""Short text that explains why this core is used."""
+"""Reason why this core is used, as a short text."""
 
 
 def _end_the_command(error: Exception) -> None:
     """Print `error` to stderr and exit with code 2 if this process is the command `kafkafmt`.
 
-    The command cannot catch `error`, because the error handling of the command is imported after this
-    module. In other programs, this function does nothing, and the caller raises `error`.
+    The command cannot catch `error`, because its error handling is imported after this module. In
+    other processes, this function does nothing, and the caller raises `error`.
     """
     if is_command():
         sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")
@@ -42,9 +42,10 @@ def _end_the_command(error: Exception) -> None:
 
 
 def _why_not_native(error: ImportError, package: Path = Path(__file__).parent) -> str:
-    """Return a text that explains why the native core cannot be used and how to solve the problem.
+    """Return the reason why the native core cannot be used, and advice on how to solve the problem.
 
-    If the package was built without the native core, the build stored the reason in a file.
+    If kafkafmt was built without the native core, the build stored the reason in a file of the
+    package. In this case, the content of the file is returned.
     """
     recorded = package / RECORD
     if recorded.exists():
@@ -101,4 +102,4 @@ if TYPE_CHECKING:
     from . import _core as core
 else:
     core = _chosen
-"""The module of the core in use. `_core.pyi` describes its contents."""
+"""The module that implements the core in use. `_core.pyi` declares its functions and classes."""

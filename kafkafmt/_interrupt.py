@@ -1,4 +1,4 @@
-"""Make Ctrl-C end the command `kafkafmt` with status 130 and no traceback, even during imports.
+"""End the command `kafkafmt` with exit code 130 and without a traceback after Ctrl-C, even during imports.
 
 The package is imported before the code of the command runs. Without this module, Ctrl-C during the
 import would print a traceback. Therefore, the package imports this module first. If the process is
@@ -7,8 +7,8 @@ not the command `kafkafmt`, this module has no effect.
 
 from __future__ import annotations
 
-# Import `_signal` instead of its wrapper `signal`, because it loads faster. Until this module has been loaded,
-# Ctrl-C prints a traceback.
+# Import `_signal` instead of its wrapper `signal`, because it loads faster.
+# Ctrl-C prints a traceback until this module has been loaded.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -17,9 +17,9 @@ import time
 INTERRUPTED = 130
 """Exit code that shells report for a command that was ended by SIGINT."""
 REPEAT_SECONDS = 1.0
-"""Number of seconds after the first SIGINT during which other SIGINT signals are ignored."""
+"""For this number of seconds after the first SIGINT, further SIGINT signals are ignored."""
 _interrupted: list[float] = []
-"""List that contains the time of the first SIGINT. It is empty if no SIGINT has arrived."""
+"""Time of the first SIGINT, as the only item of the list. The list is empty until SIGINT arrives."""
 
 
 def is_command() -> bool:
@@ -65,10 +65,10 @@ def raise_again() -> None:
 
 
 def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
-    """End the process if a KeyboardInterrupt was raised where Python cannot propagate it.
+    """End the process if KeyboardInterrupt was raised in code from which Python cannot propagate exceptions.
 
-    Python cannot propagate exceptions from `__del__` and from callbacks of weak references. By
-    default, Python prints such an exception and continues. Ctrl-C would therefore have no effect.
+    Examples of such code are `__del__` and callbacks of weak references. By default, Python prints
+    the exception and continues, so that Ctrl-C would not end the process.
     """
     if unraisable.exc_type is KeyboardInterrupt:
         os._exit(INTERRUPTED)

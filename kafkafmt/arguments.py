@@ -1,6 +1,6 @@
-"""Check the arguments that users pass to public functions.
+"""Check the arguments of public functions.
 
-If an argument is wrong, a TypeError or ValueError names the argument and its valid values.
+If an argument is wrong, the error message names the argument and describes its valid values.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def integer(name: str, value: Any, low: int | None = None, kind: str = "a whole 
 
 
 def optional_integer(name: str, value: Any, low: int | None = None, kind: str = "a whole number") -> int | None:
-    """Return `value` as an int after the checks of `integer`. Return None if `value` is None."""
+    """Check `value` as `integer` does, and return it as an int. If `value` is None, return None."""
     return None if value is None else integer(name, value, low, kind)
 
 
 def fitting(name: str, value: Any, bits: int) -> int:
     """Return `value` as an int.
 
-    Raise OverflowError if the number does not fit into a signed field of `bits` bits.
+    Raise OverflowError if the number does not fit into a signed integer of `bits` bits.
     """
     number = integer(name, value)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
@@ -69,10 +69,10 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:
-    """Return the names in `value` as a list. `value` can be any iterable except a string.
+    """Return the column names in `value` as a list. `value` can be any iterable except a string.
 
-    If `value` is None, return None, which stands for the default columns. Raise ValueError if a
-    name is not in `allowed`.
+    If `value` is None, which selects the default columns, return None. Raise ValueError if a name
+    is not in `allowed`.
     """
     if value is None:
         return None

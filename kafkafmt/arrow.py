@@ -1,17 +1,17 @@
-"""Convert decoded columns to Arrow record batches with the schema of Spark's Kafka source.
+"""Convert decoded Kafka records to Arrow record batches with the schema of Spark's Kafka source.
 
     key binary, value binary, topic string, partition int32, offset int64,
     timestamp timestamp(us, UTC), timestampType int32,
     headers list<struct<key: string, value: binary>>; on request timestampMillis int64
 
-Arrow record batches have about 8 MB, regardless of the sizes of the Kafka batches. With smaller
-Arrow record batches, the overhead of about 10 µs per batch would be significant. Larger Arrow
-record batches would not fit into the CPU caches, and would block Spark's channel.
+Arrow record batches have a size of about 8 MB, regardless of the sizes of the Kafka batches. For
+smaller Arrow record batches, the overhead of about 10 µs per batch would be significant. Larger
+Arrow record batches would not fit into the CPU caches, and would block Spark's channel.
 
-The core decodes keys and values directly into the buffers of the Arrow record batch. Only headers
-are copied a second time. A pool (buffer_pool.py) provides the memory, and reuses it after the
-consumer has released the Arrow record batch. The columns topic and partition of all Arrow record
-batches are slices of the same arrays.
+Keys and values are decoded directly into the buffers of an Arrow record batch. Only headers are
+copied a second time. A pool (buffer_pool.py) provides the memory, and reuses it after the consumer
+has released the Arrow record batch. The columns topic and partition of all Arrow record batches are
+slices of the same arrays.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SCHEMA = pa.schema(
         ("headers", HEADERS_TYPE),
     ]
 )
-"""Schema of the default columns."""
+"""Schema of the columns that are returned by default."""
 
 OPTIONAL = pa.schema([("timestampMillis", pa.int64())])
 """Schema of the columns that are included only if they are requested by name. `timestampMillis` is
@@ -72,7 +72,7 @@ _DECODED = {
 ROW_BYTES, HEADER_BYTES = 16, 8
 """Assumed sizes of a row and of a header, in bytes. Keys and values are not included."""
 _COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
-"""Columns that are copied unchanged from the decoded columns."""
+"""Arrow columns whose values are decoded values without any conversion, and the names of the decoded values."""
 _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
 
 
@@ -88,9 +88,10 @@ def schema_of(names: Iterable[str] | None = None) -> pa.Schema:
 
 
 def decoded_names(schema: pa.Schema) -> tuple[str, ...]:
-    """Return the names of the columns that the core must decode for a schema.
+    """Return which fields of Kafka records must be decoded for the columns of an Arrow schema.
 
-    If the schema contains only topic and partition, offsets are decoded to count the rows.
+    If the schema contains only topic and partition, offsets are decoded, because they are needed to
+    count the rows.
     """
     wanted = {n for name in schema.names for n in _DECODED.get(name, ())}
     return tuple(sorted(wanted)) or ("offset",)
@@ -110,14 +111,14 @@ def _topic_bytes(topic: str) -> bytes:
 
 
 class ArrowBuilder:
-    """Builds Arrow record batches of about `target_bytes` bytes from decoded rows.
+    """Builds Arrow record batches of about `target_bytes` bytes from decoded Kafka records.
 
-    A builder never contains rows of different partitions at the same time.
+    All rows of an Arrow record batch come from the same partition.
 
     Attributes
     ----------
     columns : ArrowColumns
-        The columns into which a RecordReader decodes one chunk after another.
+        The arrays into which a RecordReader decodes records.
     timestamps_out_of_range : int
         Number of timestamps that do not fit into int64 microseconds. The column timestamp contains
         null instead of these timestamps.
@@ -138,7 +139,7 @@ class ArrowBuilder:
         self.move_to(topic, partition)
 
     def move_to(self, topic: str, partition: int) -> None:
-        """Prepare for the rows of another partition. The builder must not contain any rows."""
+        """Set the topic and partition of all following rows. The builder must not contain any rows."""
         if self.rows:
             raise ValueError("rows of the previous partition are pending; call flush() first")
         self._home = topic, partition
@@ -146,15 +147,16 @@ class ArrowBuilder:
 
     @property
     def bytes(self) -> int:
-        """Estimated size of the collected rows, in bytes."""
+        """Estimated size, in bytes, of the rows that the builder contains."""
         return (
             ROW_BYTES * self.rows + sum(self.columns.filled(name) for name in self.columns.rooms) + self._header_bytes
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Add the rows that were decoded from `chunk` into `columns`.
+        """Process the records of `chunk`, which were decoded into `columns`.
 
-        If the Arrow record batch becomes full, yield it.
+        If the builder then contains enough rows for an Arrow record batch, yield the Arrow record
+        batch.
         """
         columns = self.columns
         if self._with_headers and columns.headers:
@@ -167,9 +169,9 @@ class ArrowBuilder:
             yield self.flush()
 
     def flush(self) -> pa.RecordBatch:
-        """Return the collected rows as an Arrow record batch.
+        """Remove all rows from the builder, and return them as an Arrow record batch.
 
-        The Arrow record batch is empty if no rows were collected.
+        If the builder contains no rows, the Arrow record batch is empty.
         """
         columns, scale = self.columns, 1.06 * self.target_bytes / max(self.bytes, 1)
         rows = min(max(int(self.rows * scale), 1 << 12), MAX_ROWS)
@@ -185,7 +187,7 @@ class ArrowBuilder:
         return batch
 
     def _put_headers(self, source: Buffer) -> None:
-        """Copy the headers of the new rows from the buffer `source`."""
+        """Copy the headers of the last decoded records from the buffer `source`."""
         columns, start = self.columns, self.rows
         stop, count = columns.rows, columns.headers
         sizes = {name: core.total_length(getattr(columns, lengths), count) for name, _, lengths in _HEADER_SPANS}
@@ -223,7 +225,7 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, self.rows, [None, self.columns.take(_COPIED[name], self.rows)], 0)
 
     def _times(self, type_: pa.DataType) -> pa.Array:
-        """Return the timestamps in microseconds.
+        """Return the column timestamp, in microseconds.
 
         If a record has no timestamp, or if its timestamp does not fit into int64 microseconds, the
         value is null.
@@ -240,7 +242,7 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, rows, [validity, columns.take("timestamp_micros", rows)], nulls)
 
     def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
-        """Return an array that contains the topic or the partition for each row."""
+        """Return the column topic or partition, in which all rows have the same value."""
         known = self._constants.get(name)
         if known is None or len(known) < self.rows:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)
@@ -288,11 +290,11 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 def record_batches(
     chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Decode chunks with an `ArrowBuilder`, and yield its Arrow record batches.
+    """Decode Kafka records, and yield them as the Arrow record batches of `builder`.
 
     The last Arrow record batch may be small, but no Arrow record batch is empty. If reading the
-    chunks raises an error, the rows before the error are yielded first. If `limit` is given, yield
-    only the first `limit` rows, and read only the chunks that contain these rows.
+    chunks raises a KafkaFormatError, the rows before the damage are yielded first. If `limit` is
+    given, yield only the first `limit` rows, and read only the chunks that contain these rows.
     """
     if limit is not None:
         yield from _first_rows(chunks, builder, limit)
@@ -309,7 +311,7 @@ def record_batches(
 
 
 def _first_rows(chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow record batches that contain the first `limit` rows of the chunks."""
+    """Yield Arrow record batches with the first `limit` records of all chunks."""
     if not limit:
         return
     try:

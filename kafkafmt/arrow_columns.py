@@ -1,4 +1,4 @@
-"""Build growing columns in memory from a BufferPool. Arrow can use the columns without copying them."""
+"""Build columns whose arrays can grow. Their memory comes from a BufferPool, and Arrow uses it without a copy."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from .types import Buffer, ByteArray, CopiedColumns
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 1 << 17
 GROWTH = 8
-"""Factor by which arrays grow. Each time an array grows, its contents are copied. With a factor of 2,
-these copies would have the same total size as the first Arrow record batch. Unused capacity costs
-little, because the operating system provides a page of memory only when the page is first written.
+"""Factor by which an array grows. Each time an array grows, its items are copied. With a factor of
+2, these copies would have the same total size as the first Arrow record batch. Unused capacity
+costs little, because the operating system provides a page of memory only when the page is first
+written.
 """
 COPY_SLACK = 160
-"""Number of unused bytes after the data. Because of these bytes, the core can copy short spans in
-steps of a fixed size.
+"""Number of unused bytes after the data. They allow the native core to copy short values in steps
+of a fixed size, which can write past the end of a value.
 """
 
 
 class GrowingArray:
-    """A growing NumPy array in memory from a BufferPool. Arrow can use the array without copying it."""
+    """A NumPy array that can grow. Its memory comes from a BufferPool, and Arrow uses it without a copy."""
 
     def __init__(self, dtype: Any, room: int) -> None:
         self.dtype: Any = np.dtype(dtype)
@@ -37,14 +38,14 @@ class GrowingArray:
         return self._memory[: items * self.dtype.itemsize].view(self.dtype)
 
     def ensure(self, room: int) -> None:
-        """Enlarge the array to at least `room` items if necessary. Keep its items."""
+        """If the array has fewer than `room` items, enlarge it. Keep its items."""
         if room > len(self.array):
             before = self.array
             self.array = self._taken(max(room, 2 * len(before)))
             self.array[: len(before)] = before
 
     def finish(self, n: int) -> pa.Buffer:
-        """Return a buffer with the first `n` items. No more items can be added afterwards."""
+        """Return the first `n` items as an Arrow buffer. The array cannot be used afterwards."""
         memory, used, room = self._memory, n * self.dtype.itemsize, len(self.array)
         assert memory is not None
         self._memory = self.array = None
@@ -54,7 +55,7 @@ class GrowingArray:
 
 
 class BinaryColumn:
-    """Builds a binary or string column by copying spans into Arrow buffers."""
+    """Builds a binary or string column by copying values from other buffers into Arrow buffers."""
 
     def __init__(self, rows: int, room: int) -> None:
         self.offsets: GrowingArray = GrowingArray(np.int32, rows + 1)
@@ -66,7 +67,7 @@ class BinaryColumn:
         self.nulls: int = 0
 
     def append(self, source: Buffer, positions: Any, lengths: Any, n: int, size: int) -> None:
-        """Append `n` spans of `source`, which have `size` bytes in total."""
+        """Append `n` values, which are copied from `source` and have `size` bytes in total."""
         if self.rows + n >= len(self.offsets.array):
             self.offsets.ensure(self.rows + n + 1)
             self.validity = np.concatenate(
@@ -81,14 +82,14 @@ class BinaryColumn:
         self.nulls += nulls
 
     def finish(self, type_: pa.DataType) -> pa.Array:
-        """Return the column. No more spans can be added afterwards."""
+        """Return the column. No more values can be appended afterwards."""
         validity = pa.py_buffer(self.validity) if self.nulls else None
         buffers = [validity, self.offsets.finish(self.rows + 1), self.data.finish(self.filled)]
         return pa.Array.from_buffers(type_, self.rows, buffers, self.nulls)
 
 
 class ArrowColumns(CopiedColumns):
-    """Columns of decoded records. Their arrays can grow, and Arrow can use the arrays without copying."""
+    """Decoded records as columns. Their arrays can grow, and Arrow uses the arrays without a copy."""
 
     capacity: int
     rooms: dict[str, int]
@@ -107,15 +108,15 @@ class ArrowColumns(CopiedColumns):
         return int(getattr(self, f"{name}_offsets")[self.rows])
 
     def begin(self, capacity: int, rooms: dict[str, int]) -> None:
-        """Create new arrays of the given sizes to replace the arrays that Arrow now uses."""
+        """Replace the arrays, which Arrow now uses, with new arrays of the given sizes."""
         self.capacity, self.rooms = capacity, rooms
         self.rows = self.headers = 0
         self._make_arrays()
 
     def enlarge(self, target_bytes: int) -> bool:
-        """Multiply the capacity of every array by GROWTH, and keep the rows.
+        """Multiply the capacity of every array by GROWTH. Keep the rows.
 
-        Return False if the arrays can already hold a full Arrow record batch.
+        Return False, and change nothing, if the arrays can already hold a full Arrow record batch.
         """
         grown = False
         if self.capacity < MAX_ROWS:
@@ -141,7 +142,7 @@ class ArrowColumns(CopiedColumns):
         setattr(self, attribute, self._arrays[attribute].array)
 
     def take(self, attribute: str, items: int) -> pa.Buffer:
-        """Return a buffer with the first `items` items of an array.
+        """Return the first `items` items of an array as an Arrow buffer.
 
         The array cannot be used again until `begin` is called.
         """

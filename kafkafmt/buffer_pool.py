@@ -1,9 +1,9 @@
 """Reuse the memory of large arrays that Arrow buffers refer to.
 
-A consumer often releases an Arrow record batch before it requests the next batch. The next batch is
-then written to the same memory. The memory pools of pyarrow are slower: they return unused pages to
-the operating system after a few milliseconds, and allocating new pages takes about a third of the
-decoding time.
+A consumer often releases an Arrow record batch before it requests the next one. The next Arrow
+record batch is then written to the same memory. The memory pools of pyarrow are slower. They return
+unused pages to the operating system after a few milliseconds, and allocating new pages takes about
+a third of the decoding time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIMIT = 64 << 20
 MOST_SURPLUS = 2
 """Largest size of a block that is reused, as a multiple of the size of the requested array."""
 IDLE_SECONDS = 1.0
-"""Number of seconds without a request for an array, after which a pool releases its unused memory."""
+"""If no array has been requested for this number of seconds, a pool releases its unused memory."""
 
 
 class BufferPool:
@@ -40,7 +40,7 @@ class BufferPool:
     Parameters
     ----------
     limit : int, default 67108864 (64 MiB)
-        Largest number of bytes that are kept for reuse.
+        Largest number of bytes that the pool keeps for reuse.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -53,7 +53,7 @@ class BufferPool:
 
     @property
     def unused(self) -> int:
-        """Number of bytes that are kept for reuse."""
+        """Number of bytes that the pool currently keeps for reuse."""
         return sum(map(len, list(self._unused.values())))
 
     def take(self, size: int) -> ByteArray:
@@ -73,7 +73,8 @@ class BufferPool:
     def _reusable(self, size: int) -> memoryview | None:
         """Return the smallest unused block with at least `size` bytes, and remove it from the pool.
 
-        Return None if every such block is larger than MOST_SURPLUS allows.
+        Return None if no such block exists, or if it is more than MOST_SURPLUS times as large as
+        requested.
         """
         most = MOST_SURPLUS * max(size, SMALLEST)
         kept = sorted((len(memory), number) for number, memory in list(self._unused.items()))
@@ -88,7 +89,7 @@ class BufferPool:
         return time.monotonic() - self._last_use >= IDLE_SECONDS
 
     def release_if_idle(self) -> bool:
-        """Release the kept memory if the pool is idle. Return whether the pool is idle."""
+        """If the pool is idle, release its unused memory. Return whether the pool is idle."""
         if not self.idle():
             return False
         self._watched = False
@@ -96,7 +97,7 @@ class BufferPool:
         return self.idle()  # Another thread may have requested an array in the meantime.
 
     def begin_in_child(self) -> None:
-        """Update the state in a forked process, in which the thread that releases memory does not run."""
+        """Update the pool in a forked process. The thread that releases memory does not run in this process."""
         self._watched = False
 
 
@@ -115,7 +116,7 @@ def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, 
 
 
 def _release_when_idle(owner: weakref.ref[BufferPool]) -> None:
-    """Wait until a pool is idle or deleted, and release the memory that it keeps."""
+    """Wait until the pool is idle, and then release its unused memory. Return early if the pool is deleted."""
     while True:
         time.sleep(IDLE_SECONDS)
         pool = owner()

@@ -3,12 +3,11 @@
 Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
 No other module imports the compression packages. Decompressed data is appended to an `Arena`, a
-growing buffer for many batches, so that the core can decode many batches in one call. Compression
-contexts and buffers are reused.
+growing buffer for many batches, so that one call of the native core can decode many batches.
+Compression contexts and buffers are reused.
 
-The caller sets a limit for the decompressed size. If the compressed data states its decompressed
-size, the limit is checked before decompression. Otherwise, the limit is checked during
-decompression.
+The caller sets a limit for the decompressed size. The limit is checked before decompression if the
+compressed data contains its decompressed size. Otherwise, it is checked during decompression.
 
 Data is decompressed as in Kafka's Java client:
 
@@ -65,16 +64,16 @@ LZ4_BLOCK = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WBITS = 31
 GZIP_WINDOW = 128
-"""Size, in bytes, of the first part of a gzip member that is passed to zlib. The first member of the
-data is not divided into parts.
+"""Number of bytes that are passed to zlib in the first call for a gzip member. For the first member
+of the data, all bytes are passed in the first call.
 """
 _ZSTD_AT_ONCE = 256 * 1024
 _ROOM = 64 * 1024
 
 
 LEVELS = {CODEC_GZIP: (1, 9, -1), CODEC_LZ4: (1, 17, 9), CODEC_ZSTD: (-131072, 22, 3)}
-"""The lowest, highest and default level of each codec, as in Kafka's ``compression.gzip.level``,
-``compression.lz4.level`` and ``compression.zstd.level``.
+"""The lowest, highest and default compression level of each codec, as in Kafka's
+``compression.gzip.level``, ``compression.lz4.level`` and ``compression.zstd.level``.
 
 For gzip, the level -1 selects the default of zlib.
 """
@@ -83,8 +82,8 @@ For gzip, the level -1 selects the default of zlib.
 class Arena:
     """A growing buffer for decompressed batches. The used part of the buffer is `data[:filled]`.
 
-    When the buffer grows, its memory is reallocated. Therefore, callers must keep positions instead
-    of views.
+    When the buffer grows, its memory is reallocated. Therefore, callers must store positions
+    instead of views of the buffer.
     """
 
     data: npt.NDArray[np.uint8]
@@ -98,7 +97,7 @@ class Arena:
         self.data, self.view = data, view_of(data)
 
     def room(self, n: int) -> memoryview:
-        """Return a writable view of the `n` bytes after the used part of the buffer."""
+        """Return a writable view of the next `n` unused bytes. Enlarge the buffer if necessary."""
         end = self.filled + n
         if end > len(self.view):
             grown = np.empty(max(end, len(self.data) * 2), np.uint8)
@@ -116,7 +115,7 @@ class Arena:
 
 
 class Compressor:
-    """Compresses batches with one codec and one level.
+    """Compresses batches with a fixed codec and compression level.
 
     Compression contexts are reused. Therefore, `compress` raises RuntimeError if another thread is
     using the same Compressor.
@@ -126,8 +125,8 @@ class Compressor:
     codec : int
         Codec id: 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd).
     level : int, optional
-        Compression level, in the range that LEVELS defines. The default is Kafka's default level.
-        snappy has no levels.
+        Compression level, in the range of the codec in LEVELS. By default, Kafka's default level of
+        the codec is used. snappy has no levels.
     """
 
     def __init__(self, codec: int, level: int | None = None) -> None:
@@ -144,7 +143,7 @@ class Compressor:
         if codec == CODEC_ZSTD:
             self._zstd = zstandard.ZstdCompressor(level=self._level)
         elif codec == CODEC_LZ4:
-            # lz4 uses its fast mode at the default level, and its high-compression mode at levels 3 to 12.
+            # Level 0 selects the fast mode of lz4. Levels 3 to 12 select its high-compression mode.
             self._level = 0 if self._level == LEVELS[codec][2] else min(max(self._level, 3), 12)
 
     def compress(self, data: Buffer) -> bytes:
@@ -174,7 +173,7 @@ class Compressor:
         return self._zstd.compress(raw)
 
     def max_size(self, n: int) -> int:
-        """Return the largest size, in bytes, that `n` bytes of data can have after compression."""
+        """Return an upper limit for the compressed size of `n` bytes of data, in bytes."""
         if self.codec == CODEC_GZIP:
             return n + (n >> 12) + (n >> 14) + (n >> 25) + 64
         if self.codec == CODEC_SNAPPY:
@@ -210,7 +209,7 @@ class Decompressor:
         """Total time that calls of `decompress` have taken, in seconds."""
         self._busy = Lock()  # zstandard crashes if two threads use the same context
         self._zstd = zstandard.ZstdDecompressor()
-        self._zstd_ratio = 4.0  # Expected compression ratio. Each batch whose decompressed size is unknown updates it.
+        self._zstd_ratio = 4.0  # expected compression ratio, for batches that do not contain their decompressed size
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
@@ -265,7 +264,11 @@ class Decompressor:
         return arena.filled - start
 
     def _room(self, done: int, expected: int) -> int:
-        """Return the number of bytes to decompress next. It is at most the limit plus one byte."""
+        """Return the number of bytes to decompress next. `done` is the number of bytes decompressed so far.
+
+        At most one byte more than the limit is decompressed, which is sufficient to detect that the
+        limit is exceeded.
+        """
         room = self.limit + 1 - done
         if expected < _ROOM:
             expected = _ROOM
@@ -278,9 +281,9 @@ class Decompressor:
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
         """Decompress one gzip member after another.
 
-        zlib copies the input that it does not consume. Therefore, the second and all later members
-        are passed to zlib in parts. The first part is small, and each further part is twice as
-        large as the previous part. As a result, the time for a member of n bytes is O(n),
+        zlib copies the input that it does not consume. Therefore, the second member and all later
+        members are passed to zlib in several calls. The input of the first call is small, and
+        doubles with each further call. As a result, the time for a member of n bytes is O(n),
         regardless of the number of members that follow.
         """
         position, window = 0, len(data)
@@ -314,7 +317,7 @@ class Decompressor:
         p = XERIAL_HEADER_SIZE
         if len(data) < p:
             raise StructureError("snappy data ends inside xerial's header")
-        while len(data) - p >= 4:  # Like Java, ignore up to 3 bytes after the last block.
+        while len(data) - p >= 4:  # As in Java, up to 3 bytes after the last block are ignored.
             if data[p : p + 8] == XERIAL_MAGIC:
                 p += XERIAL_HEADER_SIZE
                 continue

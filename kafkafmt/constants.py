@@ -1,4 +1,4 @@
-"""Define constants of Kafka's formats: positions of fields, bits, and values that mean "none".
+"""Define constants of Kafka's formats, such as positions of fields, attribute bits, and limits.
 
 Layout of a record batch (magic 2; all integers big-endian; Kafka: DefaultRecordBatch):
 
@@ -80,8 +80,8 @@ MIN_LENGTHS = (MIN_LEGACY_LENGTH, 22, MIN_BATCH_LENGTH)
 LEGACY_CRC_AT = 12
 LEGACY_ATTRIBUTES_AT = 17
 LEGACY_ATTRIBUTES = 0x0F
-"""Attribute bits that Kafka uses in messages of format 0 and 1. The other attribute bits have a
-meaning only in format 2.
+"""Attribute bits that Kafka uses in messages of formats 0 and 1. The other attribute bits have a
+meaning only in batches of format 2.
 """
 LEGACY_TIMESTAMP_AT = 18
 LEGACY_KEY_AT = (18, 26)
@@ -102,8 +102,8 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 NO_TIMESTAMP = -1
 MICROS_BEYOND, MICROS_NONE = -(2**63), -(2**63) + 1
-"""Special values in a column of timestamps in microseconds. MICROS_BEYOND stands for a timestamp
-that does not fit into int64. MICROS_NONE means that the record has no timestamp.
+"""Special values in arrays of timestamps in microseconds. MICROS_BEYOND replaces a timestamp that
+does not fit into int64. MICROS_NONE indicates that the record has no timestamp.
 """
 MAX_MILLIS = (2**63 - 1) // 1000
 """Largest timestamp in milliseconds that fits into int64 when converted to microseconds."""
@@ -115,7 +115,7 @@ MAX_SEQUENCE = 2**31 - 1
 CONTROL_ABORT, CONTROL_COMMIT = 0, 1
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
-"""Values of the consumer setting isolation.level. The first value is the default."""
+"""Values of Kafka's consumer setting isolation.level. The first value is the default."""
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
@@ -123,14 +123,14 @@ MAX_VARLONG_BYTES = 10
 MIN_OFFSET = -(2**63)
 MAX_OFFSET = 2**63 - 1
 NO_END = MAX_OFFSET + 1
-"""End (exclusive) of an unlimited range of offsets. MAX_OFFSET itself would exclude the record with
-the largest offset.
+"""End (exclusive) of an unlimited range of offsets. With MAX_OFFSET as the end, a record with this
+offset would be excluded.
 """
 
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
 """Default limit for the size of one batch, in bytes after decompression."""
 
-# Error messages for problems inside the records of a batch. Both cores refer to an error message by its index.
+# Error messages for damaged records in a batch. The decoding functions return the index of a message.
 FAULTS = (
     "",
     "record count does not fit the bytes of the batch",
@@ -178,14 +178,14 @@ FAULTS = (
 ) = range(1, len(FAULTS))
 
 MANY_HEADERS = 1 << 17
-"""Number of headers that a record may always have, regardless of `max_batch_bytes`."""
+"""A record may have this number of headers even if their memory exceeds `max_batch_bytes`."""
 HEADER_MEMORY = 128
 """Estimated memory for one header, in bytes. It includes a row in the header columns, a tuple, and
 an item in the header tuple of the record.
 """
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
-# Names and error messages of the rules for appended records. The cores refer to a rule by its index.
+# Names and error messages of the rules for records that are added to a batch. Code refers to a rule by its index.
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),
@@ -233,7 +233,7 @@ WIRE_TYPES = (
     "records",
     "struct",
 )
-"""Types of the fields of protocol messages, and of the elements of their arrays."""
+"""Types of fields and of array elements in messages of Kafka's wire protocol."""
 (
     WIRE_BOOL,
     WIRE_INT8,
@@ -262,7 +262,7 @@ RECORD_FIELDS = (
     "valueLength",
     "valueSize",
 )
-"""Fields that a template of `format_records` can contain."""
+"""Fields of a record that `format_records` can write."""
 (
     FIELD_OFFSET,
     FIELD_TIMESTAMP,
@@ -276,15 +276,15 @@ RECORD_FIELDS = (
     FIELD_VALUE_SIZE,
 ) = range(len(RECORD_FIELDS))
 TEXT_STYLES = ("json", "text", "csv", "escaped_csv", "tsv", "raw", "escaped_raw")
-"""Styles in which `format_records` writes fields."""
+"""Styles in which `format_records` can write fields."""
 STYLE_JSON, STYLE_TEXT, STYLE_CSV, STYLE_ESCAPED_CSV, STYLE_TSV, STYLE_RAW, STYLE_ESCAPED_RAW = range(len(TEXT_STYLES))
 BYTE_ENCODINGS = ("utf8", "base64", "hex")
-"""Encodings in which `format_records` writes keys, values and header values."""
+"""Encodings in which `format_records` can write keys, values and header values."""
 ENCODING_UTF8, ENCODING_BASE64, ENCODING_HEX = range(len(BYTE_ENCODINGS))
 MAX_OBJECTS = 1 << 23
-"""Largest number of objects in a protocol message. The number includes arrays, unknown tagged
-fields, and array elements that are not numbers. Each object needs about 100 bytes of memory.
+"""Largest number of objects in a protocol message. Each array, each unknown tagged field, and each
+array element that is not a number is an object. An object needs about 100 bytes of memory.
 """
 TOO_MANY_OBJECTS = "{name}: the message contains more than {limit} array elements and unknown tagged fields"
 MAX_STRING = 32767
-"""Largest size of a string in a protocol message, in bytes. A length encoded as a varint has the same limit."""
+"""Largest size of a string in a protocol message, in bytes. It also applies if the size is encoded as a varint."""

@@ -1,9 +1,9 @@
 """Define the errors for damaged data.
 
-`KafkaFormatError` is the base class. Its subclasses distinguish the cases to which callers react
-differently. Each error contains the position of the problem, the base offset of the batch, and the
-position at which reading may continue. Wrong arguments raise TypeError or ValueError. Errors of the
-operating system are raised as OSError.
+`KafkaFormatError` is the base class. Its subclasses distinguish the kinds of damage to which
+callers react differently. Each error contains the position of the problem, the base offset of the
+batch, and the position at which reading may continue. If an argument is wrong, a TypeError or
+ValueError is raised instead. Errors of the operating system are raised as OSError.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ChecksumError(KafkaFormatError):
 
 
 class StructureError(KafkaFormatError):
-    """Raised when fields, such as lengths, counts and deltas, contradict each other or other bytes.
+    """Raised when the structure of data is wrong, for example a length, a count or an offset delta.
 
     A `StructureError` is also raised when data cannot be decompressed.
     """
@@ -82,9 +82,10 @@ class TooLargeError(KafkaFormatError):
 
 
 class OffsetOverflowError(OverflowError, ValueError):
-    """Raised when offsets to be assigned would exceed ``2**63 - 2``.
+    """Raised when offsets above ``2**63 - 2`` would have to be assigned to records.
 
-    After the offset ``2**63 - 1``, there would be no offset for the next record.
+    The offset ``2**63 - 1`` is not assigned, because there would be no valid offset for the next
+    record.
 
     Attributes
     ----------
@@ -101,13 +102,13 @@ class OffsetOverflowError(OverflowError, ValueError):
 
 
 class RecordError(NamedTuple):
-    """Describes a record that breaks a validation rule.
+    """A record that breaks a validation rule, and the name of the rule.
 
     Attributes
     ----------
     batch_index : int
-        Index of the record among all records of the call, starting at 0. Kafka uses the same name
-        for this index.
+        Index of the record among all records that were passed to the function, starting at 0. The
+        name is the same as in Kafka's protocol.
     code : str
         Name of the rule that the record breaks.
     message : str
@@ -120,7 +121,7 @@ class RecordError(NamedTuple):
 
 
 class InvalidError(KafkaFormatError):
-    """Raised when valid data breaks one of Kafka's validation rules.
+    """Raised when intact data breaks one of the rules by which a broker validates records.
 
     Attributes
     ----------

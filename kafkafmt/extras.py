@@ -1,4 +1,4 @@
-"""List the packages of each extra, and the commands that install them.
+"""Define the packages of each extra, and the commands that install them.
 
 kafkafmt is not on PyPI, so `pip install kafkafmt[cli]` would fail. Therefore, error messages name
 the missing packages.
@@ -21,17 +21,18 @@ EXTRAS = {
     "plot": {"matplotlib": "matplotlib>=3.8", "plotly": "plotly>=6"},
     "": {"crc32c": "crc32c>=2.3", "lz4": "lz4>=4.3", "snappy": "python-snappy>=0.7", "zstandard": "zstandard>=0.22"},
 }
-"""Requirements of each extra, as a dict that maps the name of a module to the package requirement.
-The key "" stands for the requirements of every installation. pyproject.toml contains the same list.
+"""Required packages of each extra. Each inner dict maps the name of a module to the requirement of
+its package. The key "" stands for the packages that every installation requires. pyproject.toml
+contains the same requirements.
 """
 
 LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy", "isal")
-"""Packages whose versions are included in reports and in the output of `kafkafmt --version`."""
+"""Packages whose versions are shown in reports and by `kafkafmt --version`."""
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str | None]:
-    """Return the installed version of each package, or None if the package is not installed."""
-    from importlib.metadata import PackageNotFoundError, version  # This import is slow, so do it only here.
+    """Return the installed version of each package. The version of a missing package is None."""
+    from importlib.metadata import PackageNotFoundError, version  # This import is slow, so it is only made here.
 
     versions: dict[str, str | None] = {}
     for name in names:
@@ -43,7 +44,7 @@ def library_versions(names: Iterable[str]) -> dict[str, str | None]:
 
 
 def install_line(extra: str) -> str:
-    """Return the pip command that installs the missing packages of an extra.
+    """Return a pip command that installs the missing packages of an extra.
 
     If no package is missing, the command installs all packages of the extra.
     """
@@ -53,9 +54,9 @@ def install_line(extra: str) -> str:
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that contains a module, or None if no extra contains the module.
+    """Return the extra that provides a module. If no extra provides the module, return None.
 
-    `module` is the name in a ModuleNotFoundError. It can be None.
+    `module` is the attribute `name` of a ModuleNotFoundError, which can be None.
     """
     root = (module or "").partition(".")[0]
     return next(

@@ -1,4 +1,4 @@
-"""Describe this installation: the core in use, installed packages, Java, and missing packages."""
+"""Describe this installation of kafkafmt: installed packages, missing packages, and Java."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ USES: dict[str, tuple[str, ...]] = {
     "kafkafmt.scan_polars": ("polars",),
     'spark.read.format("kafkafmt")': ("spark", JAVA),
 }
-"""Maps each command or function to the extras that it needs. JAVA stands for Java, which is not an
-extra.
-"""
+"""The extras that each command or function needs. JAVA stands for a Java installation, which is not an extra."""
 _REQUIREMENT = re.compile(r"([\w-]+)>=([0-9.]+)\Z")
 
 
@@ -58,18 +56,18 @@ class Extra:
 
 @dataclass(frozen=True)
 class Java:
-    """Describes the Java installation that Spark would use.
+    """The Java installation that Spark would use.
 
     Attributes
     ----------
     ready : bool
-        Whether a suitable Java was found.
+        Whether a Java that is new enough for Spark was found.
     path : str or None
         Path of the executable.
     release : int or None
         Feature release, such as 17.
     problem : str or None
-        Explanation why no suitable Java was found, and what to install. None if `ready` is True.
+        Reason why no suitable Java was found, and what to install. None if `ready` is True.
     """
 
     ready: bool
@@ -87,10 +85,11 @@ class Use:
     name : str
         The command or function.
     ready : bool
-        Whether all extras in `needs`, and all required packages, are installed.
+        Whether the packages of all extras in `needs`, and those that every installation requires,
+        are installed.
     needs, missing : tuple of str
-        Extras that the command or function needs, and the needed extras that are not ready. "java"
-        stands for Java.
+        Extras that the command or function needs, and those of them that are not completely
+        installed. "java" stands for a Java installation.
     """
 
     name: str
@@ -101,19 +100,19 @@ class Use:
 
 @dataclass(frozen=True)
 class Installation:
-    """Describes which packages are installed and which are missing, as returned by `kafkafmt.doctor`.
+    """Installed and missing packages, as returned by `kafkafmt.doctor`.
 
     Attributes
     ----------
     version, python, platform : str
         Version of kafkafmt, version of Python, and operating system.
     core, core_reason : str
-        The core in use ("native" or "pure"), and the reason for this choice.
+        The core in use ("native" or "pure"), and the reason why it is used.
     packages : dict of str or None
-        Versions of the packages that kafkafmt can use. The version of a package that is not
-        installed is None.
+        Versions of the packages that kafkafmt can use. The version of a missing package is None.
     extras : tuple of Extra
-        The required packages (with the name ""), and each extra.
+        One item for each extra. The item with the name "" describes the packages that every
+        installation requires.
     java : Java
         The Java installation that Spark would use.
     uses : tuple of Use
@@ -143,12 +142,13 @@ class Installation:
 
 
 def doctor() -> Installation:
-    """Describe this installation, and list the missing packages for each command or function.
+    """List installed packages, and packages that are missing for commands and functions.
 
     Returns
     -------
     Installation
-        Installed versions, the core in use, the state of each extra, and the Java that was found.
+        Versions of the installed packages, the core in use, the state of each extra, and the Java
+        that was found.
 
     Notes
     -----
@@ -185,7 +185,7 @@ def _extra(name: str) -> Extra:
 
 
 def _met(requirement: str) -> bool:
-    """Return whether a requirement of the form `name>=version` is met."""
+    """Return whether an installed package meets a requirement of the form `name>=version`."""
     parsed = _REQUIREMENT.match(requirement)
     assert parsed is not None, requirement
     version = library_versions([parsed[1]])[parsed[1]]
@@ -193,7 +193,7 @@ def _met(requirement: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers at the start of a version, such as (4, 1, 0) for "4.1.0.dev1"."""
+    """Return the leading numbers of a version, such as (4, 1, 0) for "4.1.0.dev1"."""
     leading = re.match(r"[0-9]+(\.[0-9]+)*", version)
     return tuple(map(int, leading[0].split("."))) if leading else ()
 

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 WRITE_BYTES = 1 << 20
 RECORD_OVERHEAD = 12
-"""Estimated size of a record of format 2 without its key and value, in bytes."""
+"""Estimated size of a record without its key and value, in bytes, in batches of format 2."""
 COLUMNS = ("topic", "partition", "key", "value", "timestamp", "headers")
 IGNORED = ("offset", "timestampType", "timestampMillis")
-"""Columns of Spark's Kafka source that `make` ignores, because the new log determines their values."""
+"""Columns of Spark's Kafka source that `make` ignores. Records in the new log get new values."""
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
@@ -74,7 +74,7 @@ class MadePartition:
 
 @dataclass(frozen=True)
 class MakeReport:
-    """Describes the log directory that `kafkafmt.make` has written.
+    """A log directory that `kafkafmt.make` has written.
 
     Attributes
     ----------
@@ -83,7 +83,8 @@ class MakeReport:
     partitions : tuple of MadePartition
         The partitions, ordered by topic and partition number.
     messages : tuple of str
-        Messages about the rows and the directory. They are not part of the JSON output.
+        Messages for the user about the rows and the directory. They are not part of the JSON
+        output.
     """
 
     output: Path
@@ -156,8 +157,8 @@ def make(
     segment_bytes : int, default 1073741824 (1 GiB)
         Largest size of a segment in bytes, like the topic setting ``segment.bytes``.
     on_message : callable, optional
-        Function that is called immediately with each message. `MakeReport.messages` contains all
-        messages.
+        Function that is called with each message for the user, as soon as the message is created.
+        `MakeReport.messages` also contains these messages.
 
     Returns
     -------
@@ -173,8 +174,8 @@ def make(
     ImportError
         pyarrow is not installed.
     TypeError, ValueError
-        An argument is wrong. The subclass `RowsError` of ValueError is raised if a column or a
-        value is wrong.
+        An argument is wrong. If a column or a value is wrong, `RowsError` is raised, a subclass of
+        ValueError.
 
     Notes
     -----
@@ -211,14 +212,14 @@ def make(
             codec=codec, level=level, max_bytes=batch_bytes, base_offset=0, log_append_time=append_time, leader_epoch=0
         )
 
-    # Create a builder here, so that wrong arguments raise an error before any file is written.
+    # This call checks the arguments before any file is written.
     new_builder()
     filled = Output(target)
     try:
         filled.open()
         with warnings.catch_warnings():
-            # Ignore the warning, because it would contain the path of the temporary directory.
-            # strays() later reports the same partitions with the path of `output`.
+            # Ignore the warning here, because it would contain the path of the temporary directory.
+            # strays() below reports the same partitions with the path of `output`.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
                 making = _Making(directory, topic, partitions, batch_bytes, new_builder, say)
@@ -285,7 +286,7 @@ class _Topic:
         return numbers
 
     def _keyless(self, columns: Columns, rows: np.ndarray) -> IntArray:
-        """Return the partition number of each row without a key. When a batch is full, use the next partition."""
+        """Return the partition numbers of rows without a key. The partition changes whenever a batch is full."""
         sizes = np.full(len(rows), RECORD_OVERHEAD, np.int64)
         if columns.values is not None:
             sizes += np.maximum(columns.values.lengths[rows], 0)
@@ -297,7 +298,7 @@ class _Topic:
 
 
 class _Making:
-    """Assigns rows to partitions, and writes them."""
+    """Assigns rows to partitions, and writes the rows as records."""
 
     def __init__(
         self,
@@ -317,13 +318,13 @@ class _Making:
             self._open(topic)
 
     def _open(self, topic: str) -> None:
-        """Create all partitions of a topic, including partitions without rows."""
+        """Create all partitions of a topic, including those that will contain no records."""
         self._topics[topic] = _Topic(self._partitions, self._batch_bytes)
         for number in range(self._partitions):
             self._targets[topic, number] = _Target(self._directory.writer(topic, number), self._new_builder())
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Assign rows to partitions, and write them."""
+        """Assign rows to partitions, and write the rows as records."""
         from .table_files import RowsError
 
         self._check(rows.schema.names)
@@ -337,7 +338,7 @@ class _Making:
                     raise RowsError(f"a row of topic {topic} cannot be written: {error.message}") from None
 
     def _check(self, names: list[str]) -> None:
-        """Raise RowsError if columns are missing or unknown, and report ignored columns once."""
+        """Raise RowsError if columns are missing or unknown. Report each ignored column once."""
         from .table_files import RowsError
 
         if len(set(names)) < len(names):
@@ -362,7 +363,7 @@ class _Making:
                 self._say(note)
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, IntArray, Columns]]:
-        """Yield the name of each topic, the indexes of its rows, and the rows as `Columns`."""
+        """Yield the name of each topic, the indexes of its rows in `rows`, and the data of these rows."""
         from .table_files import RowsError, text_codes
 
         columns = self._columns(rows)
@@ -420,7 +421,7 @@ class _Making:
         return numbers
 
     def finish(self) -> list[MadePartition]:
-        """Write the last batch of each partition, which is not full, and return the partitions."""
+        """Write the last, incomplete batch of each partition. Return a description of each partition."""
         made = []
         for (topic, number), target in sorted(self._targets.items()):
             target.finish()
@@ -429,7 +430,7 @@ class _Making:
 
 
 def _groups(numbers: IntArray, columns: Columns) -> Iterator[tuple[int, Columns]]:
-    """Yield each partition number and the rows of the partition, in their original order."""
+    """Yield each partition number with the rows of this partition. The order of the rows does not change."""
     if not len(numbers):
         return
     if int(numbers.max()) == (lowest := int(numbers.min())):

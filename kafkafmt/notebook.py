@@ -8,15 +8,16 @@ from html import escape
 from .text import plain
 
 MOST_ROWS = 20
-"""Largest number of rows in an HTML table. If there are more rows, a line after the table says how
-many rows were omitted.
+"""Largest number of rows in an HTML table. If there are more rows, a line after the table contains
+the number of omitted rows.
 """
 
 
 def html_table(caption: str, header: Sequence[str], rows: Sequence[Iterable[object]]) -> str:
     """Return an HTML table with a caption and at most MOST_ROWS rows.
 
-    All text is escaped, because names of files and topics can contain markup or control characters.
+    All text is escaped, because the names of files and topics can contain HTML tags or control
+    characters.
     """
     head = _row("th", header)
     body = "".join(_row("td", row) for row in rows[:MOST_ROWS])

@@ -1,20 +1,19 @@
-"""Read several sources in threads, and yield their items from one iterator.
+"""Read several iterators in threads, and yield their items from one iterator.
 
-Each source is a function that returns an iterator. Worker threads start the sources in order, and
-each thread reads one source at a time. Items wait in queues, called lanes, until the iterator
-yields them:
+A source is a function that returns an iterator. Worker threads call these functions in order. Each
+thread reads one iterator at a time. Items wait in queues, called lanes, until they are yielded:
 
-- If the scan is ordered, each source has its own lane. The items of a source are yielded after all
+- If `ordered` is True, each source has its own lane. The items of a source are yielded after all
   items of the previous sources.
-- If the scan is unordered, all sources share one lane. Items are yielded as they arrive. The items
-  of each source stay in order.
+- If `ordered` is False, all sources share one lane. Items are yielded in the order in which they
+  arrive. The items of each source stay in order.
 
-At most `limit` items wait, with one exception: if no item of the current source is waiting, the
-current source may add an item. Without this exception, items of later sources could block the
-source that the consumer needs next. In addition, each worker holds the last item that it has read.
+At most `limit` items wait. There is one exception: if the lane from which the consumer reads is
+empty, an item can always be added to this lane. Otherwise, items of later sources could block the
+source that the consumer waits for. In addition, each worker holds the last item that it has read.
 Therefore, the number of items in memory depends only on the number of threads.
 
-Workers are daemon threads, so that a program can end while an iterator is unfinished.
+The workers are daemon threads, so that a program can end before it has read all items.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 WAITING_PER_THREAD = 2
-"""Number of items per thread that can wait to be yielded."""
+"""Number of items that can wait to be yielded, per worker thread."""
 
 
 def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, ordered: bool = True) -> Iterator[T]:
-    """Yield the items of all sources, which at most `threads` threads read at the same time.
+    """Yield the items of all sources. At most `threads` threads read the sources.
 
-    If a source raises an error, the items that the source has already produced are yielded before
-    the error is raised. If `ordered` is True, all items of previous sources are also yielded first.
-    After an error, or when the generator is closed, each worker ends at its next item. The
+    If a source raises an error, the items that it has already produced are yielded first. If
+    `ordered` is True, all items of the previous sources are also yielded first. Then the error is
+    raised. After an error, or when the generator is closed, each worker ends at its next item. The
     generator waits until all workers have ended.
     """
     workers = min(threads, len(sources))
@@ -54,13 +53,13 @@ def read_parallel(sources: Sequence[Callable[[], Iterable[T]]], threads: int, or
 
 
 class _Failure(NamedTuple):
-    """An error that a source has raised. It is queued after the items of the source."""
+    """An error that a source has raised. It is added to the queue after the items of the source."""
 
     error: BaseException
 
 
 class _Lanes(Generic[T]):
-    """The sources, and the items that wait to be yielded.
+    """Queues of items that the worker threads have read and that wait to be yielded.
 
     The workers and the consumer share one `_Lanes` object.
     """
@@ -73,14 +72,14 @@ class _Lanes(Generic[T]):
         lanes = len(sources) if ordered else min(len(sources), 1)
         self._lanes: list[deque[T | _Failure]] = [deque() for _ in range(lanes)]
         self._unfinished = [1] * len(sources) if ordered else [len(sources)]
-        """For each lane, the number of sources that can still add items."""
+        """For each lane (a queue of items), the number of sources that have not ended."""
         self._next_source = 0
         self._current_lane = 0
         self._waiting = 0
         self._stopped = False
 
     def work(self) -> None:
-        """Read one source after another. Every worker thread runs this method."""
+        """Read one source after another. Each worker thread runs this method."""
         while (index := self._take_source()) is not None:
             lane = index if self._ordered else 0
             failure: _Failure | None = None
@@ -131,9 +130,9 @@ class _Lanes(Generic[T]):
         return self._waiting < self._limit or (lane == self._current_lane and not self._lanes[lane])
 
     def items(self) -> Iterator[T]:
-        """Yield all items, one lane after another.
+        """Yield all items, one lane (a queue of items) after another.
 
-        If a source raised an error, raise the error after the items of this source.
+        If a source raised an error, raise this error after its items were yielded.
         """
         for number, lane in enumerate(self._lanes):
             while True:
@@ -153,7 +152,7 @@ class _Lanes(Generic[T]):
                 del item
 
     def stop(self) -> None:
-        """Make each worker thread end at its next item."""
+        """Make each worker thread end when it has read its next item."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

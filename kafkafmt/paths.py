@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3n sftp viewfs wasb wasbs".split())
-"""URL schemes that are not allowed at the start of a local path, even if no slash follows the
-colon. Other text before a colon, such as a drive letter, is treated as a scheme only if a slash or
-backslash follows the colon.
+"""URL schemes that are recognized even if no slash follows the colon. Other text before a colon,
+such as a drive letter, is treated as a scheme only if a slash or backslash follows the colon.
 """
 _URL = re.compile(r"[^/\\]*://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -57,7 +56,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
         raise ValueError(
             f"{text}: only local files can be used, not {what}; to use a local file with this name, pass its absolute path"
         )
-    return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib drops a leading "./".
+    return os.path.abspath(text) if text and _scheme(str(Path(text))) else text  # pathlib removes a leading "./".
 
 
 def _scheme(text: str) -> str | None:
@@ -93,7 +92,7 @@ WITHOUT_HOST = frozenset("memory zip tar libarchive".split())
 
 
 if TYPE_CHECKING:
-    _Base = Path  # Most code does not distinguish local files from URLs. Therefore, type checkers treat both as paths.
+    _Base = Path  # For type checkers, a UrlPath is a Path, because most code handles both alike.
 else:
     _Base = object
 
@@ -114,7 +113,7 @@ class UrlPath(_Base):
     root : str
         The URL up to the host or bucket, without a slash at its end.
     key : str
-        The path below the root, without a slash at its start or end.
+        The path after the root, without a slash at its start or end.
     chain : str
         The other URLs of a URL chain, starting with ``::``, or an empty string.
     """
@@ -239,7 +238,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
 
 
 def check_local(path: Location, what: str) -> Path:
-    """Return a local path. If `path` is a URL, raise a UrlError whose message contains `what`."""
+    """Return `path` if it is local. If it is a URL, raise UrlError. Its message contains `what`."""
     if isinstance(path, UrlPath):
         raise UrlError(f"{path}: only local files can be {what}; copy the files first")
     return path

@@ -1,9 +1,9 @@
 """Define `scan_polars`, which returns a Polars LazyFrame over Kafka logs.
 
-Polars passes the projection, the predicate and the number of rows of a query to the source. The
-source evaluates comparisons of topic, partition, offset and timestamp, so that it reads only data
-that can match. The source then applies the whole predicate to the rows. Therefore, the result is
-correct even if the source cannot evaluate other parts of the predicate.
+Polars passes the projection, the predicate and the number of rows of a query to a Python function.
+The function uses comparisons of topic, partition, offset and timestamp to read only data that can
+match. It then applies the whole predicate to the rows. Therefore, the result is correct even if
+other parts of the predicate were not used for reading.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def scan_polars(
     """Return a Polars LazyFrame over the records of Kafka logs.
 
     A query decodes only the columns that it uses. Conditions on topic, partition and offset reduce
-    the amount of data that is read. Lower limits of the timestamp also reduce it. If the query has
-    a limit, such as ``head(10)``, reading ends early.
+    the amount of data that is read, and so do lower limits of the timestamp. If the query has a
+    limit, such as ``head(10)``, reading ends early.
 
     Parameters
     ----------
@@ -148,15 +148,15 @@ def scan_polars(
         chosen = {d.key for d in choose_partitions(log.discovery, internal=internal)}
         return [p for p in log.partitions if (p.topic, p.partition) in chosen]
 
-    partitions()  # Report wrong paths before the query runs.
+    partitions()  # This call reports wrong paths before the query runs.
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         names = schema.names if with_columns is None else with_columns
         used = [] if predicate is None else [n for n in predicate.meta.root_names() if n not in names]
-        # Polars counts n_rows before it applies the predicate.
-        # If n_rows is given, the predicate must not reduce the rows that are read.
+        # The limit n_rows applies to the rows before the predicate is applied.
+        # Therefore, if n_rows is given, the predicate must not be used to read fewer rows.
         filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
         read_names = schema_of([*names, *used] or [PARTITION])
         sources = [partial(_batches, p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
@@ -178,7 +178,7 @@ def scan_polars(
 def _batches(
     partition: Partition, schema: pa.Schema, selection: Selection, filtered: Filter, skip: bool, most: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a partition that can match a filter. End after about `most` records."""
+    """Yield the records of a partition that can match `filtered`. End after about `most` records."""
     log = partition.log
     interval = narrowed(selection.resolve(log), filtered, log, selection.below_log_start)
     if interval is None:
@@ -211,10 +211,10 @@ def _batches(
 
 
 def filter_of(predicate: pl.Expr) -> Filter:
-    """Return a filter that matches at least the records for which a Polars predicate is true.
+    """Convert a Polars predicate to a filter, which matches at least all records that the predicate matches.
 
-    The serialized form of an expression can change in any release of Polars. If an expression
-    cannot be interpreted, the filter treats it as true for every record.
+    The serialized form of an expression can change in any release of Polars. An expression that
+    cannot be interpreted is treated as true for every record.
     """
     try:
         with warnings.catch_warnings():
@@ -248,7 +248,7 @@ def _filter(node: Any) -> Filter:
 
 
 def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
-    """Return the comparison of a column with a literal, or None if the node is not such a comparison."""
+    """Convert the comparison of a column with a literal. Return None if the arguments have another form."""
     match column:
         case {"Cast": {"expr": {"Column": "partition" | "offset" as name}, "dtype": {"Literal": "Int64"}}}:
             pass
@@ -258,7 +258,7 @@ def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
                 "function": {"TemporalExpr": {"CastTimeUnit": "Microseconds"}},
             }
         }:
-            pass  # DuckDB converts timestamps to microseconds before it compares them.
+            pass  # DuckDB creates this node, because it converts timestamps to microseconds before it compares them.
         case {"Column": str(name)} if name in COLUMNS:
             pass
         case _:
@@ -268,7 +268,7 @@ def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
 
 
 def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
-    """Return the values of a literal that is compared with a column, or None if they cannot be read."""
+    """Return the values of a literal. Return None if its type cannot be compared with the column."""
     import polars as pl
 
     if not _is_constant(node):
@@ -291,7 +291,7 @@ def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
 
 
 def _is_constant(node: Any) -> bool:
-    """Return whether an expression is a literal, or a conversion of a literal to another type or time zone."""
+    """Return whether an expression is a literal. Conversions of a literal to another type or time zone are included."""
     match node:
         case {"Literal": _}:
             return True

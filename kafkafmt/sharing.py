@@ -1,9 +1,10 @@
 """Make iterators safe for use by several threads.
 
-If two threads resume the same generator, Python raises ``ValueError: generator already executing``.
-Iterators of the public API do not raise this error. Instead, the second thread waits, and each item
-is returned to only one thread. Iterators of records are `RecordIterator` objects of the core,
-because calling a Python function for each record would be too slow.
+If two threads resume the same generator at the same time, Python raises ``ValueError: generator
+already executing``. Iterators of the public API do not raise this error. Instead, the second thread
+waits, and each item is returned to only one thread. Iterators of records are `RecordIterator`
+objects instead of the class in this module, because a call of a Python function for each record
+would be too slow.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ P = ParamSpec("P")
 
 
 class SharedIterator(Generic[T]):
-    """Iterator that several threads may share. Each item is returned to only one thread.
+    """Iterator that several threads can use. Each item is returned to only one thread.
 
-    While one thread gets the next item, other threads that request items wait.
+    While one thread produces the next item, other threads that request an item wait.
     """
 
     def __init__(self, items: Iterable[T]) -> None:

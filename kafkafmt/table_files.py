@@ -27,16 +27,16 @@ HEADER_PAIRS = 'headers must be lists of pairs of strings, such as [["name", "va
 _ARTICLES = {"array": "an array", "boolean": "true or false", "object": "an object", "string": "text"}
 _OTHER_TYPE = re.compile(r"Column\((.*)\) changed from (\w+) to (\w+)")
 _NO_INTEGER = re.compile(r"(?:couldn't parse: ?|error to int64: invalid value ')([^']*)")
-"""Patterns of pyarrow's error messages. Only the column `partition` can cause an error about int64."""
+"""Patterns of error messages of pyarrow. Only the column `partition` can cause the message about int64."""
 
 
 _NUMBER_TEXT = "^-?[0-9]+$"
 _ZONE_TEXT = "[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
-"""Patterns of a number of milliseconds, and of an ISO time with a time zone."""
+"""Patterns of valid timestamps: a number of milliseconds, and an ISO time with a time zone."""
 
 
 class RowsError(ValueError):
-    """Raised if a row cannot be converted to a record, because of its columns or values."""
+    """Raised if a row cannot be converted to a Kafka record. The message names the wrong column or value."""
 
 
 def format_of(source: Any, given: str | None) -> str | None:
@@ -85,8 +85,8 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
         return
     name = "stdin" if source == "-" else os.fspath(source)
     try:
-        # pyarrow's errors do not contain the file name. The OSError that open() raises contains it.
-        # pyarrow cannot open the path of a pipe, but can read an open pipe.
+        # Use open(), because its errors contain the file name, which those of pyarrow do not.
+        # In addition, pyarrow can read an open pipe, but cannot open a pipe by its path.
         with contextlib.nullcontext(sys.stdin.buffer) if source == "-" else open(name, "rb") as opened:
             if kind == "parquet" and not opened.seekable():
                 raise ValueError(f"Parquet cannot be read from {'stdin' if source == '-' else 'a pipe'}; use a file")
@@ -99,7 +99,7 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
 
 
 def _wrong_value(text: str) -> str | None:
-    """Return what is wrong with a value in a file, or None if pyarrow's error `text` is not about a value."""
+    """Convert pyarrow's error `text` to a message about a wrong value. Return None for other errors."""
     if found := _NO_INTEGER.search(text):
         return f"the column 'partition' contains {found[1]!r}; a partition number must be an integer"
     found = _OTHER_TYPE.search(text)
@@ -136,7 +136,7 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Decode dictionary-encoded columns, such as categorical columns of pandas and Polars."""
+    """Replace dictionary-encoded columns, such as categorical columns of pandas and Polars, by plain columns."""
     if not any(pa.types.is_dictionary(kind) for kind in batch.schema.types):
         return batch
     columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in batch.columns]
@@ -182,7 +182,7 @@ def _json(source: Any) -> Iterator[pa.RecordBatch]:
             return  # An empty file is valid, and contains no rows.
         raise
     for batch in opened:
-        # The schema adds columns that the file does not contain. These columns have only nulls, and are omitted.
+        # Columns in the schema that are not in the file would contain only nulls. They are omitted.
         absent = [n for n in ("topic", "partition", "key") if batch.column(n).null_count == len(batch)]
         yield from _slices(batch.select([n for n in batch.schema.names if n not in absent]))
 
@@ -203,11 +203,11 @@ def milliseconds(column: pa.Array, now: int) -> pa.Array:
     if pa.types.is_integer(kind):
         return _cast(column, pa.int64()).fill_null(now)
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.unit == "s"):
-        # Dates, and timestamps in seconds, cannot represent the milliseconds of `now`.
+        # `now` has milliseconds, which dates and timestamps in seconds cannot represent.
         column = _cast(column, pa.timestamp("ms", getattr(kind, "tz", None)))
     if pa.types.is_timestamp(column.type):
         return column.fill_null(pa.scalar(now, pa.timestamp("ms", "UTC")).cast(column.type))
-    return column  # A later check reports that the type is wrong.
+    return column  # columns_of() reports that the type is wrong.
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -224,7 +224,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _parsed_times(column: pa.Array) -> pa.Array:
     """Parse a column of strings, and return milliseconds since 1970-01-01 UTC as int64. Nulls remain null."""
     text = column.cast(pa.string())
-    # Arrow does not parse more than three digits of a second as milliseconds.
+    # Remove all digits after the milliseconds, because Arrow rejects these strings as timestamps in milliseconds.
     text = pc.replace_substring_regex(text, r"([.][0-9]{3})[0-9]{1,6}", r"\1")
     numeric = pc.match_substring_regex(text, _NUMBER_TEXT)
     zoned = pc.match_substring_regex(text, _ZONE_TEXT)
@@ -232,7 +232,7 @@ def _parsed_times(column: pa.Array) -> pa.Array:
     nothing = pa.scalar(None, pa.string())
     try:
         numbers = pc.if_else(numeric, text, nothing).cast(pa.int64())
-        # Arrow converts strings with a time zone and strings without one to different types.
+        # Arrow converts times with a time zone and times without a time zone to different types.
         with_zone = pc.if_else(zoned, text, nothing).cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
         without_zone = pc.if_else(local, text, nothing).cast(pa.timestamp("ms")).cast(pa.int64())
     except pa.ArrowInvalid as error:
@@ -250,10 +250,10 @@ def _parsed_times(column: pa.Array) -> pa.Array:
 
 
 def header_structs(column: pa.Array) -> pa.Array:
-    """Convert a headers column that contains lists of pairs to a column that contains lists of structs.
+    """Convert the column `headers` from lists of pairs to lists of structs.
 
-    In JSON, a pair is an array of two strings. A column that contains no pairs is returned
-    unchanged.
+    In JSON, a pair is an array of two strings. A column that does not consist of lists of pairs is
+    returned unchanged.
     """
     kind = column.type
     inner = kind.value_type if _is_list(kind) else kind
@@ -284,7 +284,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
-    """Return the distinct strings of a column, and for each row the index of its distinct string."""
+    """Return the distinct strings of a column, and an array with the index of each row's string in them."""
     encoded = column.dictionary_encode("encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -292,7 +292,7 @@ def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
 
 
 def whole_numbers(column: pa.Array) -> tuple[Any, Any]:
-    """Return an int64 array with the values of an integer column, and a mask of the nulls. Nulls become -1."""
+    """Return the values of an integer column as int64, and a boolean mask of its nulls. Nulls become -1."""
     if pa.types.is_null(column.type):
         column = column.cast(pa.int64())
     if not pa.types.is_integer(column.type):

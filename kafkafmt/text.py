@@ -1,7 +1,7 @@
 """Decode header keys as Java does, and escape text for terminals and for JSON.
 
-Text from files, network frames or arguments is escaped. `plain` escapes text for people, and
-`json_encoder` escapes text for programs.
+Text that comes from files, the network or arguments is escaped before it is printed. `plain`
+escapes text for people, and `json_encoder` escapes JSON for programs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def decode_header_key(raw: bytes) -> str:
         return _LONE_SURROGATE.sub("\ufffd".encode(), raw).decode(errors="replace")
 
 
-# Characters to escape in addition to the control characters C0:
+# Characters to escape, in addition to the C0 control characters:
 # - DEL and C1, which control a terminal
 # - separators of lines and paragraphs
 # - characters that change the direction of text
@@ -38,15 +38,13 @@ _UNSEEN = (
     "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e007f"
 )
 _UNSAFE = re.compile(f"[\\x00-\\x1f{_UNSEEN}]")
-_UNSAFE_IN_JSON = re.compile(
-    f"[{_UNSEEN}]"
-)  # C0 characters are not included, because JSON encoders escape them in strings.
+_UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")  # JSON encoders already escape the C0 characters.
 
 
 def plain(text: str) -> str:
-    r"""Escape characters that can control a terminal, end a line, change the text direction, or be invisible.
+    r"""Escape characters that are invisible, end a line, control a terminal, or change the text direction.
 
-    The escapes have the form of Python's escapes, such as `\x1b` or `\u202e`.
+    The escape sequences are those of Python string literals, such as `\x1b` or `\u202e`.
     """
     return text if text.isprintable() else _UNSAFE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
 
@@ -54,8 +52,8 @@ def plain(text: str) -> str:
 def json_encoder(*, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
     r"""Return a function that encodes a value as JSON. The arguments are those of `json.JSONEncoder`.
 
-    Only the characters that `plain` escapes are written as `\uXXXX`. Other non-ASCII characters are
-    not escaped. A JSON parser restores the original value.
+    The characters that `plain` escapes are written as `\uXXXX`. Other non-ASCII characters are not
+    escaped. A JSON parser returns the original value.
     """
     encode = json.JSONEncoder(ensure_ascii=False, indent=indent, default=default).encode
 
@@ -78,7 +76,7 @@ encode_json: Callable[[Any], str] = json_encoder()
 
 
 def counted(n: int, thing: str) -> str:
-    """Return a number with a noun in the right form, such as `1 record` or `2 records`."""
+    """Return a number with a noun in the singular or plural, such as `1 record` or `2 records`."""
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 

@@ -1,4 +1,4 @@
-"""Call a function for many items, in several threads if this saves time."""
+"""Call a function for many items. Use several threads if this saves time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ THREADS = 16
 TRIED = 16
 """Number of calls whose time is measured before threads are started."""
 WAITING = 3
-"""If the duration of a call is at least this multiple of its CPU time, the call is considered to be waiting."""
+"""If a call takes more than this multiple of its CPU time, the call mostly waits."""
 
 
 def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = False) -> Iterator[R]:
-    """Yield `function(item)` for each item, in order. Use threads if the function mostly waits.
+    """Yield `function(item)` for each item, in order. Call the function in threads if it mostly waits.
 
-    If `waits` is True, the first calls are not measured, and threads are started immediately.
+    By default, the first calls are measured to find out whether the function mostly waits. If
+    `waits` is True, threads are started immediately.
 
-    A function that reads from a network or an idle disk mostly waits, and several threads can wait
-    at the same time. A function that runs Python code holds the GIL, so threads would only slow it
-    down.
+    A function that reads from a network or disk mostly waits, and several threads can wait at the
+    same time. A function that mostly runs Python code holds the GIL, so threads would make it
+    slower.
     """
     first, waiting, tried = [], 0, 0 if waits else TRIED
     for item in items[:tried]:

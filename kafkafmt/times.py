@@ -44,7 +44,7 @@ def parse_time(text: str) -> int:
     Raises
     ------
     ValueError
-        `text` has none of the three forms.
+        `text` has none of these forms.
     """
     if MILLISECONDS.match(text):
         return int(text)
@@ -56,7 +56,7 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        # Messages such as "month must be in 1..12" help the user.
+        # Include only messages such as "month must be in 1..12", which help the user.
         # Python's other messages describe its implementation.
         reason = f": {error}" if re.match("(year|month|day|hour|minute|second) ", str(error)) else f"; {VALID_FORMS}"
         raise ValueError(f"{text!r} is not a time{reason}") from None

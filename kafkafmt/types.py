@@ -1,4 +1,4 @@
-"""Define the tables and columns that the cores, readers and writers exchange."""
+"""Define the NumPy arrays in which batch headers and decoded records are passed between modules."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ BATCH_DTYPE = np.dtype(
 
 `position` and `size` are the position and size of the batch in the scanned buffer, in bytes. `size`
 includes the 12 bytes of the fields offset and length. `payload_position` and `payload_size` are the
-position and size of the records. A caller that decompresses the records sets these two columns to
+position and size of the records. If the records are decompressed, these two fields are changed to
 the position and size of the decompressed records. For formats 0 and 1, `attributes` contains only
 the bits that these formats use.
 """
 
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
-"""Names of the columns that `decode_records` can decode."""
+"""Fields of records that `decode_records` can decode, each into separate arrays."""
 
 IntArray = npt.NDArray[np.int64]
 LengthArray = npt.NDArray[np.int32]
@@ -71,10 +71,10 @@ BatchTable = npt.NDArray[np.void]
 
 
 def last_offsets(batches: BatchTable) -> IntArray:
-    """Return the last offset of each batch in a table.
+    """Return the last offset of each batch in an array of batch headers.
 
-    If the last offset delta of a batch is negative, its base offset is returned. If the last offset
-    does not fit into 64 bits, 2**63 - 1 is returned.
+    If the last offset delta of a batch is negative, the result is its base offset. If the last
+    offset does not fit into 64 bits, the result is 2**63 - 1.
     """
     first = batches["base_offset"]
     last: IntArray = first + np.maximum(batches["last_offset_delta"], 0)
@@ -83,24 +83,24 @@ def last_offsets(batches: BatchTable) -> IntArray:
 
 
 def last_offset(batch: np.void) -> int:
-    """Return the last offset of one batch, as in `last_offsets`."""
+    """Return the last offset of one batch, computed as in `last_offsets`."""
     return min(int(batch["base_offset"]) + max(int(batch["last_offset_delta"]), 0), MAX_OFFSET)
 
 
 class BatchSummary(NamedTuple):
-    """Summary of a table of batches.
+    """Summary of an array of batch headers.
 
     Attributes
     ----------
     wrappers : bool
-        Whether the table contains a wrapper message. The header of a wrapper message does not
+        Whether any header belongs to a wrapper message. The header of a wrapper message does not
         contain the number of records.
     records : int
         Number of records in all batches that are not wrapper messages, including control records.
     attributes : int
-        Bits that are set in the attributes of any batch.
+        Bitwise OR of the attributes of all batches.
     codecs, magics : int
-        Bit masks of the codec ids and magic values in the table.
+        Bit masks of the codec ids and magic values that occur.
     min_timestamp, max_timestamp : int
         Smallest base timestamp and largest maximum timestamp, in ms. -1 if no batch has a
         timestamp.
@@ -109,7 +109,7 @@ class BatchSummary(NamedTuple):
     negative_delta : bool
         Whether any batch has a negative last offset delta.
     lowest, highest : int
-        Smallest and largest base offset. For an empty table, 2**63 - 1 and -2**63.
+        Smallest and largest base offset. If there are no batches, 2**63 - 1 and -2**63.
     """
 
     wrappers: bool
@@ -126,20 +126,20 @@ class BatchSummary(NamedTuple):
 
 
 class SearchWindow(NamedTuple):
-    """Bytes of a file that were searched for valid batches. All positions are file positions.
+    """Result of a search for valid batches in a part of a file. All positions are file positions.
 
     Attributes
     ----------
     buffer : bytes-like
-        The bytes.
+        Bytes of the file.
     position : int
-        Position of the first byte.
+        File position of the first byte in `buffer`.
     found : int64 array
         Positions of the valid batches that begin in the searched range, in ascending order.
     searched_from, searched_to : int
-        Start and end of the searched range. The search finds only batches that begin in this range.
+        Start and end of the searched range. A batch is found only if it begins in this range.
     file_end, zero_tail : int
-        Position of the end of the file, and start of the zero bytes at the end of the file.
+        Position of the end of the file, and position at which the zero bytes before the end begin.
     """
 
     buffer: Buffer
@@ -152,18 +152,18 @@ class SearchWindow(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Result of a shallow scan of batches.
+    """Result of a scan of batch headers, without the records.
 
     Attributes
     ----------
     count : int
-        Number of table rows that were filled.
+        Number of headers that were read.
     position : int
-        Position at which the scan stopped, in bytes. It is the start of the first batch that has no
-        row in the table.
+        Position at which the scan stopped, in bytes. It is the start of the first batch whose
+        header was not read.
     error : KafkaFormatError or None
-        The error at `position`. None if the table is full, or if the input ended. If the input
-        ended inside a batch, `position` is the start of that batch.
+        The error at `position`. None if the output array is full or if the input ended. If the
+        input ended inside a batch, `position` is the start of that batch.
     """
 
     count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
@@ -180,13 +180,13 @@ _ARRAYS: dict[str, list[tuple[str, Any]]] = {
     "headers": [("header_start", np.int64), ("header_count", np.int32)],
     "timestamp_micros": [("timestamp_micros", np.int64)],
 }
-"""Names and dtypes of the arrays of each column. An array has one item per record. The column
-"timestamp_micros" is not in COLUMNS, and must be requested explicitly.
+"""Names and dtypes of the arrays for each field of a record. An array has one item per record. The
+field "timestamp_micros" is not in COLUMNS, and must be requested explicitly.
 """
 
 
 class Spans(NamedTuple):
-    """A column of byte strings, as spans of a buffer.
+    """Byte strings, stored as positions and lengths in a buffer.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class Spans(NamedTuple):
 
 
 class HeaderSpans(NamedTuple):
-    """A column of headers, as spans of a buffer.
+    """Headers of many records. Their keys and values are stored as positions and lengths in a buffer.
 
     Attributes
     ----------
@@ -225,8 +225,8 @@ class HeaderSpans(NamedTuple):
 class RecordColumns:
     """Reusable output of `decode_records`: NumPy arrays of equal capacity, with one item per record.
 
-    The arrays of columns that were not requested are None. A span consists of a position in the
-    decoded buffer and a length, both in bytes. Null values have the length -1.
+    The arrays of fields that were not requested are None. A position and a length, both in bytes,
+    refer to the decoded buffer. Null values have the length -1.
 
         offset, timestamp           int64; timestamps in milliseconds
         timestamp_type              int32; 0 CreateTime, 1 LogAppendTime, -1 none
@@ -244,24 +244,24 @@ class RecordColumns:
     rows, headers : int
         Number of records and headers that the arrays contain.
     cursor : array of int64, shape (4,)
-        State from which decoding resumes. It consists of the index of the batch, the number of its
-        records that were already decoded, the position after these records, and the last offset
-        delta.
+        State from which decoding resumes. It consists of the index of the current batch, the number
+        of its records that were already decoded, the position after these records, and the offset
+        delta of the last of these records.
     """
 
     collects = False
-    """Whether rows are kept until the owner of the columns takes the rows. If False, rows are kept
-    only until the next chunk is decoded.
+    """Whether records of several calls are collected in the arrays. If False, each call of the
+    decoder overwrites the records of the previous call.
     """
     full = False
-    """Whether decoding stopped because the columns have no space for more rows. `RecordReader` and
+    """Whether decoding stopped because the arrays are full. `RecordReader` and
     `decode_plain_batches` set this attribute.
     """
     max_headers = 1 << 20
     """Largest number of headers in a record. If a record has more headers, a TooLargeError is raised."""
     odd_times = False
-    """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. Decoding sets this
-    attribute to True. The code that reads the column sets it to False.
+    """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. The decoder sets this
+    attribute to True, and the code that reads the array resets it to False.
     """
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
@@ -307,7 +307,7 @@ class RecordColumns:
                 setattr(self, attribute, np.empty(self.capacity, dtype))
 
     def grow_headers(self, capacity: int) -> None:
-        """Replace the four header arrays with larger arrays.
+        """Replace the four arrays for header keys and values with larger arrays.
 
         The contents of the old arrays are lost, so `rows` must be 0.
         """
@@ -318,11 +318,11 @@ class RecordColumns:
         self.header_value_length = np.empty(capacity, np.int32)
 
     def clear(self) -> None:
-        """Remove the rows but keep the cursor, so that decoding can continue in the same arrays."""
+        """Remove all records, but keep the cursor, so that decoding can resume."""
         self.rows = self.headers = 0
 
     def selected(self, rows: IntArray) -> RecordColumns:
-        """Return columns that contain only the given rows. The header arrays are shared, not copied."""
+        """Return a copy with only the given rows. The arrays of header keys and values are shared."""
         taken = copy(self)
         for name in self.names:
             for attribute, _ in _ARRAYS[name]:
@@ -331,13 +331,13 @@ class RecordColumns:
         return taken
 
     def grow_data(self) -> None:
-        """Enlarge the arrays of keys and values, which only `CopiedColumns` has."""
+        """Enlarge the arrays for the bytes of keys and values. Only `CopiedColumns` has these arrays."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Set the cursor to the start of another table of batches.
+        """Prepare for decoding another array of batches from its start.
 
-        The rows are also removed, unless `collects` is True.
+        All rows are removed, unless `collects` is True.
         """
         if not self.collects:
             self.clear()
@@ -345,18 +345,18 @@ class RecordColumns:
 
 
 class CopiedColumns(RecordColumns):
-    """Record columns with copies of keys and values in Arrow's binary layout, instead of spans.
+    """Decoded records as NumPy arrays, with copies of keys and values in Arrow's binary layout.
 
         key_offsets, value_offsets      int32, capacity + 1 items: where the bytes of each row begin
         key_data, value_data            uint8, `room` bytes
         key_validity, value_validity    uint8, one bit per row, least significant first; 1: not null.
                                         The bits of rows not yet filled are 1
 
-    Rows are collected over several calls and buffers, until the owner of the columns takes the rows
-    and sets `rows` to 0. Keys and values are copied, but headers are stored as spans. Copy the
-    headers of each buffer before the next buffer is decoded, because spans always refer to the last
-    decoded buffer. If a single record does not fit into empty data arrays, `grow_data` replaces the
-    data arrays with larger arrays.
+    Records of several calls and buffers are collected, until the caller takes them and sets `rows`
+    to 0. Keys and values are copied, but headers are stored as positions in the last decoded
+    buffer. Therefore, copy the headers of each buffer before the next buffer is decoded. If a
+    single record does not fit into the empty data arrays, `grow_data` replaces the data arrays with
+    larger arrays.
     """
 
     collects = True
@@ -390,7 +390,7 @@ class CopiedColumns(RecordColumns):
                 validity[:] = 255
 
     def grow_data(self) -> None:
-        """Replace the data arrays with arrays of double size.
+        """Replace the arrays for the bytes of keys and values with arrays of double size.
 
         The contents of the old arrays are lost, so `rows` must be 0.
         """

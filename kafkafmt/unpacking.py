@@ -1,4 +1,4 @@
-"""Decompress gzip and zstd files, such as archived segments, as streams."""
+"""Decompress gzip and zstd files, such as archived segments, while they are read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ UNPACKING_ERRORS: tuple[type[Exception], ...] = (
     zlib.error,
     zstandard.ZstdError,
 )
-"""Errors that a file object of `unpacking_reader` raises if the data is damaged or incomplete."""
+"""Errors that `read` of a decompressing file object can raise if the data is damaged or incomplete."""
 
 
 def unpacking_reader(source: BinaryIO, kind: str) -> BinaryIO:
-    """Return a file object that decompresses `source` while it is read. `kind` is "gzip" or "zstd"."""
+    """Return a file object that reads and decompresses `source`. `kind` is "gzip" or "zstd"."""
     if kind == "gzip":
         return cast(BinaryIO, gzip.GzipFile(fileobj=source))
     return cast(BinaryIO, _WholeFrames(source))

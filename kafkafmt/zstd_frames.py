@@ -14,12 +14,10 @@ _START = struct.Struct("<IB")
 
 
 def is_single_frame(data: memoryview) -> bool:
-    """Check the frames of zstd data, and return whether it consists of exactly one normal frame.
+    """Check the structure of zstd data, and return whether it is exactly one frame that is not skippable.
 
-    Raise StructureError if the data is not a sequence of complete frames. This check is necessary,
-    because the decompressor does not make it.
-
-    Skippable frames are not counted as normal frames.
+    Raise StructureError if the data is not a sequence of complete frames. The decompressor does not
+    detect this.
     """
     p, n, frames = 0, len(data), 0
     while n - p >= SMALLEST:
@@ -46,9 +44,9 @@ def is_single_frame(data: memoryview) -> bool:
 
 
 def _header_size(descriptor: int) -> int:
-    """Return the size of a zstd frame header in bytes, given the descriptor in its fifth byte.
+    """Return the size of a zstd frame header in bytes. `descriptor` is the fifth byte of the header.
 
-    The header consists of magic, descriptor, window, dictionary id and content size.
+    The header consists of the magic, descriptor, window size, dictionary id and content size.
     """
     size = 6 + (0, 1, 2, 4)[descriptor & 3] + (0, 2, 4, 8)[descriptor >> 6]
     # A frame with a single segment has no window byte, and its content size has at least one byte.

@@ -1,6 +1,6 @@
-"""The command line interface. Each subcommand of `kafkafmt` has a module.
+"""The command line interface. Each module implements one subcommand, or code that several subcommands share.
 
-The command needs click and rich, the packages of the extra `cli`.
+It requires click and rich, which are the packages of the extra `cli`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXIT_UNREADABLE = 3
 
 
 def main() -> NoReturn:
-    """Run the command `kafkafmt`, and end the process with its exit code."""
+    """Run the command `kafkafmt`, and exit with its exit code."""
     code: int | str | None = _interrupt.INTERRUPTED
     try:
         from .main import run

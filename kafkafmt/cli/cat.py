@@ -49,15 +49,15 @@ from .read_errors import ReadError, read_errors_of, reading
 from .record_lines import FORMATS, LineFormat, line_format, line_template
 
 EXPLAINED = 3
-"""Largest number of partitions that the message about an empty result lists."""
+"""If no record is printed, a message describes at most this number of partitions."""
 CHUNK_ROWS = 4096
-"""Largest number of records that are formatted at once. Their text fits into a CPU cache."""
+"""Largest number of records that are formatted in one call. Their text fits into a CPU cache."""
 OUTPUT_BYTES = 4 << 20
-"""Approximate limit for the text that is formatted at once, in bytes."""
+"""Approximate limit for the text that one call formats, in bytes."""
 
 
 class OutputFormat(ParamType[LineFormat]):
-    """A parameter type for the output format of records."""
+    """Click parameter type for the output format of records."""
 
     name = "FORMAT"
 
@@ -76,14 +76,14 @@ class OutputFormat(ParamType[LineFormat]):
 
 
 class CatCommand(click.Command):
-    """Command class for `cat`, whose option `-f` has two meanings.
+    """Click command class for `kafkafmt cat`. Its option `-f` has two meanings.
 
-    `-f` alone means --follow. If the next argument is a format that contains ``%``, as in kcat, `-f`
-    means --format. An argument that is an existing path is never a format.
+    `-f` normally means --follow. If the next argument contains ``%`` and is not an existing path,
+    it is a format like those of kcat, and `-f` means --format.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace `-f` with --format if the next argument is an output format, such as ``%k %s``."""
+        """Replace `-f` with --format if an output format follows, such as ``%k %s``."""
         args = list(args)
         for i, argument in enumerate(args):
             if argument == "--":
@@ -230,7 +230,7 @@ def cat(
 
 
 def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | None) -> None:
-    """Print the selected records of all partitions, or explain why there are none.
+    """Print the selected records of all partitions. If there are none, print the reason.
 
     A partition that cannot be read is reported, and the other partitions are printed.
     """
@@ -254,7 +254,7 @@ def _print(choice: Choice, printer: _Printer, limits: ReadLimits, limit: int | N
 def _selected(
     directory: PartitionDir, selection: Selection, printer: _Printer, limits: ReadLimits
 ) -> tuple[PartitionLog, Iterator[Chunk]]:
-    """Return a partition and its selected records. Report transactions whose outcome is not known."""
+    """Open a partition, and return it with its selected records. Report transactions with an unknown outcome."""
     with reading():
         log = PartitionLog(directory, limits, tell=tell)
         interval = selection.resolve(log)
@@ -283,14 +283,14 @@ def _follow(followers: Followers, printer: _Printer) -> None:
 def _waiter(handle: int) -> Callable[[float], None]:
     """Return a function that waits, like `time.sleep`.
 
-    The function raises BrokenPipeError if stdout is a pipe or a socket and its reader closes it
-    during the wait.
+    If stdout is a pipe or a socket, the function raises BrokenPipeError when the other process
+    closes its end.
     """
     mode = os.fstat(handle).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return time.sleep
     poll = select.poll()
-    # poll() always reports POLLERR and POLLHUP. No other event is of interest, so the event mask is 0.
+    # The event mask is 0, because poll() always reports POLLERR and POLLHUP.
     poll.register(handle, 0)
 
     def wait(seconds: float) -> None:
@@ -310,7 +310,7 @@ class _Printer:
     read, shown : int
         Number of records that were read, and number of records that were printed.
     damaged : bool
-        True if damage was skipped.
+        True if damaged data was omitted.
     unreadable : bool
         True if a partition could not be read.
     """
@@ -340,7 +340,7 @@ class _Printer:
         return skip if self._skips else None
 
     def write(self, log: PartitionLog, chunks: Iterator[Chunk]) -> bool:
-        """Print the matching records of chunks, and return False if the limit was reached."""
+        """Print the matching records in `chunks`. Return False if the limit was reached."""
         template = line_template(self._format, log.topic, log.partition)
         style, separator = self._format.style, self._format.separator.encode()
         for source, columns in matching(self._counted(chunks), self._conditions, self.left):
@@ -362,7 +362,7 @@ class _Printer:
 
 
 def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
-    """Return a message that explains why no record was printed."""
+    """Return a message for the user about the reason why no record was printed."""
     start, end = selection.start, selection.end
     if start is not None and end is not None and start.kind == end.kind == "offset" and start.n >= end.n:
         return f"the range {start.n}:{end.n} contains no offset, because its end is exclusive"
@@ -379,7 +379,7 @@ def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
 
 
 def _report_undecided(directory: PartitionDir, transactions: Transactions, doubts: list[Doubt]) -> bool:
-    """Report records that read_committed omits although no marker aborts their transaction.
+    """Report records that read_committed omits because the outcome of their transaction is unknown.
 
     Return True if damage may have destroyed a transaction marker.
     """

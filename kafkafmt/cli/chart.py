@@ -1,4 +1,4 @@
-"""Draw a small chart of records over time with block characters, in one line of text."""
+"""Draw a chart of records over time as one line of text, with block characters."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(rate: Rate, width: int) -> tuple[str, int, int, int]:
-    """Return a chart of at most `width` characters, and the period of time that it covers.
+    """Return a chart of at most `width` characters, and the time range that it covers.
 
     Parameters
     ----------
     rate : Rate
-        The records over time. It has at least one bucket.
+        The number of records in each period. It must have at least one bucket.
     width : int
         Largest number of characters.
 
     Returns
     -------
     chart : str
-        One character for each period of time. A space is a period without records.
+        One character for each period. A space indicates a period without records.
     start, end : int
         Start of the first period and end of the last period, in milliseconds since 1970-01-01 UTC.
     outside : int
-        Number of records that the chart does not show, because their timestamps are far from all
-        others.
+        Number of records that the chart omits, because their timestamps are far from all other
+        timestamps.
     """
     shown = rate.without_outliers(width)
     first, last = shown[0].timestamp, shown[-1].timestamp
@@ -42,7 +42,7 @@ def sparkline(rate: Rate, width: int) -> tuple[str, int, int, int]:
 
 
 def _step(first: int, last: int, bucket: int, width: int) -> int:
-    """Return the milliseconds that one character of the chart covers, a multiple of `bucket`."""
+    """Return the period that one character of the chart covers, in milliseconds. It is a multiple of `bucket`."""
     for step in PERIODS:
         if step % bucket == 0 and last // step - first // step < width:
             return step

@@ -1,4 +1,4 @@
-"""Find the partitions in the PATH arguments, and select partitions and records by the options."""
+"""Find partitions in the paths of a command, and select partitions and records by the command's options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONLY_OTHERS = (
 class NotThereError(click.UsageError):
     """Raised if an option names something that does not exist, such as a topic.
 
-    The command reports it as a usage error, but without a hint to --help.
+    It is reported as a usage error, but the message does not mention --help.
     """
 
 
@@ -52,9 +52,9 @@ class Choice:
 
 
 def find(paths: Collection[str], replicas: str | None) -> Discovery:
-    """Find all partitions in the PATH arguments.
+    """Find all partitions in the paths of a command.
 
-    Print a message about each file that is not read.
+    Print a message about each file that will not be read.
     """
     found = discover(paths, replicas)
     for message in found.messages:
@@ -68,7 +68,7 @@ def not_there(error: PartitionNotFoundError) -> NotThereError:
 
 
 def tell_nothing_to_read() -> None:
-    """Print a message that no partition can be read. Only commands without the options -t and -p call this function."""
+    """Print a message that there is no partition to read. It must not be called if -t or -p is given."""
     tell(f"nothing to read: {ONLY_OTHERS}")
 
 
@@ -77,7 +77,8 @@ def choose(
 ) -> list[PartitionDir]:
     """Return the partitions that the options -t, -p and --internal select.
 
-    Report each topic and partition number that does not exist. If none exists, raise NotThereError.
+    Print a message about each topic or partition number that does not exist. If no partition
+    remains, raise NotThereError.
     """
     try:
         chosen = choose_partitions(found, topics, numbers, internal, on_message=tell)
@@ -96,10 +97,10 @@ def choose_range(
     group: str | None,
     selection: Selection,
 ) -> Choice:
-    """Return the partitions and records that the options and `selection` select.
+    """Return the partitions that the options select, and the records to read in each of them.
 
-    If a consumer group is given, only topics for which it has committed offsets are selected. Each
-    partition is read from the group's committed offset.
+    If a consumer group is given, only topics for which the group has committed offsets are
+    selected. Each partition is read from the committed offset.
     """
     chosen = choose(found, topics, numbers, internal)
     if group is None:
@@ -115,7 +116,7 @@ def choose_range(
 
 
 class _DamageReport:
-    """Callback for damage in `__consumer_offsets`. It prints the damage, and sets `damaged` to True."""
+    """Callback for damage in `__consumer_offsets`. It prints a message, and sets `damaged` to True."""
 
     def __init__(self) -> None:
         self.damaged = False
@@ -127,7 +128,7 @@ class _DamageReport:
 
 
 def read_all_groups(found: Discovery, at: int | None = None) -> tuple[GroupState, bool]:
-    """Return the state of all consumer groups, and whether the state may be incomplete because of damage.
+    """Return the state of all consumer groups, and whether damage may have made the state incomplete.
 
     If `at` is given, return the state at this time, in milliseconds since 1970-01-01 UTC.
     """

@@ -1,4 +1,4 @@
-"""Implement `kafkafmt completion`, and complete words on the command line with click."""
+"""Implement `kafkafmt completion`, and complete options, paths and topic names in a shell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
 VARIABLE = "_KAFKAFMT_COMPLETE"
-"""The shell sets this environment variable when it asks for completions."""
+"""Environment variable that the shell sets when it requests completions."""
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -32,7 +32,7 @@ def completion(ctx: click.Context, shell: str) -> int:
 
 
 def complete(group: click.Group, instruction: str) -> int:
-    """Answer a completion request of the shell, and return the exit code.
+    """Print the completions that the shell has requested, and return the exit code.
 
     `instruction` is the value of the environment variable `VARIABLE`, such as "bash_complete".
     """
@@ -40,13 +40,13 @@ def complete(group: click.Group, instruction: str) -> int:
 
 
 def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the topics that begin with `incomplete`, from the local paths on the command line.
+    """Return the topics in the given local paths whose names begin with `incomplete`.
 
-    Topics are found by the names of partition directories. No file is opened.
+    The names of partition directories contain the topics. No file is opened.
     """
     from ..log.format.names import parse_partition_name
 
-    # click has not assigned the arguments to parameters, because the option -t still has no value.
+    # Use ctx.args, because click assigns arguments to parameters only after the option -t has a value.
     topics = set()
     for path in ctx.args:
         try:

@@ -25,7 +25,7 @@ from .record_lines import json_row, text_line
 
 
 class ApiName(ParamType[int]):
-    """A parameter type for an API, given by name or key. Case and underscores in the name are ignored."""
+    """Click parameter type for an API, given by name or key. Case and underscores in the name are ignored."""
 
     name = "NAME|KEY"
 
@@ -112,16 +112,15 @@ def decode(
 
 
 Found = Iterator[tuple[Any, Any]]
-"""Pairs (source, record). The source is an object with the topic and partition of the record."""
+"""Iterator of pairs (source, record). The source is an object with the record's topic and partition."""
 
 
 def _decoded(
     requests: str | None, responses: str | None, api: int | None, api_version: int | None
 ) -> Iterator[DecodedFrame]:
-    """Yield the frames of the request stream, and then the frames of the response stream.
+    """Yield the decoded requests, and then the decoded responses.
 
-    Both streams can be pipes. Therefore, the response stream is opened after all requests were
-    read.
+    Both files can be pipes. Therefore, the responses are opened only after all requests were read.
     """
     waiting = Correlation()
     if requests is not None:
@@ -134,7 +133,7 @@ def _decoded(
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """Open a stream, or raise NoLogError if it is a compressed file."""
+    """Open a file of captured frames. Raise NoLogError if the file is compressed."""
     stream: Any
     with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES] if stream.seekable() else b""
@@ -148,10 +147,10 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
-    """Yield the readable records in the record data of a message.
+    """Yield the records in a message of the wire protocol.
 
-    If some records cannot be read, an error message is appended to `trouble`. Records are not
-    collected in a list, because a frame of a few kilobytes can contain millions of records.
+    If records cannot be read, append an error message to `trouble`. Records are not collected in a
+    list, because a frame of a few kilobytes can contain millions of compressed records.
     """
     for data in record_data(body):
         where = data if data.topic else data._replace(topic=uuid_text(data.topic_id))
@@ -163,7 +162,7 @@ def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
 
 
 def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields the JSON line of a frame in several parts."""
+    """Return a function that yields one line of JSON for a frame, in several strings."""
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:
         line = encode_json(frame.to_dict())
@@ -179,7 +178,7 @@ def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[Decoded
 
 
 def _text_lines(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields a line of text for a frame, and one for each of its records."""
+    """Return a function that yields a line of text for a frame, and then a line for each of its records."""
     line = text_line(text)
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:

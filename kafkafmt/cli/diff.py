@@ -13,7 +13,7 @@ from .options import choice_options, format_option, jobs_option, limit_batch_opt
 from .output import progress_bar, show_table, tell
 
 SHOWN = 20
-"""Largest number of differences per partition that the table lists."""
+"""The table lists at most this number of differences per partition."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt diff /mnt/broker-1/data /mnt/broker-2/data -t orders")

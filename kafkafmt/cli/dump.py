@@ -1,4 +1,4 @@
-"""Implement `kafkafmt dump`, which has the output format and the options of kafka-dump-log."""
+"""Implement `kafkafmt dump`, whose options and output format are those of kafka-dump-log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DECODED_TOPICS = ("__consumer_offsets", "__transaction_state", "__cluster_metada
 
 
 def decoder_flag(name: str) -> str:
-    """Return the option of kafka-dump-log that selects a decoder."""
+    """Return the option that selects a decoder for keys and values, such as `--offsets-decoder`."""
     return f"--{name.replace('_', '-')}-decoder"
 
 
@@ -127,7 +127,7 @@ def dump(
 
     def skip(error: OSError) -> None:
         reason = error_text(error)
-        if reason not in skipped:  # for each of its indexes, a segment is read again
+        if reason not in skipped:  # reading an index also reads its segment, which can fail again
             sys.stdout.flush()
             tell(f"cannot be read: {reason}")
         skipped.append(reason)
@@ -176,14 +176,14 @@ def dump(
 
 
 def _tell_problem(path: Path, row: Row) -> None:
-    """Print a line on stderr that describes damage or a finding."""
+    """Print a line on stderr about damage or a finding."""
     where = "" if row["position"] is None else f" at {row['position']}, {row['length']} bytes"
     sys.stdout.flush()
     tell(f"{path}{where}: {row['message']}" + ("" if row["type"] == "damage" else f" [{row['error']}]"))
 
 
 def _title(file: DumpedFile) -> str:
-    """Return the line that is printed after the file name, such as the base offset of a log."""
+    """Return the line to print after a file name, such as the base offset of a log."""
     name = file.path.name
     if name == BOOTSTRAP:
         return "KRaft bootstrap snapshot\n"
@@ -194,7 +194,7 @@ def _title(file: DumpedFile) -> str:
 
 
 def _json_line(text: Callable[[bytes], str], path: Path, row: Row) -> str:
-    """Return the JSON line for a row. Its field `file` is the path that the user gave."""
+    """Convert a row to a line of JSON. Its field `file` is the path as the user has specified it."""
     shown: Row = {"type": row["type"], "file": str(path)} | {
         k: v for k, v in row.items() if k not in ("type", "file", "path")
     }

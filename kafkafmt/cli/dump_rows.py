@@ -1,4 +1,4 @@
-"""Convert the items of a dump to dicts.
+"""Convert the contents of log files to dicts, for `kafkafmt dump`.
 
 The keys of these dicts are the field names that kafka-dump-log prints. The JSON lines of ``kafkafmt
 dump`` use the same names.
@@ -17,7 +17,7 @@ TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 
 
 def row_of(item: Item) -> Row:
-    """Return a dict of the fields of an item, with its `type` first."""
+    """Convert an item of a log file, such as a batch or an index entry, to a dict. The first key is `type`."""
     return ROWS[type(item)](item)
 
 
@@ -104,7 +104,7 @@ def _problem(p: items.Problem) -> Row:
 
 
 def _named(kind: str) -> Callable[[Any], Row]:
-    """Return a function that converts an item of type `kind` to a dict without renaming fields."""
+    """Return a function that converts an item of type `kind` to a dict with the same field names."""
     return lambda item: {"type": kind} | item._asdict()
 
 

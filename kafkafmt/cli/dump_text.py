@@ -1,4 +1,4 @@
-"""Format the items of a dump exactly as kafka-dump-log prints them."""
+"""Format the contents of log files exactly as kafka-dump-log prints them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CONTROL_TITLES = {
 
 
 def text_of(item: Row, contents: bool = False, skip_metadata: bool = False) -> str:
-    """Return the line of text for an item, or "" for an item that kafka-dump-log does not print.
+    """Return an item, such as a batch or record, as a line of text. Return "" if kafka-dump-log does not print it.
 
-    If `contents` is True, the line for a record contains its key and value.
+    If `contents` is True, the line of a record contains its key and value.
     """
     kind = item["type"]
     if kind == "record":

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..exporting.report import ExportReport
 
 MOST_LINES = 20
-"""Largest number of partitions, damaged spans or transactions that the text output lists."""
+"""The text output lists at most this number of partitions, damaged spans or transactions."""
 
 
 @click.command(
@@ -223,7 +223,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _errors_as_usage() -> Iterator[None]:
-    """Convert errors of the export API to usage errors that name options of the command."""
+    """Convert errors of `kafkafmt.export` to usage errors, whose messages name options of the command."""
     try:
         yield
     except OutputExistsError as error:
@@ -235,14 +235,14 @@ def _errors_as_usage() -> Iterator[None]:
     except (SparkError, ResumeError) as error:
         raise click.UsageError(str(error)) from error
     except ImportError as error:
-        if error.name is None:  # if the ImportError has no name, Java is missing
+        if error.name is None:  # An ImportError without a name means that Java is missing.
             raise click.ClickException(str(error)) from error
         raise MissingError(str(error)) from error
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Any]:
-    """Yield a function that shows the progress of the export in bytes on stderr.
+    """Yield a function that shows the progress of the export on stderr, in bytes.
 
     The function does nothing if stderr is not a terminal.
     """
@@ -261,8 +261,8 @@ def _progress() -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
     with contextlib.ExitStack() as stack:
         terminal = sys.stderr
-        # stderr is redirected while Java starts. Therefore, the progress bar writes to a duplicate of
-        # stderr's file descriptor.
+        # The progress bar writes to a duplicate of stderr's file descriptor,
+        # because stderr is redirected while Java starts.
         if terminal.isatty():
             terminal = stack.enter_context(open(os.dup(terminal.fileno()), "w", encoding=terminal.encoding))
         bar = stack.enter_context(
@@ -281,7 +281,7 @@ def _progress() -> Iterator[Any]:
 
 
 def show(report: ExportReport) -> None:
-    """Print the report as a table, followed by the damage and the paths in the output."""
+    """Print the report as a table. Then list the damaged byte ranges and the output paths."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -313,7 +313,7 @@ def show(report: ExportReport) -> None:
         table.add_row(f"… and {len(rows) - len(shown)} more partitions", "", "", "", "")
     console.print(table)
     for line in damage_lines(report) + doubt_lines(report):
-        # A terminal wraps lines between words. Other output is not wrapped.
+        # On a terminal, rich wraps lines between words. Lines in other output are not wrapped.
         console.print(plain(line), style="red", markup=False, highlight=False, soft_wrap=not console.is_terminal)
     rate = seconds.rows_per_second
     speed = f", {rate:,} rows/s" if rate else ""
@@ -329,7 +329,7 @@ def show(report: ExportReport) -> None:
 
 
 def damage_lines(report: ExportReport) -> list[str]:
-    """Return a line for each damaged span, but at most MOST_LINES lines."""
+    """Return a line for each damaged byte range, but at most MOST_LINES lines."""
     lines = []
     for p in report.partitions:
         for d in p.quarantined.damaged:
@@ -339,7 +339,7 @@ def damage_lines(report: ExportReport) -> list[str]:
 
 
 def doubt_lines(report: ExportReport) -> list[str]:
-    """Return a line for each transaction in doubt, but at most MOST_LINES lines."""
+    """Return a line for each transaction with an unknown outcome, but at most MOST_LINES lines."""
     lines = [f"DOUBT   {p.topic}-{p.partition}: {d.message}" for p in report.partitions for d in p.in_doubt]
     return _first(lines, "transactions")
 

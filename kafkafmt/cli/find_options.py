@@ -1,4 +1,4 @@
-"""Define the options of `cat` that find records, and convert their values to conditions."""
+"""Define the options of `kafkafmt cat` that select records by key, value or header."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .output import tell
 
 
 def bytes_of(text: str) -> bytes:
-    """Return the bytes that a text such as ``order-1``, ``base64:b3JkZXI=`` or ``hex:6f72`` describes.
+    """Convert text such as ``order-1``, ``base64:b3JkZXI=`` or ``hex:6f72`` to bytes.
 
-    Raise ValueError if the part after base64: or hex: is malformed.
+    Raise ValueError if the text after ``base64:`` or ``hex:`` is invalid.
     """
     form, colon, rest = text.partition(":")
     if colon and form == "base64":
@@ -38,7 +38,7 @@ def bytes_of(text: str) -> bytes:
 
 
 class BytesText(ParamType[bytes]):
-    """A parameter type for bytes: plain text, or `base64:` or `hex:` and the encoded bytes."""
+    """Click parameter type for bytes: plain text, or encoded bytes after the prefix `base64:` or `hex:`."""
 
     name = "TEXT"
 
@@ -53,12 +53,12 @@ class BytesText(ParamType[bytes]):
 
 
 class Regex(ParamType[BytePattern]):
-    """A parameter type for a regular expression."""
+    """Click parameter type for a regular expression."""
 
     name = "REGEX"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> BytePattern:
-        """Compile the value of an option to a regular expression for bytes."""
+        """Convert the value of an option to a regular expression for bytes."""
         if isinstance(value, BytePattern):
             return value
         try:
@@ -68,7 +68,7 @@ class Regex(ParamType[BytePattern]):
 
 
 class Header(ParamType[HeaderEquals]):
-    """A parameter type for a header: its key, and optionally its value."""
+    """Click parameter type for a header key, and optionally a header value."""
 
     name = "NAME[=VALUE]"
 
@@ -84,7 +84,7 @@ class Header(ParamType[HeaderEquals]):
 
 
 class JsonMember(ParamType[JsonEquals]):
-    """A parameter type for a condition on a member of a JSON value: `PATH=VALUE`."""
+    """Click parameter type for a condition on a member of a JSON value: `PATH=VALUE`."""
 
     name = "PATH=VALUE"
 
@@ -151,12 +151,12 @@ def conditions_of(
     headers: tuple[HeaderEquals, ...],
     value_json: tuple[JsonEquals, ...],
 ) -> Conditions:
-    """Combine the values of the options into the conditions that a record must meet."""
+    """Convert the values of the options to the conditions that a record must meet."""
     return Conditions(key, key_regex, value_regex, tuple(headers), tuple(value_json))
 
 
 def partitions_of_key(found: Discovery, chosen: list[PartitionDir], key: bytes | None) -> list[PartitionDir]:
-    """Return the chosen partitions to which Kafka's default partitioner assigns a key.
+    """Return the partition to which Kafka's default partitioner assigns a key, for each topic in `chosen`.
 
     The number of partitions of a topic is the highest partition number that was found, plus 1. If a
     partition with a lower number is missing, raise a usage error.

@@ -19,7 +19,7 @@ from .options import Time, format_option, paths_argument, replicas_option
 from .output import moment, show_table, tell
 
 UNKNOWN = "-"
-"""Text of an unknown number, as in the output of `kafka-consumer-groups`."""
+"""Text for an unknown number, as in the output of `kafka-consumer-groups`."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt groups /var/lib/kafka/data -g 'billing*'")
@@ -80,9 +80,10 @@ def groups(
 
 
 def _keep(state: GroupState, names: tuple[str, ...]) -> None:
-    """Keep only the consumer groups whose name matches a glob pattern.
+    """Remove all consumer groups whose name matches none of the patterns.
 
-    Report each pattern that matches no group. If no pattern matches a group, raise NotThereError.
+    Print a message about each pattern that matches no group. If none of them matches, raise
+    NotThereError.
     """
     known = {c.group for c in state.offsets} | {g.group for g in state.groups}
     missing = [
@@ -126,7 +127,7 @@ def _row(c: CommittedOffset, unknown: str) -> tuple[str, ...]:
 
 
 def _total(total: GroupTotal) -> str:
-    """Return the total lag of a group, with a plus sign if the lag of a partition is unknown."""
+    """Format the total lag of a group. Append a plus sign if the lag of a partition is unknown."""
     if total.unknown == total.partitions:
         return UNKNOWN
     return f"{total.lag}+" if total.unknown else f"{total.lag}"

@@ -1,4 +1,4 @@
-"""Implement `kafkafmt help`, which describes a command."""
+"""Implement `kafkafmt help`, which describes one command or lists all commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def help(ctx: click.Context, words: tuple[str, ...]) -> int:
         return 0
     command = group.get_command(root, words[0])
     assert command is not None
-    # Without resilient_parsing, click reports the missing arguments of the command.
+    # resilient_parsing prevents errors about missing arguments of the command.
     made = command.make_context(words[0], list(words[1:]), root, resilient_parsing=True)
     click.echo(made.get_help())
     return 0

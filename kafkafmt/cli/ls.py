@@ -78,13 +78,13 @@ def _show(partitions: tuple[PartitionSummary, ...]) -> None:
 
 
 def _times(first: int | None, last: int | None) -> str:
-    """Return the first and the last time of a partition as text.
+    """Format the time range of a partition.
 
-    If both times are on the same day, the date appears once. The first time is `-` if no batch has
-    a time.
+    If both times are on the same day, the date appears only once. If the first time is unknown, it
+    is shown as `-`.
     """
     if last is None:
         return ""
     start, end = ("-" if ms is None else moment(ms).partition(".")[0] for ms in (first, last))
-    day = start[:11] if "T" in start else ""  # a time that `datetime` cannot represent is shown as a number
+    day = start[:11] if "T" in start else ""  # a time that `datetime` cannot represent is a number without a date
     return f"{start} to {end.removeprefix(day)}"

@@ -1,4 +1,4 @@
-"""Run a subcommand, and report each error as one line of text and an exit code."""
+"""Run a subcommand. Print errors as one line of text, and convert them to exit codes."""
 
 from __future__ import annotations
 
@@ -44,13 +44,11 @@ COMMANDS = {
     "completion": "Print a script that adds completion to a shell.",
     "help": "Describe a command.",
 }
-"""The subcommands and their descriptions. Each subcommand is a function in the module of the same
-name, which is imported only when the subcommand is run.
+"""The subcommands and their descriptions. A subcommand is a function in the module of the same
+name. The module is imported only when the subcommand is used.
 """
 BACKENDS = ("cramjam", "crc32c")
-"""Additional packages whose versions `--version` prints. python-snappy uses cramjam, and the
-pure-Python core uses crc32c.
-"""
+"""More packages whose versions `--version` prints. python-snappy uses cramjam, and the pure-Python core uses crc32c."""
 
 
 def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -65,7 +63,7 @@ def show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 class Commands(click.Group):
-    """The group of all subcommands, which --help lists in the order of `COMMANDS`."""
+    """Click group of all subcommands. --help lists them in the order of `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the subcommands."""
@@ -126,9 +124,9 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Discard the output that is still buffered if stdout is closed.
+    """Flush stdout. If this fails because stdout is closed, discard the buffered output.
 
-    Without this step, the interpreter would try to write the buffer at exit, and report an error.
+    Otherwise, Python would try to write the buffered output at exit, and print an error.
     """
     with contextlib.suppress(OSError):
         sys.stdout.flush()
@@ -137,21 +135,21 @@ def _discard_output() -> None:
 
 
 def _in_one_line(message: str) -> str:
-    """Return an error message of click in one line. click puts the values of a choice on separate lines."""
+    """Convert an error message of click to one line. click writes the values of a choice on separate lines."""
     return message.replace("\n\t", " ").strip()
 
 
 def run() -> NoReturn:
     """Run the command.
 
-    If the command fails, print the error as one line on stderr, and exit with the exit code for
-    this kind of error.
+    If the command fails, print the error as one line on stderr. The exit code indicates the kind of
+    error.
     """
     try:
         _prepare_streams()
         if request := os.environ.get(VARIABLE):
             sys.exit(complete(group, request))
-        # group.main() is not used, because it exits with code 1 if the program that reads stdout closes the pipe.
+        # Do not use group.main(), because it exits with code 1 if the program that reads stdout closes the pipe.
         with group.make_context("kafkafmt", sys.argv[1:]) as context:
             code = group.invoke(context)
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Implement `kafkafmt make`, which writes test data: a log directory from rows."""
+"""Implement `kafkafmt make`, which writes rows as Kafka records to a new log directory."""
 
 from __future__ import annotations
 

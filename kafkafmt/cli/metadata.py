@@ -19,11 +19,11 @@ from .options import Decorator, InputPath, ParamType, format_option, limit_batch
 from .output import raw_in_a_pipe, show, show_table, tell
 
 Moment = tuple[int | None, int | None]
-"""The value of --at: an offset, and a time in milliseconds. At least one of the two is None."""
+"""Type of the value of --at: a pair of an offset and a time in milliseconds. At least one of the two is None."""
 
 
 class OffsetOrTime(ParamType[Moment]):
-    """A parameter type for an offset or a time: `OFFSET` or `@TIME`."""
+    """Click parameter type for an offset or a time: `OFFSET` or `@TIME`."""
 
     name = "OFFSET|@TIME"
 
@@ -42,7 +42,7 @@ class OffsetOrTime(ParamType[Moment]):
 
 
 class WithDiff(click.Command):
-    """The command `metadata`. Its first argument is a PATH or the subcommand `diff`."""
+    """Click command class for `kafkafmt metadata`. Its first argument is a path or the subcommand `diff`."""
 
     @property
     def subcommands(self) -> dict[str, click.Command]:
@@ -52,7 +52,7 @@ class WithDiff(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Return the context of `metadata`, or of a subcommand if the first argument is its name."""
+        """Return the click context of `metadata`, or of the subcommand that the first argument names."""
         if args and args[0] in self.subcommands:
             return self.subcommands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -147,7 +147,7 @@ def _show_table(state: ClusterMetadata, view: str) -> None:
 
 
 def _show_all(state: ClusterMetadata) -> None:
-    """Print all tables that are not empty. Before each table, print its name."""
+    """Print the name and the contents of each table that is not empty."""
     first = True
     for view in ("cluster", *(name for name in VIEWS if name != "cluster")):
         if not state.view(view):

@@ -7,7 +7,7 @@ from ..times import parse_time
 
 
 def parse_offsets(text: str) -> OffsetRange:
-    """Parse an offset range of the form `FROM:TO`, or raise ValueError.
+    """Parse an offset range of the form `FROM:TO`. Raise ValueError if it is invalid.
 
     FROM and TO have one of these forms: an offset, `-N` (N before the log end), or `@TIME`.
     `parse_time` describes the forms of TIME. FROM and TO may be omitted.
@@ -22,7 +22,7 @@ def parse_offsets(text: str) -> OffsetRange:
 
 
 def parse_bound(text: str) -> OffsetBound:
-    """Parse an offset, `-N` (N before the log end), `@MS` or `@ISO-TIME`, or raise ValueError."""
+    """Parse an offset, `-N` (N before the log end) or `@TIME`. Raise ValueError if the text has another form."""
     bound, rest = _bound(text)
     if bound is None or rest:
         raise ValueError(f"{text!r} is not a valid bound; a bound is an offset, -N or @TIME")
@@ -30,9 +30,9 @@ def parse_bound(text: str) -> OffsetBound:
 
 
 def _bound(text: str) -> tuple[OffsetBound | None, str]:
-    """Parse the bound at the start of a text, and return the bound and the remaining text.
+    """Parse an offset or time at the start of `text`. Return it with the remaining text.
 
-    A time can contain colons, so the longest prefix that can be parsed as a time is used.
+    A time can contain colons. Therefore, the longest prefix that is a valid time is parsed.
     """
     if text.startswith("@"):
         ends = [len(text), *(i for i in range(len(text) - 1, 0, -1) if text[i] == ":")]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """Base class for parameter types. `ParamType[int]` works with this class even in old releases of click."""
+        """Base class for click parameter types. It makes `ParamType[int]` valid in old releases of click."""
 
         def __class_getitem__(cls, item):
             return cls
@@ -36,7 +36,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def options(*decorators: Decorator) -> Decorator:
-    """Combine several click options into one decorator, in the order in which --help lists them."""
+    """Combine decorators for click options into one decorator. --help lists the options in the given order."""
 
     def apply(command: Any) -> Any:
         for decorator in reversed(decorators):
@@ -48,13 +48,11 @@ def options(*decorators: Decorator) -> Decorator:
 
 MAX_INT64 = (1 << 63) - 1
 MOST_PARTITIONS = 1 << 20
-"""Largest number of partition numbers in one option. No topic in a real cluster has so many
-partitions.
-"""
+"""Largest number of partition numbers that the option -p accepts. No topic in a real cluster has so many partitions."""
 
 
 class WholeNumber(click.IntRange):
-    """A parameter type for a whole number that fits into 64 bits."""
+    """Click parameter type for a whole number that fits into 64 bits."""
 
     name = "whole number"
 
@@ -69,7 +67,7 @@ class WholeNumber(click.IntRange):
 
 
 class Numbers(ParamType[list[int]]):
-    """A parameter type for a list of partition numbers and ranges, such as `0,3-5`."""
+    """Click parameter type for a list of partition numbers and ranges, such as `0,3-5`."""
 
     name = "N[,N-M…]"
 
@@ -93,7 +91,7 @@ class Numbers(ParamType[list[int]]):
 
 
 class ByteSize(ParamType[int]):
-    """A parameter type for a number of bytes, such as `1048576`, `64MB` or `1g`."""
+    """Click parameter type for a number of bytes, such as `1048576`, `64MB` or `1g`."""
 
     name = "BYTES"
 
@@ -108,7 +106,7 @@ class ByteSize(ParamType[int]):
 
 
 class Names(ParamType[tuple[str, ...]]):
-    """A parameter type for a list of known names: `NAME,…`."""
+    """Click parameter type for a list of known names: `NAME,…`."""
 
     name = "NAME,…"
 
@@ -133,7 +131,7 @@ class Names(ParamType[tuple[str, ...]]):
 
 
 class Codec(ParamType[tuple[str, int | None]]):
-    """A parameter type for a codec, and optionally its compression level: `NAME[:LEVEL]`."""
+    """Click parameter type for a codec, and optionally its compression level: `NAME[:LEVEL]`."""
 
     name = "NAME[:LEVEL]"
 
@@ -159,7 +157,7 @@ class Codec(ParamType[tuple[str, int | None]]):
 
 
 class Time(ParamType[int]):
-    """A parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO time.
+    """Click parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO time.
 
     The text may start with @, as in `kafkafmt cat -o`.
     """
@@ -177,7 +175,7 @@ class Time(ParamType[int]):
 
 
 class Offsets(ParamType[OffsetRange]):
-    """A parameter type for a range of offsets of the form `FROM:TO`."""
+    """Click parameter type for a range of offsets of the form `FROM:TO`."""
 
     name = "FROM:TO"
 
@@ -192,7 +190,7 @@ class Offsets(ParamType[OffsetRange]):
 
 
 class LocalPath(ParamType[str]):
-    """A parameter type for a local path. A `file:` URL is also accepted."""
+    """Click parameter type for a local path. A `file:` URL is also accepted."""
 
     name = "PATH"
 
@@ -211,7 +209,7 @@ class LocalPath(ParamType[str]):
 
 
 class InputPath(ParamType[str]):
-    """A parameter type for the path or URL of an input."""
+    """Click parameter type for the path or URL of an input."""
 
     name = "PATH"
 

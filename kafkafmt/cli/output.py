@@ -1,4 +1,4 @@
-"""Print output for users: messages on stderr, lines and tables on stdout, and a progress bar."""
+"""Print messages, lines of text, tables and progress bars in a terminal or into a file."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ..times import EPOCH
 
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
 LABEL_WIDTH = 9
-"""Column at which the text after a label starts, as in `DAMAGE orders-3 …`."""
+"""Number of characters before the text that follows a label such as `DAMAGE`."""
 NOTHING_MISSING = "no offset is missing"
 BYTES: dict[str, Callable[[bytes], str]] = {
     "utf8": lambda b: b.decode(errors="backslashreplace"),
     "base64": lambda b: base64.b64encode(b).decode(),
     "hex": bytes.hex,
 }
-"""Functions that format keys and values, by the value of the option `--bytes`."""
+"""Functions that format keys and values as text. The dict keys are the values of the option `--bytes`."""
 
 
 def _wrapped(line: str, terminal: bool, indent: int) -> str:
-    """Escape control characters in a line. If the line is for a terminal, also wrap it between words."""
+    """Escape control characters in a line. For output on a terminal, also wrap the line between words."""
     text = plain(line)
     if not terminal:
         return text
@@ -51,13 +51,14 @@ def show(line: str) -> None:
 def say(line: str, indent: int = LABEL_WIDTH) -> None:
     """Print a line on stdout, and wrap it if stdout is a terminal.
 
-    Wrapped lines are indented by `indent` characters, to the column after the label.
+    All but the first of the wrapped lines are indented by `indent` characters, so that they are
+    aligned after the label.
     """
     click.echo(_wrapped(line, sys.stdout.isatty(), indent))
 
 
 def write_bytes(data: bytes) -> None:
-    """Write bytes to stdout. If stdout is a terminal, flush it."""
+    """Write bytes to stdout. On a terminal, they appear immediately."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:  # a test has replaced stdout
         sys.stdout.write(data.decode(errors="surrogateescape"))
@@ -68,9 +69,9 @@ def write_bytes(data: bytes) -> None:
 
 
 def raw_in_a_pipe(text: str) -> str:
-    """Return a text unchanged, but escape control characters if stdout is a terminal.
+    """Escape control characters in a text if stdout is a terminal. Otherwise, return the text unchanged.
 
-    Kafka's own tools do not escape output into a pipe or a file.
+    Like Kafka's tools, commands that call this function do not escape output into a pipe or file.
     """
     return plain(text) if sys.stdout.isatty() else text
 
@@ -88,9 +89,9 @@ def moment(ms: int) -> str:
 
 
 def may_be_lost(damage: Damage | dict[str, Any]) -> str:
-    """Return a text that lists the offsets which a damaged span may have contained.
+    """Return a text that contains the offsets which damage may have destroyed.
 
-    `span` is a `Damage` object, or a dict from the JSON form of a report.
+    `damage` is a `Damage` object, or the dict that represents it in a JSON report.
     """
     if isinstance(damage, Damage):
         first, last = damage.first_offset, damage.last_offset
@@ -132,9 +133,10 @@ def show_table(
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows a progress bar, given the number of bytes done and the total.
+    """Yield a function that updates a progress bar. Its arguments are the bytes done and the total.
 
-    The bar appears on stderr at the first call. It is not shown if stderr is not a terminal.
+    The progress bar appears on stderr when the function is first called. If stderr is not a
+    terminal, nothing is printed.
     """
     with ExitStack() as stack:
         bars: list[Any] = []

@@ -1,4 +1,4 @@
-"""Separate errors of input files from errors of stdout, so that a command can continue with other input."""
+"""Distinguish errors of input files from errors of stdout. After an error of an input file, a command can continue."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Item = TypeVar("Item")
 
 
 class ReadError(Exception):
-    """Raised if an input cannot be read. It does not extend OSError, because stdout also raises OSErrors.
+    """Raised if an input file cannot be read. It is not an OSError, because writing to stdout also raises OSErrors.
 
     Attributes
     ----------
     cause : OSError
-        The error.
+        The error that the operating system reported.
     """
 
     def __init__(self, cause: OSError) -> None:
@@ -33,6 +33,6 @@ def reading() -> Iterator[None]:
 
 
 def read_errors_of(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the items. If the iterable raises an OSError, raise a `ReadError`."""
+    """Yield all items. If the iterable raises an OSError, raise a `ReadError` instead."""
     with reading():
         yield from items

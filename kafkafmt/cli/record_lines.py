@@ -1,7 +1,8 @@
 r"""Format records as lines: JSON, text, CSV, TSV, and formats like those of kcat.
 
-`LineFormat` describes a format. `line_template` returns a template for the records of one
-partition, which the core then formats. `json_row` and `text_line` format single Record objects.
+`LineFormat` describes a format. `line_template` returns a template, with which
+`core.format_records` formats the records of one partition. `json_row` and `text_line` format single
+Record objects.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from ..text import encode_json, plain
 from .output import moment
 
 Template = list[bytes | str]
-"""A template of `core.format_records`: literals as bytes, and names of fields as str."""
+"""Template for `core.format_records`: literal text as bytes, and names of fields as str."""
 
 FORMATS = ("text", "json", "csv", "tsv")
 COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
-"""The columns of CSV and TSV, which are also the keys of a record in JSON."""
+"""Columns of the CSV and TSV output. A record in the JSON output has the same keys."""
 KCAT_FIELDS = {
     "t": "topic",
     "p": "partition",
@@ -47,9 +48,11 @@ class LineFormat(NamedTuple):
     name : str
         One of FORMATS, or "custom".
     style, separator : str
-        The style and the separator, as in `core.format_records`.
+        Arguments of `core.format_records`: the style of the fields, and the separator between
+        headers.
     custom : list of bytes and str
-        The template of a custom format, which can contain the fields "topic" and "partition".
+        Template of a custom format. In addition to the fields of `core.format_records`, it can
+        contain "topic" and "partition".
     """
 
     name: str
@@ -59,7 +62,7 @@ class LineFormat(NamedTuple):
 
     @property
     def first_line(self) -> bytes:
-        """Line with the column names of CSV and TSV. Empty for all other formats."""
+        """First line of the output. It contains the column names in CSV and TSV, and is empty in all other formats."""
         if self.name not in ("csv", "tsv"):
             return b""
         return (self.separator.join(COLUMNS) + "\n").encode()
@@ -123,7 +126,7 @@ def parse_format(text: str) -> Template:
 
 
 def line_template(given: LineFormat, topic: str, partition: int) -> Template:
-    """Return the template with which the core formats the records of one partition."""
+    """Return the template with which `core.format_records` formats the records of one partition."""
     if given.name == "json":
         head = f'{{"topic": {encode_json(topic)}, "partition": {partition}, "offset": '
         fields: Template = [head.encode(), "offset", b', "timestamp": ', "timestamp"]
@@ -160,7 +163,7 @@ def line_template(given: LineFormat, topic: str, partition: int) -> Template:
 
 
 def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
-    """Return the dict that represents a record in JSON.
+    """Convert a record to the dict that represents it in JSON.
 
     `log` can be any object with the attributes `topic` and `partition`.
     """
@@ -177,7 +180,7 @@ def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
 
 
 def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record as a line of text, with `text` for keys and values.
+    """Return a function that formats a record as a line of text. `text` formats keys and values.
 
     Two spaces separate the fields of a line.
     """
@@ -192,7 +195,7 @@ def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
 
     def show(log: Any, r: Any) -> str:
         append = " (append)" if r.timestamp_type == LOG_APPEND_TIME else ""
-        # NO_TIMESTAMP is also the timestamp of a record in format 1 or 2 whose producer has set none.
+        # In formats 1 and 2, NO_TIMESTAMP indicates that the producer has set no timestamp.
         missing = r.timestamp_type == TIMESTAMP_TYPE_NONE or r.timestamp == NO_TIMESTAMP
         when = "-" if missing else moment(r.timestamp) + append
         fields = [f"{plain(log.topic)}-{log.partition}", str(r.offset), when, field(r.key), field(r.value)]

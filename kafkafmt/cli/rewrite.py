@@ -1,4 +1,4 @@
-"""Implement `kafkafmt rewrite`, which copies logs without some records, compacts them, or recompresses batches."""
+"""Implement `kafkafmt rewrite`, which copies logs and removes records, compacts logs, or recompresses batches."""
 
 from __future__ import annotations
 

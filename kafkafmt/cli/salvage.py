@@ -133,11 +133,11 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
 
 
 RANGES_SHOWN = 10
-"""Largest number of ranges per partition that the summary lists."""
+"""The summary lists at most this number of offset ranges per partition."""
 
 
 def _show_sources(report: SalvageReport) -> None:
-    """Print from which replica each range of offsets was copied, and which ranges were not copied."""
+    """For each range of offsets, print from which replica it was copied, or why it was not copied."""
     for p in report.partitions:
         name = f"{p.topic}-{p.partition}"
         ranges = p.sources or ()
@@ -158,7 +158,7 @@ CAUSES = {
 
 
 def _show_open(transactions: list[OpenTransaction]) -> None:
-    """Print the open and aborted transactions of the copy. Explain how to end the open ones."""
+    """Print which transactions in the copy are open or aborted, and how to end the open transactions."""
     for t in transactions:
         who = f"producer {t.producer_id}, epoch {t.producer_epoch}"
         which = f"{t.topic}-{t.partition}: transaction of {who}, which starts at offset {t.first_offset}"

@@ -22,7 +22,7 @@ from .output import moment, show, tell
 
 ORDER = "kafkafmt.seek.order"
 WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}
-"""The special numbers that Kafka's tools accept as a time, with their names."""
+"""Numbers that Kafka's tools accept instead of a time, with their names."""
 QUESTIONS = {"--offset": "offset", "--timestamp": "timestamp"}
 TIME_HELP = (
     "Find the first record with this timestamp or a later one. TIME is a number of milliseconds since 1970-01-01 UTC, "
@@ -33,16 +33,16 @@ TIME_HELP = (
 
 
 class Time(ParamType[int | str]):
-    """A parameter type for a time.
+    """Click parameter type for a time.
 
-    A time is a number of milliseconds, an ISO time, or a name or number in `WORDS`. Milliseconds
-    and ISO times may start with @, as in `kafkafmt cat -o`.
+    A time is a number of milliseconds, an ISO time, or one of the names and numbers in `WORDS`. A
+    number of milliseconds or an ISO time may start with @, as in `kafkafmt cat -o`.
     """
 
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Convert the value of --timestamp to a time in milliseconds, or to Kafka's name for a special time."""
+        """Convert the value of --timestamp to milliseconds. The result for a special time is its name in `WORDS`."""
         word = WORDS.get(value, value)
         if word in WORDS.values():
             return str(word)

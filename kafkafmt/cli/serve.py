@@ -34,7 +34,7 @@ LARGEST_PORT = 65535
 
 
 class Address(ParamType[tuple[str, int]]):
-    """Option type for a network address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`."""
+    """Click parameter type for a network address such as `127.0.0.1:9092`, `[::1]:9092` or `:0`."""
 
     name = "HOST:PORT"
 
@@ -55,7 +55,7 @@ class Address(ParamType[tuple[str, int]]):
 
 
 class Bound(ParamType[OffsetBound]):
-    """Option type for an offset such as `100`, or a time such as `@2024-01-31`."""
+    """Click parameter type for an offset such as `100`, or a time such as `@2024-01-31`."""
 
     name = "OFFSET|@TIME"
 
@@ -189,14 +189,14 @@ def serve(
 
 
 def _raise_open_file_limit() -> None:
-    """Raise the soft limit of open files to the hard limit. Connections and open segments count as open files."""
+    """Raise the soft limit of open files, which include connections and open segments, to the hard limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(server: Server, output_format: str) -> None:
-    """Serve until SIGINT or SIGTERM arrives."""
+    """Run the server until SIGINT or SIGTERM arrives."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

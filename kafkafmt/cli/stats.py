@@ -23,9 +23,9 @@ UNKNOWN = "?"
 SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
 """Columns that are omitted if the terminal is too narrow. The first column is omitted first."""
 LABEL = 12
-"""Width of the column of labels, such as `keys` and `headers`, in characters."""
+"""Width of the first column, which contains labels such as `keys` and `headers`, in characters."""
 LONGEST_KEY = 40
-"""Largest number of characters of a key or a header key that the output shows."""
+"""Longer keys and header keys are truncated to this number of characters."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt stats /var/lib/kafka/data -t 'orders*' --deep")

@@ -1,4 +1,4 @@
-"""Implement `kafkafmt verify`, which checks log directories and reports damage and findings."""
+"""Implement `kafkafmt verify`, which checks log directories and reports damage and other problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .options import choice_options, jobs_option, paths_argument, reading_option
 from .output import NOTHING_MISSING, may_be_lost, progress_bar, say, show, tell
 
 SPANS_SHOWN = 10
-"""Largest number of lost spans per partition that the summary lists."""
+"""The summary lists at most this number of lost offset ranges per partition."""
 
 
 @click.command(epilog="\b\nExample: kafkafmt verify /var/lib/kafka/data --format json > report.json")
@@ -101,7 +101,7 @@ ADVICE = {
     "records",
     "transaction_in_doubt": "read_committed omits the records of the transaction; read_uncommitted returns them",
 }
-"""Advice for the user about each kind of finding, by error code."""
+"""Advice for the user. The keys are the error codes of findings."""
 
 
 def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
@@ -137,7 +137,7 @@ def _show(report: VerifyReport, shallow: bool, paths: tuple[str, ...]) -> None:
 
 
 def show_spans(partitions: Sequence[PartitionReport]) -> None:
-    """Print one line for each damaged span, and one for each finding."""
+    """Print one line for each damaged byte range and for each finding."""
     for p in partitions:
         name = f"{p.topic}-{p.partition}"
         for d in p.damaged:
@@ -154,7 +154,7 @@ def show_lost(partitions: Sequence[PartitionReport]) -> None:
     damaged = [p for p in partitions if p.damaged]
     for p in damaged:
         spans = [span for span in dict.fromkeys(map(may_be_lost, p.damaged)) if span != NOTHING_MISSING]
-        # adjacent damaged spans can have the same offset range, which is printed once
+        # Adjacent damaged byte ranges can have the same offset range, which is printed only once.
         if spans:
             known = "their number is unknown" if p.records_lost is None else counted(p.records_lost, "record")
             firsts = "; ".join(span.removesuffix(" may be lost") for span in spans[:SPANS_SHOWN])

@@ -1,6 +1,6 @@
-"""Export log directories to Parquet, with Spark or in threads.
+"""Export log directories to Parquet, with Spark or in threads of this process.
 
-This package does not import pyspark or pyarrow until an export starts.
+pyspark and pyarrow are imported only when an export starts.
 """
 
 from .api import export

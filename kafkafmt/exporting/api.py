@@ -84,17 +84,17 @@ def export(
           partition and offset, and have the columns topic and partition. Damaged bytes and the
           report are not stored.
     topics : str or iterable of str, optional
-        Glob patterns for topic names, such as "orders*". By default, all topics except Kafka's
-        internal topics are exported.
+        Glob patterns for the names of the topics to export, such as "orders*". By default, all
+        topics except Kafka's internal topics are exported.
     partitions : int or iterable of int, optional
         Numbers of the partitions to export. By default, all partitions are exported.
     start, end : int, optional
         Range of offsets to export; `end` is exclusive. A negative value counts back from the end of
         each log. By default, the whole log is exported.
     start_time, end_time : int, timezone-aware datetime or str, optional
-        Timestamps to use instead of `start` and `end`. An int is in milliseconds since 1970-01-01
-        UTC. In each partition, a timestamp is replaced by the offset of the first record with this
-        timestamp or a later one. If there is no such record, the end of the log is used.
+        Times to use instead of `start` and `end`. An int is in milliseconds since 1970-01-01 UTC.
+        In each partition, a time stands for the offset of the first record with this timestamp or a
+        later one. If there is no such record, it stands for the end of the log.
     group : str, optional
         Name of a consumer group. The export contains only topics for which the group has committed
         offsets. In each partition, the export starts at the committed offset. `paths` must contain
@@ -104,9 +104,9 @@ def export(
     below_log_start : bool, default False
         Include records below the log start offset. A broker does not return such records.
     internal : bool, default False
-        Include Kafka's internal topics, whose names start with "__". Two kinds of internal topics
-        are always included: those that match a glob in `topics` that starts with "__", and those
-        whose partition directories are in `paths`.
+        Include Kafka's internal topics, whose names start with "__". An internal topic is always
+        included if a pattern in `topics` starts with "__" and matches it. It is also included if
+        `paths` contains one of its partition directories.
     on_error : {"quarantine", "fail"}, default "quarantine"
         "quarantine" exports all intact records, and writes the damaged bytes of the logs to the
         directory `output`/quarantine. "fail" raises an error if any data is damaged, and creates no
@@ -117,19 +117,19 @@ def export(
         Compression level for zstd, from -7 to 22. The other codecs have no level.
     columns : iterable of str, optional
         Names and order of the columns in the files. By default, the columns are those of Spark's
-        Kafka source. The column ``timestampMillis``, the timestamp as stored, is also available.
-        Topic and partition are always kept, because the directory names contain them. With
-        `join_small`, the files always contain the column partition.
+        Kafka source. The column ``timestampMillis``, which contains the timestamp as stored, is
+        also available. The topic and the partition are always exported, because the directory names
+        contain them. With `join_small`, the files always contain the column partition.
     file_size : int, default 268435456 (256 MiB)
-        Target size of a Parquet file, in bytes; at least 1 MiB. A file is completed after
-        the row group with which it reaches this size. The files of a small export are smaller, so that every
-        core can write several files.
+        Target size of a Parquet file, in bytes. It must be at least 1 MiB. A file ends after the
+        row group with which it reaches this size. The files of a small export are smaller, so that
+        every core can write several files.
     partition_by : {"day", "hour"}, optional
         Write the records of each day or hour to a separate directory. "day" adds the directory
-        level ``date=YYYY-MM-DD``, and "hour" adds ``date=YYYY-MM-DD/hour=HH``. The date and the hour
-        are those of the record's timestamp in UTC. Readers see them as the columns date and hour.
-        Records without a timestamp are in directories whose value is
-        ``__HIVE_DEFAULT_PARTITION__``. Readers see this value as null.
+        level ``date=YYYY-MM-DD``, and "hour" adds ``date=YYYY-MM-DD/hour=HH``. The date and the
+        hour are those of the record's timestamp in UTC. Readers see them as the columns date and
+        hour. If a record has no timestamp, the directory name contains
+        ``__HIVE_DEFAULT_PARTITION__`` instead of a date or an hour, which readers see as null.
     join_small : bool, default False
         Write several small partitions of a topic to the same file. The files are then in
         ``output/data/topic=…/``, without a directory for the partition. They contain the column
@@ -151,7 +151,7 @@ def export(
           starts at once.
 
         By default, "spark" is used if pyspark and Java are installed. Otherwise, "local" is used,
-        and `on_message` is called with a message that says what is missing.
+        and `on_message` is called with a message that names the missing package.
     master : str, default "local[*]"
         Master URL of the Spark session to start. Every executor must be able to access `paths` and
         `output`. If the process already has an active Spark session, the export uses that session
@@ -166,19 +166,19 @@ def export(
         Settings of the Spark session to start, such as ``{"spark.driver.memory": "4g"}``. They are
         ignored if the process already has an active Spark session.
     progress : callable, optional
-        Function to call several times per second with three arguments: the name of the step, the
-        number of bytes done and the total number of bytes. The steps are "starting Spark" (both
-        numbers are 0), "planning" and "exporting".
+        Function to call several times per second with three arguments: the name of the current
+        step, the number of processed bytes, and the total number of bytes. The steps are "starting
+        Spark" (both numbers are 0), "planning" and "exporting".
     on_message : callable, optional
-        Function to call with each message about the input, such as a message about a file that
-        retention removed. The report contains all messages.
+        Function to call with each message about the input, for example if retention has removed a
+        file. The report contains all messages.
 
     Returns
     -------
     ExportReport
-        Describes what was read, written, quarantined and skipped. The file `output`/report.json has
-        the same content. The attribute `ok` is False if data is damaged or the outcome of a
-        transaction is not known.
+        Counts of the data that was read, written, quarantined and skipped. The file
+        `output`/report.json has the same content. The attribute `ok` is False if data is damaged or
+        if the outcome of a transaction is not known.
 
     Raises
     ------
@@ -213,9 +213,8 @@ def export(
     Notes
     -----
     The paths of the files are ``output/data/topic=…/partition=…/<first offset>.parquet``. The
-    directories have the same names as with Spark's ``partitionBy("topic", "partition")``. The
-    columns are the columns of Spark's Kafka source. If a task fails and is repeated, the output
-    contains no partial file and no duplicate record.
+    directory names are the same as those of Spark's ``partitionBy("topic", "partition")``. If a
+    task fails and is repeated, the output contains no partial file and no duplicate record.
 
     Examples
     --------
@@ -276,9 +275,9 @@ def export(
 
 
 def with_default_engine(options: ExportOptions, on_message: Callable[[str], None]) -> ExportOptions:
-    """Return the options with the default engine: "spark", or "local" if pyspark or Java is missing.
+    """Return a copy of `options` with the default engine: "spark", or "local" if pyspark or Java is missing.
 
-    If the engine is "local", call `on_message` with a message that says what is missing.
+    If the engine is "local", call `on_message` with a message that names the missing package.
     """
     from ..spark.session import SparkMissingError, prepare_environment
 
@@ -294,7 +293,7 @@ def with_default_engine(options: ExportOptions, on_message: Callable[[str], None
 def open_engine(
     options: ExportOptions, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[Engine]:
-    """Return a context manager that provides the engine named in the options."""
+    """Return a context manager that provides the engine which `options.engine` names."""
     if options.engine == "local":
         from .local_engine import LocalEngine
 
@@ -309,10 +308,10 @@ def open_engine(
 def _from_group(
     group: str, options: ExportOptions, found: Discovery, chosen: list[PartitionDir]
 ) -> tuple[ExportOptions, list[PartitionDir]]:
-    """Return the options and partitions of an export that starts at a consumer group's offsets.
+    """Return the options and partitions for an export that starts at a consumer group's committed offsets.
 
-    If ``__consumer_offsets`` is damaged and `on_error` is "fail", raise an error. If `on_error` is
-    "quarantine", only report the damage in a message.
+    If ``__consumer_offsets`` is damaged, the result depends on `on_error`: "fail" raises an error,
+    and "quarantine" adds a message about the damage to the report.
     """
     if options.selection.start is not None:
         raise ValueError("group cannot be given together with start or start_time")
@@ -331,11 +330,11 @@ def _from_group(
 def spark_session(
     master: str, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[SparkSession]:
-    """Return a context manager that provides the active Spark session, or starts a new session.
+    """Return a context manager that provides the active Spark session. If there is none, it starts a session.
 
-    If the context manager started the session, it stops the session when the context ends.
+    A session that the context manager has started is stopped when the context ends.
 
-    Inside the context, Ctrl-C does not interrupt calls to Java. If Spark fails to start, a
+    While the context is active, Ctrl-C does not interrupt calls to Java. If Spark fails to start, a
     SparkError is raised.
     """
     from ..spark.quiet import quiet_start
@@ -362,9 +361,9 @@ def spark_session(
 
 @contextlib.contextmanager
 def needed_packages(engine: str | None) -> Iterator[None]:
-    """Raise an ImportError with an installation hint if a package for the export is missing.
+    """Convert errors about missing packages to an ImportError, whose message contains the command to install them.
 
-    Only the engine "spark" needs pyspark. If `engine` is None, pyarrow is sufficient.
+    The engine "spark" needs pyspark and pyarrow. The engine "local" needs only pyarrow.
     """
     try:
         yield

@@ -1,14 +1,15 @@
 """Write the output of an export to a bucket.
 
 A directory in a bucket cannot be renamed. Therefore, tasks upload their files under their final
-names. A name contains the run and the attempt, as in ``<first offset>-<run>-<attempt>.parquet``, so
-no file replaces another file. The driver of the export does the following:
+names. A name contains identifiers of the export run and of the task attempt, as in ``<first
+offset>-<run>-<attempt>.parquet``, so no file replaces another file. The driver of the export does
+the following:
 
 1. Acquire the lock of the output (run_lock.py). If a killed run holds the lock, remove the files of
    that run. With `overwrite`, delete the `_SUCCESS` of the old output.
-2. After all tasks have ended, change the lock, so that tasks can no longer complete a file.
-   Check that each reported file exists and has the reported size. Delete the files of other
-   attempts.
+2. After all tasks have ended, change the lock, so that tasks can no longer complete a file. Check
+   that each file that a successful task reported exists and has the reported size. Delete the files
+   of other attempts.
 3. With `overwrite`, delete the other files of the old output.
 4. Upload the report. List the output again, and delete all files that do not belong to this run's
    output.
@@ -49,14 +50,14 @@ from .staging import Staging
 
 @dataclass(frozen=True)
 class BucketFiles(AttemptFiles):
-    """Creates and removes the files of tasks in a bucket.
+    """Creates and removes the files that tasks of an export write to a bucket.
 
     Attributes
     ----------
     output : UrlPath
         Directory of the output.
     run : str
-        Identifier of the run.
+        Identifier of the export run.
     """
 
     output: UrlPath
@@ -65,7 +66,7 @@ class BucketFiles(AttemptFiles):
     def create(self, target: PurePath) -> tuple[str, Upload]:
         """Create an object with a unique name, and open it for writing.
 
-        Return the path of the object, relative to the output, and the open object.
+        Return the path of the object, relative to the output directory, and the open object.
         """
         name = str(target.with_name(f"{target.stem}-{self.run}-{secrets.token_hex(4)}{target.suffix}"))
         path = self.output / name
@@ -81,7 +82,7 @@ class BucketFiles(AttemptFiles):
         store_of(path).delete([path])
 
     def check(self) -> None:
-        """Raise OSError if the lock shows that tasks of this run may no longer write files."""
+        """Check in the lock object whether tasks of this run may still write files. If not, raise OSError."""
         lock = self.output / LOCK
         with contextlib.suppress(FileNotFoundError):
             state = RunState.parse(store_of(lock).load(lock).content, lock)
@@ -113,7 +114,7 @@ class _RunUpload(Upload):
         self.closed = True
         self._upload.close()
         try:
-            # If the run ended during the upload, the driver has not counted the object. Therefore, delete it.
+            # If the run ended during the upload, delete the object, because it is not part of the output.
             self._files.check()
         except BaseException:
             store_of(self._path).delete([self._path])
@@ -147,13 +148,13 @@ class BucketOutput(Output):
         self._store.check_writable(output)
         self._lock = RunLock(self._store, output)
         self._expected: dict[UrlPath, int] = {}
-        # Identifiers of killed runs. Tasks of these runs may still complete files.
+        # Identifiers of killed runs. Tasks of these runs may still be writing files.
         self._removed: list[str] = []
         self._published = False
 
     @property
     def attempts(self) -> BucketFiles:
-        """Creates and removes the files of the tasks."""
+        """The object with which tasks create and remove their files."""
         return BucketFiles(self.target, self._lock.state.run)
 
     @property
@@ -163,17 +164,18 @@ class BucketOutput(Output):
     def check(self) -> None:
         """Raise OutputExistsError if the output exists and `overwrite` is False.
 
-        Ignore the files of a killed export. Raise OSError if another export is writing to the
-        output.
+        Files of a killed export are ignored. If another export is writing to the output, an OSError
+        is raised.
         """
         left = self._lock.left_behind()
         if not self.overwrite and self._exists(left):
             raise OutputExistsError(self.target)
 
     def _exists(self, left: RunState | None) -> bool:
-        """Return whether the output contains files other than those of a killed run.
+        """Return whether the output contains files that no killed run has written.
 
-        `left` is the state of the killed run, or None if no run was killed.
+        `left` is the state of a killed run whose files were not removed. None means that there is
+        no such run.
         """
         found = self._list()
         if left is None:
@@ -218,9 +220,9 @@ class BucketOutput(Output):
             self._give_up()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Check the size of each file in `files`, and delete all other files of this run.
+        """Check the size of each uploaded file in `files`. Delete all other files of this run.
 
-        After this method returns, tasks can no longer write files.
+        After this call, tasks can no longer write files.
         """
         self._lock.renew(phase=CHECKING)
         self._expected = {self.target / file.name: file.size for file in files}
@@ -258,10 +260,10 @@ class BucketOutput(Output):
         self._published = True
 
     def _unexpected(self) -> list[UrlPath]:
-        """Check that the files of this run are complete. Return all other files in the output.
+        """Check that all files of this run are complete. Return the paths of all other files in the output.
 
-        Raise OutputExistsError if `overwrite` is False and another program wrote files to the
-        output.
+        If `overwrite` is False and another program wrote files to the output, raise
+        OutputExistsError.
         """
         found = self._list()
         self._check(found)
@@ -277,7 +279,7 @@ class BucketOutput(Output):
             self._store.put(self._success, content, create=True)
         except OSError:
             with contextlib.suppress(OSError):
-                # If the request succeeded but its response was lost, `_SUCCESS` already has the new content.
+                # If only the response was lost, `_SUCCESS` already has the new content.
                 if self._store.load(self._success).content == content:
                     return
             raise
@@ -290,9 +292,9 @@ class BucketOutput(Output):
                 raise OSError(f"{path} has {found[path]} bytes, but {size} bytes were uploaded")
 
     def _give_up(self) -> None:
-        """Try to remove the files of this run. If this fails, the next export removes the files."""
+        """Try to remove the files of this run. If an error occurs, the next export removes them."""
         with contextlib.suppress(OSError):
-            # renew() raises an error if another run has taken over the output.
+            # If another run has taken over the output, renew() raises an error.
             self._lock.renew()
             self._undo(self._lock.state)
             self._lock.release()
@@ -301,8 +303,8 @@ class BucketOutput(Output):
     def _undo(self, state: RunState) -> None:
         """Remove the files of a run that has not published its output.
 
-        If the run has not deleted the old output, create the `_SUCCESS` of the old output again. If
-        the run has published its output, do nothing.
+        If the old output was not deleted, its `_SUCCESS` is created again. If the run has already
+        published its output, nothing is removed.
         """
         found = self._list()
         if state.phase in (REPLACING, FINISHING) and self._success in found:
@@ -316,21 +318,21 @@ class BucketOutput(Output):
                 self._store.put(self._success, state.old_success.encode(), create=True)
 
     def _list(self) -> dict[UrlPath, int]:
-        """Return the paths of all files in the output, except the lock, and their sizes in bytes."""
+        """Return the path and size of each file in the output. The lock is not included."""
         own = (f"{self.target}/{LOCK}", f"{self.target}/{CLOCK}")
         return {path: size for path, size in self._store.list_all(self.target).items() if not str(path).startswith(own)}
 
 
 def _is_of(run: str, path: UrlPath) -> bool:
-    """Return whether the name of a file contains the identifier of the run."""
+    """Return whether the name of a file contains the identifier `run` of an export run."""
     return re.search(rf"-{run}(-[0-9a-f]{{8}})?\.\w+$", path.name) is not None
 
 
 def output_of(options: ExportOptions) -> Output:
-    """Return the `Output` for the given options: a local directory, a single file or a bucket.
+    """Return the object that writes the output: to a local directory, a single file or a bucket.
 
-    Raise ResumeError if `resume` is True and the output is in a bucket. Raise OutputPlaceError if
-    the output is a single Parquet file in a bucket.
+    Raise ResumeError if an output in a bucket is to be resumed. Raise OutputPlaceError if the
+    output is a single Parquet file in a bucket.
     """
     text = str(options.output)
     if is_url(text):

@@ -1,7 +1,7 @@
-"""Combine splits of logs into bundles. A task writes each bundle to separate Parquet files.
+"""Combine splits (ranges of a partition) into bundles. A bundle is exported by one task to its own Parquet files.
 
-A bundle is at least as large as the target size of a file. Bundles are smaller only if there would
-otherwise be too few bundles to keep all cores busy.
+A bundle is at least as large as the target size of a Parquet file. It is smaller only if there
+would otherwise be too few bundles for all cores.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from .options import ExportOptions
 
 SMALLEST_BUNDLE = 16 << 20
 MAX_BUNDLES = 20_000
-"""Approximate maximum number of bundles in an export if `ExportOptions.split_bytes` is not set."""
+"""Approximate maximum number of bundles (groups of splits) in an export if `ExportOptions.split_bytes` is not set."""
 BUNDLES_PER_CORE = 4
-"""Number of bundles per core. With several bundles, a core that finishes early can process another bundle."""
+"""Number of tasks or bundles per core. It is greater than 1, so that a core that finishes early can
+process another one.
+"""
 FILES_PER_BUNDLE = 2
-"""Largest size of a bundle, as a multiple of the target file size. The factor is greater than one
-because a Parquet file is often smaller than the part of the log that it contains.
+"""Largest size of the log data that one task exports, as a multiple of the target file size. It is
+greater than 1 because a Parquet file is often smaller than the log data that it contains.
 """
 
 
 @dataclass
 class Bundle:
-    """Splits of one topic, in order of partition and offset, that a task writes to the same files."""
+    """Splits (ranges of partitions) of one topic. A task exports them to the same files."""
 
     number: int
     splits: list[Split]
@@ -37,7 +39,10 @@ class Bundle:
 
 
 def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
-    """Return the size of a bundle in bytes, for a log of `total` bytes."""
+    """Return the number of bytes of log data that one task exports to the same files.
+
+    `total` is the size of all logs, in bytes.
+    """
     if options.split_bytes:
         return options.split_bytes
     most = max(SPLIT_BYTES, FILES_PER_BUNDLE * options.file_size)
@@ -45,15 +50,16 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 
 
 def share(total: int, cores: int, least: int, most: int) -> int:
-    """Return a size in bytes for tasks or bundles, so that each core gets several of them.
+    """Return the number of bytes that one task should process, so that each core gets several tasks.
 
-    `total` is the number of bytes to process. The returned size is at least `least` and at most `most`.
+    `total` is the number of bytes that all tasks process. The result is at least `least` and at
+    most `most`.
     """
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 
 
 def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool = False) -> list[Bundle]:
-    """Combine adjacent splits into bundles of about `size` bytes.
+    """Combine adjacent splits (ranges of a partition) into bundles of about `size` bytes.
 
     Parameters
     ----------

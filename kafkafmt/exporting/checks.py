@@ -15,7 +15,7 @@ from ..paths import Location, UrlPath, input_path
 
 
 def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath]) -> None:
-    """Raise OutputPlaceError if writing `output` would affect an input or an important directory.
+    """Raise OutputPlaceError if replacing `output` could destroy an input or other important files.
 
     `output` must not be inside an input or contain an input. It must not contain the current
     directory or the home directory.
@@ -37,7 +37,7 @@ def check_place(output: Location, inputs: Iterable[str | PathLike[str] | UrlPath
 
 
 def check_names(directories: Iterable[PartitionDir]) -> None:
-    """Raise an OSError if a topic name is not valid UTF-8. Parquet and Spark require UTF-8."""
+    """Raise an OSError if a topic name is not valid UTF-8, which Parquet and Spark require."""
     for directory in directories:
         try:
             directory.topic.encode()
@@ -48,10 +48,10 @@ def check_names(directories: Iterable[PartitionDir]) -> None:
 
 
 def check_access(log: PartitionLog, segments: Iterable[SegmentFile]) -> None:
-    """Raise OSError if this process cannot open a segment. Without this check, a task would fail later.
+    """Open each segment, so that an error is raised early and not in a task.
 
-    A segment that retention has removed is reported and ignored. This function also stores the size
-    of each segment, so that a task fails if a segment disappears later.
+    A segment that retention has removed is reported and ignored. The size of each segment is also
+    stored, so that a task fails if a segment disappears later.
     """
     for segment in segments:
         if isinstance(segment.place, UrlPath):

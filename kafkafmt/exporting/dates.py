@@ -1,8 +1,8 @@
 """Divide records by the day or hour of their timestamps, in UTC.
 
-The directories are named like partition columns in Hive and Spark. All dates are written as
-YYYY-MM-DD, so that readers can convert every name to a date. A record is assigned to the null
-partition if its timestamp is null or outside the years 1 to 9999.
+The directories are named like the partition directories of Hive and Spark. All dates are written as
+YYYY-MM-DD, so that readers can convert each of them to a date. A record is assigned to the null
+partition of Hive and Spark if its timestamp is null or outside the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from .layout import EMPTY_NAME
 HOUR = 3_600_000_000
 """Number of microseconds in an hour. The unit of the column timestamp is microseconds."""
 HOURS = {"day": 24, "hour": 1}
-"""Length of each period, in hours."""
+"""Length of a "day" and of an "hour", in hours."""
 NO_DATE = np.iinfo(np.int64).min
 EPOCH = date(1970, 1, 1)
 FIRST = (date.min - EPOCH).days * 24 * HOUR
 END = ((date.max - EPOCH).days + 1) * 24 * HOUR
-"""Range of the timestamps that can be converted to a date, in microseconds. END is exclusive."""
+"""Start and end (exclusive) of the timestamps that can be converted to a date, in microseconds."""
 
 Directories = tuple[str, ...]
 """Names of nested directories, such as ``("date=2026-01-05", "hour=07")``."""
 
 
 def by_period(batch: pa.RecordBatch, period: str | None) -> Iterator[tuple[Directories, pa.RecordBatch]]:
-    """Yield the records of each day or hour, with the directories in which they are stored.
+    """Divide records by day or hour. Yield the directory names of each day or hour with its records.
 
     Parameters
     ----------
     batch : pyarrow.RecordBatch
         Records with the column timestamp. The batch must not be empty.
     period : {"day", "hour"} or None
-        None means that all records are stored in the same directory.
+        If None, all records are stored in the same directory.
     """
     if period is None:
         yield (), batch
@@ -54,7 +54,7 @@ def by_period(batch: pa.RecordBatch, period: str | None) -> Iterator[tuple[Direc
     order = np.argsort(numbers, kind="stable")
     found, starts = np.unique(numbers[order], return_index=True)
     for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
-        # take() copies the rows. A slice would keep the whole Arrow record batch in memory.
+        # Copy the rows with take(), because a slice would keep the whole Arrow record batch in memory.
         yield directories(number, period), batch.take(pa.array(rows))
 
 

@@ -1,8 +1,8 @@
 """Check that the tasks of an export read all the data that the driver planned.
 
-On an executor, a path can refer to an outdated or empty directory, even if the driver can read the
-logs at the same path. Tasks report the segment files that are missing on their executor. Only the
-driver decides whether retention removed a missing file.
+The same path can refer to the logs on the driver, and to an outdated or empty directory on an
+executor. Tasks report which segment files are missing on their executor. The driver then checks
+whether retention has removed these files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .tasks import BundleResult, Manifest
 
 
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
-    """Return the plan of the only segment in `directory`.
+    """Check the only segment in `directory`, and return its plan: valid batches and damage.
 
     If the segment file is missing and retention may have removed it, return the name of this host
-    instead of a plan.
+    instead.
 
-    Raise an OSError that names this host if the segment file is missing for another reason, or if
-    the file is smaller than when the driver listed it.
+    If the segment file is missing for another reason, or if it is smaller than on the driver, raise
+    an OSError that names this host.
     """
     (segment,) = directory.segments
     try:
@@ -47,9 +47,9 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | s
 
 
 def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transactions:
-    """Read a whole partition, and return its transactions.
+    """Find the transactions of a partition by reading all its segments.
 
-    Raise an OSError that names this host if a segment file is missing.
+    If a segment file is missing, raise an OSError that names this host.
     """
     try:
         return PartitionLog(directory, limits).transactions
@@ -58,12 +58,12 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 
 
 def check_damage(plan: SegmentPlan) -> None:
-    """Raise an OSError if a task found damaged bytes where the driver finds a valid batch.
+    """Raise an OSError if the driver finds a valid batch at a position at which a task found damage.
 
-    If a task and the driver read different bytes, the path of the segment refers to one file on the
-    task's host, and to another file on the driver's host. Only the first damaged span is checked.
+    In this case, the path of the segment refers to different files on the driver's host and on the
+    task's host. Only the first damaged byte range is checked.
     """
-    # The CRC of a batch with contradicting offsets is valid, so such a batch also looks valid on the driver.
+    # Ignore batches with contradicting offsets: their CRCs match, so the driver would treat them as valid.
     damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]
     if not damaged:
         return
@@ -71,7 +71,7 @@ def check_damage(plan: SegmentPlan) -> None:
         with FileView(plan.segment.path) as view:
             valid = batch_at(view, damaged[0].position) is not None
     except OSError:
-        return  # write_quarantine() will read the same bytes, and will report the error
+        return  # write_quarantine() reads the same bytes later, and reports the error
     if valid:
         raise unavailable(
             plan.segment,
@@ -81,9 +81,9 @@ def check_damage(plan: SegmentPlan) -> None:
 
 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
-    """Report that a segment that is missing on an executor was removed by retention.
+    """Check that retention has removed a segment that is missing on an executor, and report it.
 
-    Raise an OSError if retention did not remove the segment.
+    If retention has not removed the segment, raise an OSError.
     """
     if files.exists(segment.path):
         raise unavailable(
@@ -94,9 +94,9 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 
 
 def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
-    """Raise an OSError if the task on `host` wrote too few or too many records for a split.
+    """Raise an OSError if a task wrote too few or too many records for a split (a range of a partition).
 
-    The task may have omitted damaged records and records that retention removed.
+    Damaged records, and records in segments that retention has removed, are allowed to be missing.
     """
     least, most = 0, 0
     for piece in split.pieces:
@@ -122,7 +122,7 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str
 
 
 def check_files(result: BundleResult) -> None:
-    """Raise an OSError if the files of a task do not contain all records that the task decoded."""
+    """Raise an OSError if the files of a task do not contain as many records as it decoded."""
     decoded = sum(manifest.rows for manifest in result.manifests)
     written = sum(rows for file in result.files for rows in file.rows.values())
     if decoded != written:

@@ -10,15 +10,15 @@ R = TypeVar("R")
 
 
 class JobProgress:
-    """The progress of a job, as reported by its finished tasks.
+    """The progress of a job, as the sum of what its tasks have reported.
 
     Attributes
     ----------
     bytes : int
         Number of bytes that the tasks have processed.
     found : list
-        Results that the caller needs before the job ends, such as damage. With these results, the
-        caller can decide to cancel the job.
+        Results that the caller needs before the job ends. For example, the caller can cancel the
+        job when a task reports damage.
     slow : set of str
         Warnings about executors that use the slow pure-Python core.
     """
@@ -29,14 +29,14 @@ class JobProgress:
         self.slow: set[str] = set(slow)
 
     def add(self, other: JobProgress) -> None:
-        """Add the progress in `other` to this progress."""
+        """Add the progress that `other` contains."""
         self.bytes += other.bytes
         self.found += other.found
         self.slow |= other.slow
 
 
 class Engine(Protocol):
-    """Runs a function for each item of several tasks, in parallel.
+    """Runs the tasks of an export in parallel. A task calls a function for each of its items.
 
     Attributes
     ----------
@@ -73,8 +73,8 @@ class Engine(Protocol):
         function : callable
             Function that a task calls with each item. It returns the result for the item.
         describe : callable
-            Function that a task calls with each item and the result for the item. The function
-            returns the progress that the item contributes to the job.
+            Function that a task calls with each item and its result. It returns the progress of the
+            job by this item.
         description : str
             Description of the job in a user interface, such as Spark's web UI.
         progress : callable, optional
@@ -90,9 +90,9 @@ class Engine(Protocol):
 
 
 def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
-    """Distribute items among tasks of about `task_bytes` bytes each.
+    """Distribute items among tasks of about `task_bytes` bytes.
 
-    Tasks with the largest items come first, so that the tasks at the end of the job are short.
+    Tasks with the largest items come first, so that the last tasks of the job are short.
     """
     tasks: list[list[T]] = []
     left = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..paths import Location
 
 REMEDY = "export to another output, or replace this output (overwrite)"
-"""What a user can do if an output cannot be resumed."""
+"""Advice for the user if an output cannot be resumed."""
 
 
 class OutputExistsError(ValueError):
@@ -32,7 +32,7 @@ class OutputExistsError(ValueError):
 
 
 class ResumeError(ValueError):
-    """Raised if an export cannot add records to an existing output. The message gives the reason."""
+    """Raised if an export with `resume` cannot add records to an existing output. The message contains the reason."""
 
 
 class TaskOSError(OSError):

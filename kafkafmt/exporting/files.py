@@ -1,4 +1,4 @@
-"""Write the records of a task to Parquet files of the target size."""
+"""Write Arrow record batches to Parquet files of a target size, in a task of an export."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .parquet import ROW_GROUP_ROWS, FileFormat
 from .timing import Stopwatch
 
 MAX_OPEN_FILES = 32
-"""Largest number of files that a task writes at the same time."""
+"""Largest number of files that a task keeps open at the same time."""
 
 
 @dataclass
 class OutputFile:
-    """Describes a Parquet file that a task wrote.
+    """A Parquet file that a task of an export wrote.
 
     Attributes
     ----------
     name : str
         Name that `AttemptFiles.create` returned.
     target : PurePath
-        Path relative to the output directory, as `OutputLayout` defines it.
+        Path of the file in the output directory, as `OutputLayout` defines it.
     topic : str
         Topic of all records in the file.
     partition, first_offset : int
@@ -52,7 +52,7 @@ class OutputFile:
 
 
 class _OpenFile:
-    """A Parquet file that is being written, with the rows of its next row group."""
+    """An incomplete Parquet file, and the buffered rows of its next row group."""
 
     def __init__(self, output: OutputFile, sink: Any, writer: Any) -> None:
         self.output = output
@@ -62,7 +62,7 @@ class _OpenFile:
         self.held_bytes = self.held_rows = 0
 
     def hold(self, batch: pa.RecordBatch, partition: int) -> None:
-        """Add rows to the next row group."""
+        """Add rows to the buffer for the next row group."""
         self.held.append(batch)
         self.held_bytes += batch.nbytes
         self.held_rows += batch.num_rows
@@ -87,9 +87,9 @@ class _OpenFile:
 
 
 class FileSet:
-    """Writes Arrow record batches to Parquet files, and starts a new file at the target size.
+    """Writes Arrow record batches to Parquet files. A file that reaches the target size is completed.
 
-    If the export is divided by day or hour, each day or hour has its own open file. If more than
+    If the export is divided by day or hour, each day or hour has a separate open file. If more than
     `MAX_OPEN_FILES` files would be open, the least recently used file is completed.
 
     Parameters
@@ -98,14 +98,14 @@ class FileSet:
         Topic of all records.
     format : FileFormat
     attempts : AttemptFiles
-        Creates the files.
+        The object that creates the files.
     watch : Stopwatch
-        Measures the time that is spent on writing.
+        The object that measures the time for writing.
 
     Attributes
     ----------
     written : list of OutputFile
-        Files that have been opened, including files that are complete.
+        Descriptions of all files, which can be complete or still open.
     """
 
     def __init__(self, topic: str, format: FileFormat, attempts: AttemptFiles, watch: Stopwatch) -> None:
@@ -117,20 +117,20 @@ class FileSet:
         self._open: dict[Directories, _OpenFile] = {}
 
     def add(self, batch: pa.RecordBatch, partition: int) -> None:
-        """Add records of one partition, in offset order."""
+        """Write records of one partition. The caller passes them in offset order."""
         for period, records in by_period(batch, self._format.partition_by):
             for rows in _slices(records, self._format.row_group_bytes):
                 self._hold(rows, partition, period)
 
     def close(self) -> None:
-        """Complete the open files."""
+        """Complete all open files."""
         for file in list(self._open.values()):
             self._close(file)
 
     def discard(self) -> None:
         """Remove all files.
 
-        If the task is killed before it can remove the files, the driver removes them.
+        If the task is killed earlier, the driver removes its files.
         """
         sinks = {file.output.name: file.sink for file in self._open.values()}
         for file in self._open.values():
@@ -142,7 +142,7 @@ class FileSet:
         self.written = []
 
     def _hold(self, rows: pa.RecordBatch, partition: int, period: Directories) -> None:
-        """Add records of one partition and period to a file."""
+        """Add records of one partition and one day or hour to the row group of an open file."""
         most, file = self._format.row_group_bytes, self._open.get(period)
         if file is not None and (
             file.held_bytes + rows.nbytes > most or file.held_rows + rows.num_rows > ROW_GROUP_ROWS
@@ -153,7 +153,7 @@ class FileSet:
             if len(self._open) >= MAX_OPEN_FILES:
                 self._close(next(iter(self._open.values())))
             file = self._start(rows, partition, period)
-        # Sort the open files by their last use. If too many files are open, the first one is completed.
+        # Move the file to the end of the dict, so that the first file is the least recently used one.
         self._open.pop(period, None)
         self._open[period] = file
         file.hold(rows.select(self._format.columns), partition)
@@ -172,7 +172,7 @@ class FileSet:
         return _OpenFile(output, sink, writer)
 
     def _write_group(self, file: _OpenFile) -> None:
-        """Write a row group, and complete the file if it has the target size."""
+        """Write a row group. If the file has then reached its target size, complete it."""
         with self._watch.writing():
             size = file.write_group()
         if file.sink.tell() + size // 2 >= self._format.file_size:

@@ -1,14 +1,14 @@
 """Export partitions to Parquet in tasks. An engine runs the tasks on Spark or in threads.
 
-1. The driver divides the segments into splits, and combines the splits into bundles (bundles.py).
-   This step reads only file names, file sizes and indexes.
+1. The driver divides the segments into splits (ranges of a partition), and combines the splits into
+   bundles (bundles.py). This step reads only file names, file sizes and indexes.
 2. For each bundle, a task reads the records, checks them and writes them to Parquet files
-   (tasks.py). On Spark, the Python workers write these files with pyarrow, because Spark's Parquet
-   writer and the transfer of data from Python to the JVM are several times slower. The tasks send
-   only manifests to the driver.
-3. A task may be unable to confirm that all batches of a segment are valid, for example because the
-   segment is damaged. Another task then makes a plan: it determines which batches of the segment can be read.
-   The bundles that contain the segment are exported again with the plan (work.py).
+   (tasks.py). On Spark, Python workers write these files with pyarrow, because transferring the
+   records to the JVM and writing them there would be several times slower. The tasks send only
+   manifests (counts and damage) to the driver.
+3. A task reads each segment only once. If it cannot confirm that all batches are valid, for example
+   because of damage, another task makes a plan: it determines which batches of the segment can be
+   read. The bundles that contain the segment are exported again with the plan (work.py).
 4. The driver checks the manifests, keeps the files that the manifests list, and publishes the
    output (output.py).
 
@@ -52,7 +52,8 @@ from .work import Work, Works
 RUN_BYTES = 8 << 20
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
-"""Largest size in bytes of the segments that one task plans. The limit is high, because planning only checks CRCs."""
+"""Largest number of bytes in which one task searches for valid batches. It is high, because this step only checks CRCs.
+"""
 
 WriteBundle = Callable[[Bundle, TaskSettings], BundleResult]
 
@@ -70,8 +71,8 @@ class Export:
         The partitions to export.
     options : ExportOptions
     on_message : callable, optional
-        Function to call with each message about the input, such as a message about a file that
-        retention removed.
+        Function to call with each message about the input, for example if retention has removed a
+        file.
 
     Raises
     ------
@@ -119,10 +120,10 @@ class Export:
         engine : Engine
             Engine that runs the tasks.
         progress : callable, optional
-            Function to call with the name of the step, the number of bytes done and the total
-            number of bytes.
+            Function to call with the name of the current step, the number of processed bytes, and
+            the total number of bytes.
         write : callable
-            Function that a task calls to write one bundle. Tests pass another function.
+            Function that a task calls to export one bundle. Tests replace it.
 
         Raises
         ------
@@ -176,7 +177,7 @@ class Export:
         return report
 
     def _resumed(self) -> EarlierRuns:
-        """With `resume`, read the reports of earlier runs, and add the old output's files to the output of this run."""
+        """If the export is resumed, read the reports of earlier runs, and keep the files of the old output."""
         output = self.output
         if not isinstance(output, Staging) or not output.resume or not output.output.exists():
             return EarlierRuns()
@@ -185,9 +186,9 @@ class Export:
         return earlier
 
     def _works(self, earlier: EarlierRuns) -> list[Work]:
-        """Convert the start and end of the export to offsets in each partition.
+        """Open the selected partitions, and find the range of offsets to export in each of them.
 
-        To find the offsets for timestamps, this method reads only indexes and a few batches.
+        Only indexes and a few batches are read to find offsets by timestamps.
         """
         works = []
         for directory in self.chosen:
@@ -237,7 +238,7 @@ class Export:
     def _export_splits(
         self, engine: Engine, works: Works, waiting: list[Split], write: WriteBundle, show: Progress
     ) -> None:
-        """Export splits. If tasks cannot confirm that a segment is valid, plan the segment and export it again."""
+        """Export splits. Search segments with possible damage for valid batches, and export them again."""
         size = self._split_bytes(engine, works)
         first = 0
         while waiting:
@@ -254,7 +255,7 @@ class Export:
         works.finish()
 
     def _find_transactions(self, engine: Engine, works: Iterable[Work]) -> None:
-        """Run tasks that find the transactions of whole partitions, and report unknown outcomes."""
+        """Find the transactions of partitions in tasks, and report transactions with an unknown outcome."""
         wanted = [work for work in works if not work.log.knows_transactions]
         if not wanted:
             return
@@ -309,10 +310,10 @@ class Export:
             raise DamagedLogError(damaged[0][1], str(damaged[0][0].log.directory.path))
 
     def _check_transactions(self, works: Iterable[Work]) -> None:
-        """Report the transactions that "read_committed" omits although no marker aborts them.
+        """Report the transactions that "read_committed" omits because their outcome is not known.
 
-        The outcome of a transaction can be unknown because of damage or a missing segment. In that
-        case, raise TransactionInDoubtError if `on_error` is "fail".
+        If `on_error` is "fail", and if damage or a missing segment is the reason why the outcome is
+        not known, raise TransactionInDoubtError.
         """
         for work in works:
             log = work.log
@@ -322,7 +323,7 @@ class Export:
                 raise TransactionInDoubtError(work.doubts[0], str(log.directory.path))
 
     def _decode(self, engine: Engine, bundles: list[Bundle], write: WriteBundle, show: Progress) -> list[BundleResult]:
-        """Run tasks that write the records of bundles to files. Return the results in bundle order."""
+        """Run tasks that write the records of bundles to files. Return one result for each bundle, in order."""
         options, started = self.options, perf_counter()
         settings = TaskSettings(
             self.output.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"
@@ -363,7 +364,7 @@ class Export:
         return ordered
 
     def _keep_files(self, works: Works, earlier: EarlierRuns) -> None:
-        """Check that no record is missing, and add the files of all bundles to the output."""
+        """Check that no record is missing, and add the files of all tasks to the output."""
         for bundle, result in works.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
                 check_records(split, manifest, works.by_key[split.topic, split.partition].log, result.host)

@@ -8,16 +8,17 @@
     reports/00000.json
     _SUCCESS
 
-If the export was resumed, the directory `reports` contains the reports of the earlier runs.
-Otherwise, this directory does not exist.
+The directory `reports` exists only if the export was resumed. It contains the reports of the
+earlier runs.
 
-In a bucket, the name of a Parquet file also contains the run and the attempt that wrote the file,
-as in ``<first offset, 20 digits>-<run>-<attempt>.parquet``. Therefore, no file is ever replaced.
+In a bucket, the name of a Parquet file also contains identifiers of the export run and of the task
+attempt that wrote the file, as in ``<first offset, 20 digits>-<run>-<attempt>.parquet``. Therefore,
+no file is ever replaced.
 
-The directories in `data` have the same names as with Spark's ``partitionBy("topic", "partition")``.
-The directories for date and hour exist only if the export is divided by day or by hour. If small
-partitions are joined, there are no directories for partitions, because all files of a dataset must
-have the same levels of directories. Instead, the files contain the column partition.
+The names of the directories in `data` are the same as those of Spark's ``partitionBy("topic",
+"partition")``. The directories for date and hour exist only if the export is divided by day or by
+hour. If small partitions are joined, there are no directories for partitions, because all files of
+a dataset must have the same levels of directories. Instead, the files contain the column partition.
 """
 
 from __future__ import annotations
@@ -26,17 +27,16 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(i) for i in range(1, 0x20)}
-"""Characters that Spark escapes in directory names, in ``ExternalCatalogUtils.escapePathName``."""
+"""Characters that Spark's ``ExternalCatalogUtils.escapePathName`` escapes in directory names."""
 EMPTY_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""Text that Spark uses in a directory name instead of an empty value."""
+"""Text that Spark writes in a directory name if the value is null or empty."""
 
 
 @dataclass(frozen=True)
 class OutputLayout:
-    """Provides the paths of the files and directories of an export.
+    """Paths of the files and directories in the output of an export.
 
-    `root` is the output directory. If `root` is empty, the paths are relative to the output
-    directory.
+    `root` is the output directory. If it is empty, all paths are relative to the output directory.
     """
 
     root: PurePath
@@ -48,9 +48,9 @@ class OutputLayout:
 
     @property
     def empty_data_file(self) -> PurePath:
-        """Parquet file without rows, which is written if the export contains no records.
+        """Parquet file without rows. It is written if the export contains no records.
 
-        Programs can read the schema of the export from this Parquet file.
+        It enables programs to read the schema of an export without records.
         """
         return self.data / "empty.parquet"
 
@@ -60,7 +60,7 @@ class OutputLayout:
         return self.root / "quarantine"
 
     def quarantine_file(self, run: int = 0) -> PurePath:
-        """Return the path of the Parquet file that contains the damaged bytes that a run found."""
+        """Return the path of the Parquet file for the damaged bytes that export run number `run` finds."""
         return self.quarantine / f"{run:05d}.parquet"
 
     @property
@@ -69,7 +69,7 @@ class OutputLayout:
         return self.root / "report.json"
 
     def earlier_report(self, run: int) -> PurePath:
-        """Return the path of the report of an earlier run. The first run has the number 0."""
+        """Return the path of the report of an earlier export run. The first run has the number 0."""
         return self.root / "reports" / f"{run:05d}.json"
 
     @property
@@ -80,7 +80,7 @@ class OutputLayout:
     def data_file(
         self, topic: str, partition: int, first_offset: int, period: tuple[str, ...] = (), joined: bool = False
     ) -> PurePath:
-        """Return the path of a data file.
+        """Return the path of a Parquet file with exported records.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """Run the tasks of an export in threads of this process, without Spark.
 
-The core of kafkafmt, pyarrow and zstandard release the GIL. Therefore, several threads can decode
-and write records in parallel.
+The native code of kafkafmt, pyarrow and zstandard releases the GIL. Therefore, several threads can
+decode and write records in parallel.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class LocalEngine:
     ) -> list[R]:
         """Call `function` with each item of each task, and return the results in the order of the items.
 
-        If a task fails, or if the job is cancelled or interrupted with Ctrl-C, no further item is
-        started. The method waits for the items that are already running. Therefore, no thread uses
-        the output after the method returns.
+        If a task fails, or if the job is cancelled or interrupted with Ctrl-C, `function` is not
+        called with further items. The method waits until all running calls have ended, so that no
+        thread uses the output afterwards.
         """
         total, lock, stopped = JobProgress(), threading.Lock(), threading.Event()
 
@@ -81,6 +81,6 @@ class LocalEngine:
 
 
 def _finished(futures: Sequence[Future[list[R]]]) -> bool:
-    """Wait for up to `POLL_SECONDS`. Return True if all tasks have ended or if a task has failed."""
+    """Wait for up to `POLL_SECONDS`. Return whether all tasks have ended or any task has failed."""
     done, running = wait(futures, POLL_SECONDS, FIRST_EXCEPTION)
     return not running or any(future.exception() is not None for future in done)

@@ -13,7 +13,7 @@ from ..log.reading.record_selection import EVERYTHING, OffsetBound, OffsetRange,
 
 CODECS = ("zstd", "snappy", "lz4", "none")
 DIRECTORY_COLUMNS = ("topic", "partition")
-"""Columns that readers get from the names of the directories."""
+"""Columns that readers of the output derive from the names of directories."""
 COLUMN_NAMES = (
     "key",
     "value",
@@ -29,14 +29,14 @@ ON_ERROR = ("quarantine", "fail")
 ENGINES = ("spark", "local")
 ZSTD_LEVELS = (-7, 22)
 DEFAULT_MASTER = "local[*]"
-"""Master URL for Spark: this machine, with all cores."""
+"""Default master URL of Spark, which selects all cores of this machine."""
 DEFAULT_ZSTD_LEVEL = 1
 DEFAULT_FILE_SIZE = 256 << 20
 SMALLEST_FILE_SIZE = 1 << 20
 
 Progress = Callable[[str, int, int], None]
-"""Type of a progress callback. Its arguments are the name of the step, the number of bytes done and
-the total number of bytes.
+"""Type of a progress callback. Its arguments are the name of the current step, the number of
+processed bytes, and the total number of bytes.
 """
 
 
@@ -44,7 +44,7 @@ the total number of bytes.
 class ExportOptions:
     """Options of an export.
 
-    Options without a description here are described in the documentation of `kafkafmt.export`.
+    Most options are described in the docstring of `kafkafmt.export`.
     """
 
     paths: tuple[str | PathLike[str], ...]
@@ -55,15 +55,15 @@ class ExportOptions:
     """Partition numbers. An empty tuple selects all partitions."""
     internal: bool = False
     selection: Selection = EVERYTHING
-    """Selects the records to export. Control records are never exported."""
+    """The records to export. Control records are never exported."""
     group: str | None = None
-    """Name of the consumer group at whose committed offsets the export starts. The name is only
-    copied to the report, because `selection` contains the offsets.
+    """Name of the consumer group whose committed offsets are the start of the export. It is only
+    used in the report, because `selection` contains the offsets.
     """
     on_error: str = "quarantine"
     compression: str = "zstd"
     compression_level: int | None = None
-    """Compression level for zstd. None means level 1. Other codecs have no level and require None."""
+    """Compression level for zstd. None stands for level 1. For other codecs, the level must be None."""
     overwrite: bool = False
     resume: bool = False
     engine: str = "spark"
@@ -77,8 +77,8 @@ class ExportOptions:
     columns: tuple[str, ...] | None = None
     """Names and order of the columns. None selects all columns of Spark's Kafka source."""
     split_bytes: int | None = None
-    """Number of bytes of the log that one task writes to the same files. None derives the number from the
-    size of the logs, the size of the files and the number of cores.
+    """Number of bytes of log data that one task exports to the same files. If None, the number
+    depends on the size of the logs, the target size of the files and the number of cores.
     """
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class ExportOptions:
 
     @property
     def single_file(self) -> bool:
-        """Return whether the output is a single file. In this case, its name ends with ``.parquet``."""
+        """Return whether the output is a single file, which is the case if its name ends with ``.parquet``."""
         return str(self.output).endswith(".parquet")
 
     @property
@@ -155,9 +155,9 @@ class ExportOptions:
 
 
 def check_columns(columns: tuple[str, ...]) -> None:
-    """Raise ValueError if a column is given twice, or if the files would have no columns.
+    """Raise ValueError if a column is given twice, or if the Parquet files would have no columns.
 
-    The caller must already have checked the names of the columns.
+    Unknown names of columns are not detected.
     """
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise ValueError(f"columns has {twice[0]!r} twice")

@@ -1,11 +1,11 @@
 """Define the interfaces `AttemptFiles` and `Output`, which an export uses to write its files.
 
-Tasks use `AttemptFiles` to create files. Several attempts of a task can write files. The driver keeps
-only the files of the attempt whose result the engine returned. The driver then adds the quarantine
-and the report, and publishes the output. `_SUCCESS` is written last.
+Tasks use `AttemptFiles` to create files. If a task is repeated, several attempts can write files.
+The driver keeps only the files of the attempt whose result the engine returned. It then adds the
+quarantine and the report, and publishes the output. `_SUCCESS` is written last.
 
-The module staging.py implements both interfaces for a local directory, and bucket_output.py
-implements them for a bucket. Only these two modules create, move and delete files of the output.
+staging.py implements both interfaces for a local directory, and bucket_output.py implements them
+for a bucket. No other module creates, moves or deletes files of the output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..paths import Location
 from .layout import OutputLayout
 
 PATHS = OutputLayout(PurePath())
-"""The paths of an export's files, relative to the output directory."""
+"""Paths of the files of an export, relative to the output directory."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class WrittenFile:
     name : str
         Name that `AttemptFiles.create` returned.
     target : PurePath
-        Path relative to the output directory, as `OutputLayout` defines it.
+        Path of the file in the output directory, as `OutputLayout` defines it.
     size : int
         File size in bytes, as reported by the task.
     """
@@ -45,7 +45,7 @@ class WrittenFile:
 
 
 class AttemptFiles(ABC):
-    """Creates and removes the files of tasks. The object must be picklable, because Spark sends it to tasks.
+    """Creates and removes the files of tasks. Objects are picklable, because Spark sends them to tasks.
 
     If a task runs several times, each attempt creates files with different names.
     """
@@ -82,7 +82,7 @@ class Output(ABC):
     @property
     @abstractmethod
     def attempts(self) -> AttemptFiles:
-        """Creates and removes the files of the tasks."""
+        """The object with which tasks create and remove their files."""
 
     @abstractmethod
     def check(self) -> None:
@@ -100,10 +100,10 @@ class Output(ABC):
 
     @abstractmethod
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Make `files` part of the output, and remove all other files that tasks have written.
+        """Add files that tasks have written to the output. Remove all other files of tasks.
 
-        After this method returns, tasks can no longer write files. Raise OSError if a file is
-        missing, or if its size differs from the size that the task reported.
+        After this call, tasks can no longer write files. If a file is missing, or if its size
+        differs from the size that the task reported, raise OSError.
         """
 
     @abstractmethod
@@ -112,4 +112,4 @@ class Output(ABC):
 
     @abstractmethod
     def publish(self, report: str) -> None:
-        """Write the report, then `_SUCCESS`, and make the output visible."""
+        """Write the report and then `_SUCCESS`. Make the output visible."""

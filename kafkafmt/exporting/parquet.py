@@ -1,12 +1,13 @@
-"""Encode record batches as Parquet.
+"""Encode Arrow record batches as Parquet.
 
-The columns are key, value, offset, timestamp, timestampType and headers. The topic and the
-partition are not columns. Both are in the directory names (layout.py) and in the key-value metadata
-of each file. If a file may contain several partitions, the partition is a column after the value.
+The default columns are key, value, offset, timestamp, timestampType and headers. The topic and the
+partition are not columns, because they are in the directory names (layout.py) and in the key-value
+metadata of each file. If a file may contain several partitions, it has the column partition after
+the column value.
 
 The columns offset and timestamp are delta-encoded and have statistics. The columns timestampType
 and partition are dictionary-encoded. The other columns have neither dictionaries nor statistics,
-because they would take more time to write than readers would save.
+because writing them takes more time than readers save.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ ROW_GROUP_BYTES = 64 << 20
 """Largest size of a row group before compression, in bytes. It limits the memory use of a worker."""
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUPS_PER_FILE = 4
-"""Minimum number of row groups in a file of the target size.
+"""Smallest number of row groups in a file of the target size.
 
-The number of row groups is greater than one because a file can end only after a row group. The size
-of a row group is measured before compression.
+It is greater than 1, because a file can end only after a row group. The size of a row group is
+measured before compression.
 """
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """Defines the columns and the encoding of the Parquet files."""
+    """The columns, the encoding and the target size of the Parquet files of an export."""
 
     compression: str = "zstd"
     level: int | None = None
     file_size: int = DEFAULT_FILE_SIZE
     """Target size of a file, in bytes."""
     partition_by: str | None = None
-    """Whether the records of each "day" or "hour" are written to separate files. None means neither."""
+    """"day" or "hour" if the records of each day or hour are written to separate files. Otherwise None."""
     joined: bool = False
     """Whether a file may contain several partitions. The partition is then a column."""
     chosen: tuple[str, ...] | None = None
-    """Names of the columns that the user chose. None selects the default columns."""
+    """Names of the columns that the user selected. None stands for the default columns."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ class FileFormat:
 
     @property
     def decoded_columns(self) -> tuple[str, ...]:
-        """Names of the columns that tasks decode. Offset and timestamp are always decoded, for the report."""
+        """Names of the columns that tasks decode. They include offset and timestamp, which the report needs."""
         return self.columns + tuple(name for name in ("offset", "timestamp") if name not in self.columns)
 
     @property
@@ -72,12 +73,12 @@ class FileFormat:
         return min(ROW_GROUP_BYTES, self.file_size // ROW_GROUPS_PER_FILE)
 
     def open(self, where: Any, metadata: dict[str, str]) -> pq.ParquetWriter:
-        """Open a Parquet file for writing, with the columns and the encoding of this format."""
+        """Open a Parquet file with the columns and the encoding of this format for writing."""
         return open_writer(where, schema_of(self.columns).with_metadata(metadata), self.compression, self.level)
 
 
 def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compression: str, level: int | None) -> Any:
-    """Return a ParquetWriter with the column encodings that the export uses.
+    """Return a ParquetWriter that encodes columns as described in this module.
 
     `where` is a path or an open file.
     """
@@ -96,8 +97,8 @@ def open_writer(where: str | os.PathLike[str] | Any, schema: pa.Schema, compress
 def write_empty(sink: Any, format: FileFormat) -> None:
     """Write a Parquet file without rows to the open file `sink`.
 
-    The last columns of the file are topic, partition, date and hour. In other files, readers derive
-    these columns from the directory names.
+    The file also contains the columns topic, partition, date and hour, which readers otherwise
+    derive from the directory names.
     """
     named = [SCHEMA.field(n) for n in DIRECTORY_COLUMNS if n not in format.columns]
     named += fields_of(format.partition_by)

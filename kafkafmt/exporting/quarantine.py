@@ -1,4 +1,4 @@
-"""Find the damage that may affect exported offsets, and write the damaged bytes to a Parquet file."""
+"""Find the damage that may affect the selected offsets, and write the damaged bytes to a Parquet file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from .options import ExportOptions
 from .parquet import open_writer
 
 MAX_SPAN_BYTES = 16 << 20
-"""Largest number of damaged bytes in one row of the quarantine.
+"""Largest number of damaged bytes in one row of the quarantine file.
 
-If a damaged range is longer, the row contains only the first bytes of the range, and a message that
-says so.
+For a longer damaged byte range, the row contains only the first bytes, and a message states this.
 """
 
 SCHEMA = pa.schema(
@@ -41,7 +40,7 @@ SCHEMA = pa.schema(
 
 
 def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> Iterator[Damage]:
-    """Yield the damage in the plans that may affect offsets in `interval`."""
+    """Yield the damage of several segments that may affect offsets in `interval`."""
     for plan in plans:
         for damage in sorted(plan.damaged, key=lambda d: d.position):
             first, last = damage.first_offset or 0, MAX_OFFSET if damage.last_offset is None else damage.last_offset
@@ -50,9 +49,10 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Narrow the range of offsets that may be lost, with the help of the batches around the damage.
+    """Return `damage` with a smaller range of possibly lost offsets, which follows from the surrounding batches.
 
-    The task that found the damage cannot narrow the range, because it reads only a part of the segment.
+    The task that found the damage could not determine this range, because it reads only a part of
+    the segment.
     """
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length
@@ -71,10 +71,10 @@ def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
 
 
 def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], options: ExportOptions) -> int:
-    """Write one row for each damaged range to the open file `sink`.
+    """Write one row for each damaged byte range to the Parquet file `sink`.
 
-    The rows are ordered by topic, partition, file and position. Return the number of damaged bytes
-    in all rows.
+    The rows are ordered by topic, partition, file and position. Return the total number of damaged
+    bytes that were written.
     """
     size = 0
     ordered = sorted(damaged, key=lambda item: (*item[0].key, item[1].file, item[1].position))
@@ -89,7 +89,7 @@ def write_quarantine(sink: Any, damaged: Iterable[tuple[PartitionDir, Damage]], 
 
 
 def _with_zeros(data: bytes, spans: list[tuple[int, int]]) -> bytes:
-    """Return a copy of `data` with zeros in the given spans. Parts of spans outside `data` are ignored."""
+    """Return a copy of `data` in which the given ranges are filled with zeros. Positions outside `data` are ignored."""
     changed = bytearray(data)
     for start, end in spans:
         start, end = max(start, 0), min(end, len(data))

@@ -1,6 +1,6 @@
-"""Define the report of an export, with totals and one result per partition.
+"""Define the report of an export, which contains totals and a result for each partition.
 
-The report can be used without pyspark and pyarrow.
+This module does not import pyspark or pyarrow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .options import ExportOptions
 
 @dataclass(frozen=True)
 class PartitionRead:
-    """Counts the segments, batches, records and bytes that were read from one partition.
+    """Numbers of segments, batches, records and bytes that an export read from one partition.
 
     A wrapper message (v0 or v1) is counted as one batch.
     """
@@ -34,7 +34,7 @@ class PartitionRead:
 
 @dataclass(frozen=True)
 class PartitionWritten:
-    """Describes the Parquet files that were written for one partition.
+    """Counts and ranges of the records that an export wrote to Parquet files, for one partition.
 
     Offsets and timestamps are None if no record was written.
     """
@@ -50,14 +50,12 @@ class PartitionWritten:
     max_timestamp: int | None
     """Highest timestamp, in milliseconds since 1970-01-01 UTC."""
     timestamps_out_of_range: int
-    """Number of timestamps that are too large or too small for int64 microseconds. The Parquet files contain
-    null instead of such a timestamp.
-    """
+    """Number of timestamps that do not fit into int64 microseconds. In the Parquet files, they are null."""
 
 
 @dataclass(frozen=True)
 class PartitionQuarantined:
-    """Summarizes the damage in one partition that may affect the selected offsets."""
+    """Damage in one partition that may affect the selected offsets."""
 
     spans: int
     bytes: int
@@ -68,7 +66,7 @@ class PartitionQuarantined:
 
 @dataclass(frozen=True)
 class PartitionSkipped:
-    """Counts the intact data of one partition that was not exported."""
+    """Intact data of one partition that was not exported."""
 
     records: int
     """Number of records that were read but are not selected, such as control records."""
@@ -79,7 +77,7 @@ class PartitionSkipped:
 
 @dataclass(frozen=True)
 class PartitionExport:
-    """Describes the result of an export for one partition."""
+    """Result of an export for one partition."""
 
     topic: str
     partition: int
@@ -92,7 +90,7 @@ class PartitionExport:
     quarantined: PartitionQuarantined
     skipped: PartitionSkipped
     in_doubt: tuple[Doubt, ...]
-    """Transactions that "read_committed" omitted because their outcome is not known."""
+    """Transactions with an unknown outcome, which "read_committed" omitted."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class TotalQuarantined:
 
 @dataclass(frozen=True)
 class LeftOutPartition:
-    """Describes a partition that was found but not exported."""
+    """A partition that was found but not exported, and the reason."""
 
     topic: str
     partition: int
@@ -144,12 +142,12 @@ class TotalSkipped:
     segments: int
     partitions: tuple[LeftOutPartition, ...]
     messages: tuple[str, ...]
-    """Messages about the input, such as a message about a file that retention removed."""
+    """Messages about the input, for example about files that retention has removed."""
 
 
 @dataclass(frozen=True)
 class TotalInDoubt:
-    """Counts the transactions whose outcome is not known, over all exported partitions."""
+    """Number of transactions with an unknown outcome in all exported partitions."""
 
     transactions: int
 
@@ -164,13 +162,13 @@ class Codec:
 
 @dataclass(frozen=True)
 class TaskSeconds:
-    """Total time that all tasks spent on each activity, in seconds."""
+    """Time that all tasks of an export spent on each activity, in seconds."""
 
     reading: float
     """Time spent in system calls that read files."""
     decompressing: float
     decoding: float
-    """Time spent on all other work, such as checking CRCs, decoding records and building Arrow arrays."""
+    """Time spent on everything else, such as checking CRCs, decoding records and building Arrow arrays."""
     writing: float
     """Time spent encoding, compressing and writing Parquet files."""
 
@@ -189,18 +187,18 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of an export, which is either work of the driver or a Spark job."""
+    """A step of an export, which runs either in the driver or as a job with many tasks."""
 
     step: str
-    """Name of the step. "planning" and "committing" are steps of the driver. "exporting" is a Spark
-    job. If some segments could not be read in one pass, the Spark jobs "planning segments" and a
-    second "exporting" follow.
+    """Name of the step. "planning" and "committing" run in the driver. "exporting" is a job. If
+    some segments could not be read in one pass, the jobs "planning segments" and a second
+    "exporting" follow.
     """
     tasks: int
-    """Number of Spark tasks. Repeated tasks are counted once."""
+    """Number of tasks. A repeated task is counted once."""
     bytes_read: int
-    """Number of bytes that were read from the logs and their indexes. If a task stopped because it could not
-    confirm the batches of a segment, the bytes of this segment are not counted.
+    """Number of bytes that were read from the logs and their indexes. A segment is not counted if a
+    task stopped because it could not confirm that all batches of the segment are valid.
     """
     records: int
     """Number of records that were written to Parquet files."""
@@ -209,7 +207,7 @@ class Step:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """Describes the result of an export, as returned by `kafkafmt.export`.
+    """Result of an export, as returned by `kafkafmt.export`.
 
     Attributes
     ----------
@@ -235,7 +233,8 @@ class ExportReport:
     seconds : Seconds
         Duration of planning, exporting and committing.
     steps : tuple of Step
-        Steps of the export in chronological order, with the amount of data read and the duration.
+        Steps of the export in chronological order. Each has the number of bytes read and the
+        duration.
     worker_memory : int
         Largest peak resident memory of a Python worker, in bytes.
     options : ExportOptions

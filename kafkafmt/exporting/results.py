@@ -1,4 +1,4 @@
-"""Build the report of an export from its plans, splits and manifests."""
+"""Build the report of an export from the results of its tasks."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from .work import Work
 
 
 def partition_result(work: Work, plans: Sequence[SegmentPlan]) -> PartitionExport:
-    """Return the export result for one partition."""
+    """Return the result of an export for one partition."""
     directory, splits, manifests, damaged = work.log.directory, work.splits, work.manifests, work.damaged
     extents = [e for s in splits for p in s.pieces for e in p.extents]
     written = sum(m.rows for m in manifests)
     unreadable = sum(d.records or 0 for m in manifests for d in m.damaged)
     counts = [e.records for e in extents]
     known = [n for n in counts if n is not None]
-    # The header of a wrapper message (v0 or v1) does not contain the number of inner messages.
+    # The count is unknown for a wrapper message (v0 or v1), whose header does not contain the number of inner messages.
     stored = sum(known) if len(known) == len(counts) else written + unreadable
     return PartitionExport(
         topic=directory.topic,
@@ -97,9 +97,9 @@ def make_report(
     seconds: tuple[float, float, float],
     steps: Sequence[Step],
 ) -> ExportReport:
-    """Build the report of the whole export.
+    """Build the report of an export.
 
-    `files` is the number of Parquet files. `seconds` contains the durations of planning, exporting
+    `files` is the number of Parquet files. `seconds` contains the duration of planning, exporting
     and committing, in seconds.
     """
     reads, writes = [p.read for p in partitions], [p.written for p in partitions]
@@ -153,7 +153,7 @@ def make_report(
 
 
 def left_out(found: Discovery, chosen: Iterable[PartitionDir]) -> list[LeftOutPartition]:
-    """Return the partitions that were found but not exported, with the reason for each."""
+    """Return the partitions that were found but not exported. Each has a reason."""
     taken = {id(p) for p in chosen}
     rows = []
     for p in found.partitions:

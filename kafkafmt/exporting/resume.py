@@ -1,8 +1,8 @@
-"""Read the reports of earlier runs of an export, so that a run with `resume` adds only new records.
+"""Read the reports of earlier runs of an export. A run with `resume` then adds only new records.
 
-Each run stores its report in the output directory. The latest report is `report.json`, and earlier
-reports are in the directory `reports`. For each partition, a report contains the offset at which
-the next run continues.
+Each run stores a report in the output directory. The latest report is `report.json`, and earlier
+reports are in the directory `reports`. A report contains the offset at which the next run
+continues, for each partition.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .layout import OutputLayout
 from .options import ExportOptions
 
 Key = tuple[str, int]
-"""Type of a key that consists of a topic and a partition number."""
+"""A topic and a partition number."""
 
 SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
-"""Options that affect the content of the files, and must have the same values in all runs."""
+"""Options that must have the same values in all runs of an export, because they affect the content of the files."""
 
 
 @dataclass(frozen=True)
 class EarlierRuns:
-    """The earlier runs of an export, and the offsets at which they ended.
+    """Number of earlier runs of an export, and the offsets at which they ended.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class EarlierRuns:
     next_offsets: dict[Key, int] = field(default_factory=dict)
 
     def after(self, log: PartitionLog, interval: OffsetInterval, on_message: Callable[[str], None]) -> OffsetInterval:
-        """Return the part of an offset interval that no earlier run has exported.
+        """Return the part of the offset range `interval` that no earlier run has exported.
 
-        If an earlier run has exported the partition, the returned interval starts at the offset at
-        which that run ended, and the start of `interval` is ignored. If retention has removed
-        records since that run, `on_message` is called.
+        If an earlier run has exported the partition, the result starts at the offset at which that
+        run ended, regardless of the start of `interval`. If retention has removed records after
+        this offset, `on_message` is called.
 
         Raises
         ------
@@ -77,8 +77,8 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
     Raises
     ------
     ResumeError
-        The directory contains no complete export, a report cannot be read, or an option in
-        `SAME_OPTIONS` differs from the option of the earlier runs.
+        The directory contains no complete export, a report cannot be read, or the value of an
+        option in `SAME_OPTIONS` differs from the value in the earlier runs.
     """
     layout = OutputLayout(output)
     if not Path(layout.success).is_file():
@@ -99,7 +99,7 @@ def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a report. Raise ResumeError if the file is not a report or contains no next offsets."""
+    """Read the report of an export. Raise ResumeError if the file is not such a report."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         _ = report["run"], [(p["topic"], p["partition"], p["next_offset"]) for p in report["partitions"]]

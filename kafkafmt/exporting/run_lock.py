@@ -1,16 +1,16 @@
-"""Lock the output of an export in a bucket, and detect the locks of killed exports.
+"""Lock the output of an export in a bucket, and detect the locks of exports that were killed.
 
-The object `_export.lock` in the output contains the id of the run that writes to the output. The
-lock is created and changed only with conditional requests, so that only one export can hold the
-lock. The driver renews the lock regularly. Another export can take over the lock in two cases:
+The object `_export.lock` in the output contains the identifier of the export run that writes to the
+output. It is created and changed only with conditional requests, so that only one export can hold
+the lock. The driver renews the lock regularly. Another export can take over the lock in two cases:
 
 - The process that holds the lock has ended. This can be detected only if both exports run on the
   same machine.
 - The lock was not renewed for `EXPIRY_SECONDS`, according to the clock of the object store.
 
 The client library repeats a failed request for up to 3 minutes, which is less than
-`EXPIRY_SECONDS`. Therefore, after a run has renewed its lock, the run can complete a request before
-another run can take over the lock.
+`EXPIRY_SECONDS`. Therefore, a request that a run sends directly after it has renewed the lock ends
+before another run can take over the lock.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from ..spark.processes import process_space, start_time
 
 LOCK = "_export.lock"
 CLOCK = "_export.clock-"
-"""Name prefix of the object that a run creates to read the object store's clock."""
+"""Start of the name of an object that is created to read the clock of the object store."""
 WRITING, CHECKING, REPLACING, FINISHING = "writing", "checking", "replacing", "finishing"
 RENEWAL_SECONDS = 30.0
 EXPIRY_SECONDS = 300.0
 
 _running: set[str] = set()
-"""Identifiers of the runs in this process that hold a lock."""
+"""Identifiers of the export runs in this process that hold a lock."""
 
 
 @dataclass(frozen=True)
 class RunState:
-    """The content of a lock object: the run that holds the lock, and the progress of the run.
+    """Content of a lock object: which export run holds the lock, and how far it has progressed.
 
     Attributes
     ----------
     run : str
         Identifier of the run. It is part of the names of the files that the run writes.
     host, space, pid, started : str, str, int, int
-        Host name, `process_space`, process id and start time of the driver. They identify the
-        process.
+        Host name, `process_space`, process id and start time of the driver. Together, they identify
+        the process.
     phase : str
         Phase of the run:
 
@@ -60,13 +60,12 @@ class RunState:
         - "replacing": the driver deletes the old output and publishes the new one.
         - "finishing": the driver publishes the output. There is no old output.
     old_success : str or None
-        Content of the `_SUCCESS` of the old output, which the run has deleted. None if there was no
-        such file.
+        Content of the old output's `_SUCCESS`, which the run has deleted. None if it did not exist.
     renewals : int
         Number of times that the lock was renewed.
     left : RunState or None
-        State of the killed run whose lock this run has taken over. None if there is no such run, or
-        if the files of the killed run have been removed.
+        State of a killed run whose lock this run has taken over. None if there is no such run, or
+        if its files have been removed.
     """
 
     run: str
@@ -81,7 +80,7 @@ class RunState:
 
     @classmethod
     def of_this_process(cls) -> RunState:
-        """Return the state of a new run."""
+        """Return the state of a new export run in this process."""
         pid = os.getpid()
         return cls(secrets.token_hex(8), host_name(), process_space(), pid, start_time(pid) or 0)
 
@@ -97,11 +96,11 @@ class RunState:
             raise OSError(errno.EINVAL, problem, str(path)) from None
 
     def to_bytes(self) -> bytes:
-        """Return the state as JSON text. The lock object in the bucket contains this text."""
+        """Encode the state as JSON, which is the content of the lock object."""
         return json.dumps(asdict(self)).encode()
 
     def has_ended(self) -> bool:
-        """Return whether the driver process of the run has ended. Return False if this is unknown."""
+        """Return whether the driver process of the run is known to have ended."""
         if self.space != process_space() or not self.started:
             return False
         if self.pid == os.getpid() and self.started == start_time(self.pid):
@@ -114,7 +113,7 @@ class LockLostError(OSError):
 
 
 class RunLock:
-    """Lock that a run of an export holds on its output in a bucket.
+    """Lock of an export run on its output in a bucket.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ class RunLock:
         self._ended = threading.Event()
 
     def acquire(self) -> None:
-        """Acquire the lock, and start a thread that renews the lock.
+        """Acquire the lock, and start a thread that renews it.
 
         If a killed run holds the lock, `state.left` is set to the state of that run. Raise OSError
         if another export holds the lock.
@@ -149,8 +148,8 @@ class RunLock:
         if version is None:
             found = self._store.load(self.path)
             last = self._check_ended(found)
-            # A run first removes the files of the run in `left`, and then writes files.
-            # Therefore, if `last.left` is set, the last run was killed before it wrote any files.
+            # A run removes the files of the run in `left` before it writes files.
+            # Therefore, if `last.left` is set, the last run has not written any files.
             self.state = replace(self.state, left=last.left or last)
             version = self._put(found.version)
             if version is None:
@@ -160,7 +159,7 @@ class RunLock:
         threading.Thread(target=self._renew_regularly, name="kafkafmt-export-lock", daemon=True).start()
 
     def left_behind(self) -> RunState | None:
-        """Return the state of a killed run whose files must be removed, or None if no lock exists.
+        """Return the state of a killed run whose files must be removed. Return None if no lock exists.
 
         Raise OSError if another export holds the lock.
         """
@@ -172,7 +171,7 @@ class RunLock:
         return last.left or last
 
     def renew(self, **changes: Any) -> None:
-        """Renew the lock, and change the given fields of its state.
+        """Renew the lock, and change fields of its state.
 
         Raise LockLostError if another export has taken over the output.
         """
@@ -184,7 +183,7 @@ class RunLock:
             self._version = version
 
     def release(self) -> None:
-        """Delete the lock unless another export has taken over the lock."""
+        """Delete the lock, unless another export has taken it over."""
         with self._mutex:
             self._ended.set()
             try:
@@ -205,10 +204,10 @@ class RunLock:
             return False
 
     def _put(self, version: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """Create the lock object, or replace it if it has the given version. Return the new version.
+        """Write the lock object with a conditional request, and return its new version.
 
-        If `version` is None, a lock object is created. If another run has created or changed the
-        lock object, return None.
+        The object must have the given version. If `version` is None, it must not exist. If this
+        condition is not met, return None.
         """
         content = self.state.to_bytes()
         try:
@@ -216,7 +215,7 @@ class RunLock:
         except OSError as error:
             with contextlib.suppress(OSError):
                 found = self._store.load(self.path)
-                # If the request succeeded but its response was lost, the lock already has the new content.
+                # If only the response was lost, the lock already has the new content.
                 if found.content == content:
                     return found.version
             if isinstance(error, FileExistsError):
@@ -224,7 +223,7 @@ class RunLock:
             raise
 
     def _check_ended(self, found: StoredFile) -> RunState:
-        """Return the state in a lock. Raise OSError if the run that holds the lock may be active."""
+        """Return the state in a lock. If the run that holds the lock may still be active, raise OSError."""
         state = RunState.parse(found.content, self.path)
         if not state.has_ended():
             age = (self._server_time() - found.modified) / 1e9
@@ -240,7 +239,7 @@ class RunLock:
         return OSError(errno.EBUSY, problem, str(self.path.parent))
 
     def _server_time(self) -> int:
-        """Return the time of the object store's clock, in ns since 1970-01-01 UTC."""
+        """Return the current time of the object store, in nanoseconds since 1970-01-01 UTC."""
         path = self.path.with_name(CLOCK + secrets.token_hex(8))
         self._store.put(path, b"")
         try:

@@ -1,8 +1,8 @@
 """Write the output of an export to a single Parquet file.
 
-Tasks write temporary Parquet files to a staging directory. The driver then copies the records of
-these files to one file, ordered by topic, partition and offset, and adds the columns topic and
-partition. When the file is complete, it is renamed to its final path. Damaged bytes are not stored.
+Tasks write temporary Parquet files to a staging directory. The driver then copies their records to
+one file, ordered by topic, partition and offset, and adds the columns topic and partition. When the
+file is complete, it is renamed to its final path. Damaged bytes are not stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .work import Works
 
 TEMPORARY_CODEC = "lz4"
 NAME = "output.parquet"
-"""Name of the single Parquet file while it is in the staging directory."""
+"""Name of the Parquet file in the staging directory."""
 
 
 class SingleFile(Staging):
@@ -53,7 +53,7 @@ class SingleFile(Staging):
         super().check()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Copy the records of the temporary files to the single file, and delete the temporary files."""
+        """Copy the records of the temporary files to the single file. Delete the temporary files."""
         names = [self.directory / file.name for file in files]
         sources = sorted(map(_Source, names), key=lambda source: source.first)
         with open_writer(str(self.path / NAME), self._schema, *self._codec) as writer:
@@ -62,7 +62,7 @@ class SingleFile(Staging):
         super().keep(())
 
     def assign_sizes(self, works: Works) -> None:
-        """Assign a share of the file size to each partition, in proportion to its number of records."""
+        """Divide the size of the file among the partitions, in proportion to their numbers of records."""
         size, total, before = (self.path / NAME).stat().st_size, sum(m.rows for w in works for m in w.manifests), 0
         for work in works:
             rows = sum(m.rows for m in work.manifests)
@@ -72,7 +72,7 @@ class SingleFile(Staging):
             before += rows
 
     def publish(self, report: str) -> None:
-        """Rename the single file to its final path. The report is not stored."""
+        """Rename the file to its final path. The report is not stored."""
         path = self.path / NAME
         if self.overwrite:
             self.check()
@@ -83,7 +83,7 @@ class SingleFile(Staging):
 
 
 class _Source:
-    """A temporary file, with the topic, partition and first offset of its records."""
+    """A temporary Parquet file with records of one partition."""
 
     def __init__(self, path: PurePath) -> None:
         self.path = path
@@ -95,7 +95,7 @@ class _Source:
         self.first: tuple[str, int, int] = (self.topic, self.partition, offsets[0].as_py())
 
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the row groups of the file as tables, with the columns of `schema`."""
+        """Yield each row group as a table with the given schema."""
         constants = {"topic": self.topic, "partition": self.partition}
         with pq.ParquetFile(str(self.path)) as file:
             for number in range(file.num_row_groups):
@@ -110,7 +110,7 @@ class _Source:
 
 
 def _row_groups(sources: Iterable[_Source], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Combine the row groups of the temporary files into larger row groups."""
+    """Combine the row groups of temporary files into larger row groups."""
     held: list[pa.Table] = []
     for table in (table for source in sources for table in source.tables(schema)):
         if held and (

@@ -1,9 +1,9 @@
 """Run Spark jobs that report progress and can be cancelled.
 
-A job runs in a separate thread. Meanwhile, the calling thread reports the progress, handles Ctrl-C,
-and cancels the job if the progress callback requests it. Tasks report their progress with an
-accumulator. Spark counts the progress of a task only once, even if the task runs several times.
-Error messages from Spark are shortened to one line.
+A job is started in a separate thread. Meanwhile, the calling thread reports the progress, handles
+Ctrl-C, and cancels the job if the progress callback returns False. Tasks report their progress with
+a Spark accumulator. If a task runs several times, its progress is counted only once. Error messages
+from Spark are shortened to one line.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SparkEngine:
         description: str,
         progress: Callable[[JobProgress], bool] | None = None,
     ) -> list[R]:
-        """Call `function` with every item of `tasks` in a Spark job, and return the results in order."""
+        """Call `function` with every item of `tasks` in a Spark job. Return the results in the order of the items."""
         if not tasks:
             return []
         reported: Any = self._context.accumulator(JobProgress(), _ProgressParam())
@@ -152,11 +152,11 @@ def in_thread(function: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Delay Ctrl-C in the main thread while a call to Java is in progress.
+    """Return a context manager that delays Ctrl-C in the main thread while a call to Java is running.
 
-    If Ctrl-C interrupts a call, py4j prints a traceback and loses its connection. The context has
-    no effect if the process ignores SIGINT, as a background job does, or if the caller has
-    installed a handler for SIGINT.
+    If Ctrl-C interrupts a call, py4j prints a traceback and loses its connection. The context
+    manager has no effect if the process ignores SIGINT, as background jobs of a shell do, or if a
+    signal handler for SIGINT is installed.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -182,7 +182,7 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def spark_errors() -> Iterator[None]:
-    """Convert errors from Spark and py4j to SparkError or TaskOSError, without stack traces."""
+    """Return a context manager that converts errors of Spark and py4j to SparkError or TaskOSError."""
     try:
         yield
     except (Py4JError, PySparkException) as error:
@@ -190,10 +190,10 @@ def spark_errors() -> Iterator[None]:
 
 
 def _simplified(error: BaseException) -> BaseException:
-    """Convert an error from Spark to a TaskOSError or a SparkError.
+    """Convert an error of Spark to a TaskOSError or a SparkError.
 
-    If the error from Spark contains an OSError from a task, return a TaskOSError. If the error is
-    not from Spark, return it unchanged.
+    The result is a TaskOSError if an OSError was raised in a task. Errors that do not come from
+    Spark are returned unchanged.
     """
     text = str(error)
     found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', text)

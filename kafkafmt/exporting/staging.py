@@ -2,7 +2,7 @@
 
 All files are written to a staging directory next to the output, `.OUT.kafkafmt-<8 hex digits>`. The
 export locks this directory with flock. The lock is released when the process ends. Each attempt of
-a task writes files with unique names. For each bundle, the driver moves the files of one attempt to
+a task writes files with unique names. The driver moves the files of the successful attempts to
 their final paths, and deletes the files of the other attempts. `_SUCCESS` is written last. Then the
 staging directory is renamed to the output path.
 
@@ -11,13 +11,13 @@ With `overwrite`, renameat2 exchanges the names of the staging directory and the
 `.OUT.kafkafmt-old-<8 hex digits>` before the staging directory is renamed.
 
 Even if an export is killed, the output path contains either the old output or the complete new
-output. There is one exception: if the export is killed between two renames, no output exists. The
-next export then restores the old output under its original name. The next export also removes
-staging directories that no process has locked.
+output. There is one exception: if the export is killed between the two renames, no output exists.
+In this case, the next export gives the old output its original name again. The next export also
+removes staging directories that no process has locked.
 
 With `resume`, the export first creates hard links to all files of the old output in the staging
-directory. During the export, the old output is locked, so that no other export can add files. After
-the export, the staging directory replaces the old output, as with `overwrite`.
+directory. During the export, the old output is locked, so that no other export can add files. When
+the export is complete, the staging directory replaces the old output, as with `overwrite`.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class StagedFiles(AttemptFiles):
     directory: Path
 
     def create(self, target: PurePath) -> tuple[str, pa.NativeFile]:
-        """Create a file with a unique name and open it. Return the name and the open file.
+        """Create a file with a unique name, and open it for writing. Return the name and the open file.
 
-        Raise FileNotFoundError if the staging directory does not exist on this host.
+        If the staging directory does not exist on this host, raise FileNotFoundError.
         """
         if not self.directory.is_dir():
             problem = "the output directory is missing on this host; every executor must see it under the same path"
@@ -74,7 +74,8 @@ class StagedFiles(AttemptFiles):
 class Staging(Output):
     """Context manager for the staging directory of one export.
 
-    When the context ends, the staging directory is removed unless `publish` has renamed it.
+    If `publish` has not renamed the staging directory before the context ends, the directory is
+    removed.
     """
 
     def __init__(self, output: str | os.PathLike[str], overwrite: bool = False, resume: bool = False) -> None:
@@ -93,7 +94,7 @@ class Staging(Output):
 
     @property
     def attempts(self) -> StagedFiles:
-        """Creates and removes the files of the tasks."""
+        """The object with which tasks create and remove their files."""
         return StagedFiles(self.directory)
 
     def check(self) -> None:
@@ -119,7 +120,7 @@ class Staging(Output):
     def adopt(self, run: int) -> None:
         """Add all files of the old output to the staging directory.
 
-        The file `report.json` of the old output is stored as the report of run `run` - 1.
+        The old output's `report.json` becomes the report of run `run` - 1.
         """
         for folder in (PATHS.data, PATHS.quarantine, PATHS.earlier_report(0).parent):
             if (self.output / folder).is_dir():
@@ -142,11 +143,11 @@ class Staging(Output):
                 parent.rmdir()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Move `files` to their final paths in the staging directory. Delete all other files of tasks.
+        """Move files that tasks have written to their final paths. Delete all other files of tasks.
 
-        The directory in which tasks create files is also deleted, so that a task that is still
-        running cannot create another file. Raise OSError if one of `files` is missing, or if its
-        size differs from the size that the task reported.
+        The directory in which tasks create files is also deleted, so that running tasks cannot
+        create more files. If a file is missing, or if its size differs from the size that the task
+        reported, raise OSError.
         """
         for file in files:
             self._place(file)
@@ -163,13 +164,13 @@ class Staging(Output):
             raise OSError(f"{target} has {found} bytes, but the task wrote {file.size} bytes")
 
     def create(self, target: PurePath) -> pa.NativeFile:
-        """Create a file and its parent directory, and return the file, opened for writing."""
+        """Create a file and its parent directory. Return the file, which is open for writing."""
         path = self.path / target
         path.parent.mkdir(exist_ok=True)
         return pa.OSFile(str(path), "wb")
 
     def publish(self, report: str) -> None:
-        """Write the report and `_SUCCESS`, and rename the staging directory to the output path."""
+        """Write the report and `_SUCCESS`. Then rename the staging directory to the output path."""
         (self.path / PATHS.report).write_text(report, encoding="utf-8")
         with open(self.path / PATHS.success, "x"):
             pass
@@ -183,7 +184,7 @@ class Staging(Output):
 
     def _replace(self) -> None:
         if _renameat2(self.path, self.output, RENAME_EXCHANGE):
-            return  # __exit__ removes the old output, which now has the name of the staging directory
+            return  # __exit__ removes the old output, which now has the path of the staging directory
         old, lock = _name_next_to(self.output, "old-"), _lock(self.output)
         try:
             os.rename(self.output, old)
@@ -202,10 +203,10 @@ class Staging(Output):
 
 
 def clean_up(output: Path) -> list[Path]:
-    """Remove the directories that killed exports left next to the output, and return the removed paths.
+    """Remove directories that killed exports have left next to the output. Return the removed paths.
 
-    A killed export may have renamed the old output without publishing a new output. In this case, the
-    old output gets its name back, and is not removed.
+    If a killed export has renamed the old output but not published a new output, the old output is
+    not removed, but gets its original name again.
     """
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")
@@ -259,7 +260,7 @@ def _lock(path: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Delete a file or a directory tree, even while a killed task still writes to it."""
+    """Delete a file or a directory tree, even if a task still creates files in it."""
     for _ in range(5):
         try:
             if path.is_dir() and not path.is_symlink():
@@ -276,7 +277,7 @@ def _remove(path: Path) -> None:
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Rename `source` to `target`, or raise OutputExistsError if `target` exists."""
+    """Rename `source` to `target`. If `target` exists, raise OutputExistsError."""
     try:
         if not _renameat2(source, target, RENAME_NOREPLACE):
             os.rename(source, target)

@@ -1,4 +1,4 @@
-"""Decode the records of splits and write them to Parquet files, in a task of an export."""
+"""Decode records and write them to Parquet files, in a task of an export."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from .timing import Stopwatch, peak_memory
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """Settings for the tasks that decode splits and write Parquet files."""
+    """Settings for tasks that decode records and write them to Parquet files."""
 
     attempts: AttemptFiles
-    """Creates and removes the files of the tasks."""
+    """The object with which tasks create and remove their files."""
     format: FileFormat = field(default_factory=FileFormat)
     limits: ReadLimits = DEFAULT_LIMITS
     stop_at_damage: bool = False
-    """If True, a task that finds damage stops at once and leaves no file."""
+    """Whether a task that finds damage stops at once and removes its files."""
 
 
 @dataclass
 class Manifest:
-    """Describes the data that a task read from one split."""
+    """Counts and damage of the data that a task read from one split (a range of a partition)."""
 
     rows: int = 0
     """Number of records that were written to files."""
@@ -53,19 +53,20 @@ class Manifest:
     missing: list[str] = field(default_factory=list)
     """Paths of the segment files that were missing when the task tried to read them.
 
-    Only files that retention may have removed are listed. The driver checks whether retention
-    actually removed these files.
+    Only files that retention may have removed are listed. The driver checks whether retention has
+    removed them.
     """
     plans: list[SegmentPlan] = field(default_factory=list)
-    """Plans with the batches that the task has confirmed, one plan for each piece of the split."""
+    """The batches that the task has confirmed to be valid, as one plan for each segment of the split."""
     unconfirmed: list[str] = field(default_factory=list)
-    """Names of the segments whose batches the task could not confirm, so that they must be planned first.
+    """Names of the segments whose batches the task could not confirm to be valid.
 
-    If this list is not empty, the task has not written any files.
+    If this list is not empty, the files of the task were removed, and another task must first
+    search these segments for valid batches.
     """
 
     def count(self, batch: pa.RecordBatch) -> None:
-        """Update the counts and ranges with the rows of `batch`."""
+        """Add the rows of `batch` to the counts and ranges."""
         offsets = batch.column("offset")
         if self.first_offset is None:
             self.first_offset = offsets[0].as_py()
@@ -81,25 +82,25 @@ class Manifest:
 
 @dataclass
 class BundleResult:
-    """Describes the data that a task read and the files that it wrote for one bundle."""
+    """Result of exporting one bundle (a group of splits): the data that was read, and the written files."""
 
     bundle: int
     """Number of the bundle."""
     manifests: list[Manifest]
-    """Manifests of the splits of the bundle."""
+    """Counts and damage for each split of the bundle."""
     files: list[OutputFile] = field(default_factory=list)
-    """The Parquet files that the task wrote. The list is empty if a segment must be planned first."""
+    """The Parquet files that the task wrote. Empty if the batches of a segment could not be confirmed to be valid."""
     host: str = ""
     seconds: TaskSeconds = field(default_factory=lambda: TaskSeconds(0.0, 0.0, 0.0, 0.0))
     worker_memory: int = 0
 
 
 class _StopAtDamageError(Exception):
-    """Raised to stop a task as soon as it finds damage."""
+    """Raised to stop a task after it has found damage."""
 
 
 def write_bundle(bundle: Bundle, settings: TaskSettings) -> BundleResult:
-    """Decode the records of a bundle and write them to Parquet files with unique names."""
+    """Decode the records of a bundle (a group of splits), and write them to Parquet files with unique names."""
     watch = Stopwatch()
     result = BundleResult(bundle.number, [Manifest() for _ in bundle.splits], host=host_name())
     first = bundle.splits[0]
@@ -174,10 +175,10 @@ def _batches(
 def _find_unconfirmed(
     bundle: Bundle, manifests: list[Manifest], stopped: Manifest, error: UnconfirmedError, settings: TaskSettings
 ) -> None:
-    """Find the segments of a bundle that must be planned, and add their names to the bundle's manifests.
+    """Find all segments of a bundle whose batches cannot be confirmed to be valid, and list them in its manifests.
 
-    `error` was raised for the first of these segments. The function also checks all later segments of
-    the bundle, so that the driver can plan all of them in one step.
+    `error` was raised for the first of these segments. All later segments of the bundle are also
+    checked, so that the driver can process all of them in one step.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

@@ -1,4 +1,4 @@
-"""Measure how a task spends its time and how much memory its process uses."""
+"""Measure the time and the memory that a task of an export uses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .report import TaskSeconds
 class Stopwatch:
     """Measures how much time a task spends on each activity.
 
-    The measurement starts when the object is created. `PartitionLog` measures the time for reading
-    and decompression. Call `add` with a `PartitionLog` to include these times.
+    The measurement starts when the object is created. Objects of the class `PartitionLog` measure
+    their time for reading and decompression, and `add` includes it.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Measure the time inside the context as time for writing."""
+        """Return a context manager. The time inside the context is counted as time for writing."""
         started = perf_counter()
         try:
             yield
@@ -37,7 +37,7 @@ class Stopwatch:
         self._decompressing += log.decompress_seconds
 
     def stop(self) -> TaskSeconds:
-        """Return the seconds spent on each activity. All other time is counted as decoding."""
+        """Return the number of seconds for each activity. Time that was not measured is counted as decoding."""
         measured = self._reading + self._decompressing + self._writing
         decoding = max(perf_counter() - self._started - measured, 0.0)
         return TaskSeconds(self._reading, self._decompressing, decoding, self._writing)

@@ -1,4 +1,4 @@
-"""Store the state of the partitions during an export, and decide which splits are exported again."""
+"""Store the state of each partition during an export, and decide which parts of it are exported again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .bundles import Bundle
 from .tasks import BundleResult, Manifest
 
 Key = tuple[str, int]
-"""Type of a key that consists of a topic and a partition number."""
+"""A topic and a partition number."""
 
 
 @dataclass
@@ -26,12 +26,14 @@ class Work:
     interval: OffsetInterval
     """Range of offsets to export."""
     planned: dict[str, SegmentPlan] = field(default_factory=dict)
-    """Plans of the segments whose batches an export task could not confirm, by file name."""
+    """Plans of segments that could not be exported in one pass. A plan lists valid batches and
+    damage. The keys are file names.
+    """
     exported: list[tuple[Split, Manifest]] = field(default_factory=list)
-    """The splits that were exported, with their manifests."""
+    """The exported splits (ranges of the partition), with counts and damage."""
     files: list[tuple[int, int]] = field(default_factory=list)
-    """Pairs of number of records and number of bytes, one for each file that contains records of this partition.
-    The size of a file is divided among its partitions.
+    """One pair (number of records, number of bytes) for each file that contains records of this
+    partition. The size of a file is divided among the partitions that it contains.
     """
     damaged: list[Damage] = field(default_factory=list)
 
@@ -42,17 +44,17 @@ class Work:
 
     @property
     def splits(self) -> list[Split]:
-        """The splits that were exported."""
+        """The exported splits (ranges of the partition)."""
         return [split for split, _ in self.exported]
 
     @property
     def manifests(self) -> list[Manifest]:
-        """The manifests of the splits that were exported."""
+        """Counts and damage for each exported split (range of the partition)."""
         return [manifest for _, manifest in self.exported]
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last exported batch, at which the next export can continue.
+        """Offset at which the next export can continue. It follows the last exported batch.
 
         With "read_committed", the result is not greater than the last stable offset.
         """
@@ -64,16 +66,17 @@ class Work:
 
     @property
     def doubts(self) -> list[Doubt]:
-        """The transactions with an unknown outcome that contain selected records."""
+        """Transactions with selected records and an unknown outcome."""
         if not self.interval.committed or not self.log.knows_transactions:
             return []
         return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
 
     def unread(self, piece: Piece) -> Piece:
-        """Return a copy of a piece (a part of a segment) for another export of the piece.
+        """Return a copy of a piece (a part of a segment), so that the piece can be exported again.
 
-        The plan that the previous export task stored in the piece is removed. If another task has
-        planned the segment, the plan remains. If the transactions are known, they are added.
+        If another task has searched the segment for valid batches, the plan with these batches is
+        kept. Otherwise, the plan that the previous export task stored in the piece is removed. If
+        the transactions are known, they are added.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
@@ -82,10 +85,10 @@ class Work:
         return replace(piece, plan=plan, transactions=transactions)
 
     def plans(self) -> list[SegmentPlan]:
-        """Return a plan for each segment of the partition.
+        """Return a plan (valid batches and damage) for each segment of the partition.
 
-        Each plan combines the results of planning tasks with the batches that export tasks have
-        confirmed. Raise OSError if two tasks read the same offset of a segment.
+        A plan combines the batches that planning tasks have found and the batches that export tasks
+        have confirmed to be valid. If two tasks read the same offset, raise OSError.
         """
         plans = {s.name: self.planned.get(s.name) or SegmentPlan(s, 0, [], [], []) for s in self.segments}
         extents = {name: list(plan.extents) for name, plan in plans.items()}
@@ -102,7 +105,7 @@ class Work:
 
 
 class Works:
-    """The state of all partitions of an export, and the bundles that are complete."""
+    """State of all partitions of an export, and results of the completed bundles (groups of splits)."""
 
     def __init__(self, works: Iterable[Work]) -> None:
         self.all: list[Work] = list(works)
@@ -113,7 +116,7 @@ class Works:
         return iter(self.all)
 
     def add(self, bundle: Bundle, result: BundleResult) -> None:
-        """Add the result of a bundle. In each piece of the bundle, store the plan that the task has returned."""
+        """Add the result of a bundle, and store the batches that the task has confirmed to be valid in its pieces."""
         self.done.append((bundle, result))
         for split, manifest in zip(bundle.splits, result.manifests, strict=True):
             confirmed = {plan.segment.name: plan for plan in manifest.plans}
@@ -122,7 +125,7 @@ class Works:
                     piece.plan = confirmed.get(piece.segment.name) or SegmentPlan(piece.segment, 0, [], [], [])
 
     def unconfirmed(self) -> list[tuple[Work, SegmentFile]]:
-        """Return the segments that have no plan yet and whose batches a task could not confirm."""
+        """Return the segments whose batches a task could not confirm to be valid."""
         names: dict[Key, set[str]] = {}
         for bundle, result in self.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
@@ -136,14 +139,14 @@ class Works:
         ]
 
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
-        """Remove the bundles that contain a part of a planned segment, and return new splits for these bundles.
+        """Remove the results of bundles that contain a planned segment. Return splits to export these bundles again.
 
-        From the planned segments, the new splits contain only the batches that the plans list.
+        The splits contain only the batches of planned segments that the plans list as valid.
 
         Parameters
         ----------
         planned : iterable of tuple
-            Segments that have been planned since the bundles were exported.
+            Segments that were searched for valid batches after their bundles were exported.
         size : int
             Size of a split, in bytes.
         """
@@ -169,7 +172,7 @@ class Works:
         return sorted(splits, key=lambda s: (s.topic, s.partition, s.first_offset))
 
     def finish(self) -> None:
-        """Assign the complete bundles and their files to the partitions."""
+        """Assign the results and files of all bundles to the partitions."""
         for bundle, result in self.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
                 self.by_key[split.topic, split.partition].exported.append((split, manifest))

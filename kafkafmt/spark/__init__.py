@@ -1,7 +1,7 @@
-"""Use Kafka logs in Spark through a data source, a data sink, an export and functions for `mapInArrow`.
+"""Read and write Kafka logs in Spark: a data source, a data sink, and functions for `mapInArrow`.
 
-The public names of this package are imported when they are first used. They require pyspark and
-pyarrow. The functions for `mapInArrow` also require pandas.
+The modules of this package are imported when one of their names is first used. They require pyspark
+and pyarrow. The functions for `mapInArrow` also require pandas.
 """
 
 from __future__ import annotations

@@ -8,15 +8,16 @@
 Record data consists of consecutive record batches, as in a Fetch response, a Produce request or a
 `.log` file. The last batch may be truncated.
 
-Prefer `mapInArrow` to `mapPartitions`. `mapInArrow` is much faster, because it creates no Python
-objects for records. With `mapPartitions`, Spark processes about 100,000 records per second.
+Prefer `mapInArrow` to `mapPartitions`. It is much faster, because it creates no Python objects for
+records. With `mapPartitions`, Spark processes only about 100,000 records per second.
 
-The argument `on_error` decides how damaged data is handled:
+The argument `on_error` determines how damaged data is handled:
 
 - "fail" raises an error that names the input row.
 - "skip" omits the damaged data and logs a warning in the task.
-- "column" replaces each damaged range of bytes with one row. In this row, the last column, `error`,
-  contains the reason, and the record columns are null. In all other rows, `error` is null.
+- "column" replaces each damaged range of bytes with one row, whose record columns are null. The
+  output has an additional last column, `error`. It contains the reason in these rows, and null in
+  all other rows.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ def read_paths(
         Names and Spark types of other input columns. Their values are repeated in each output row,
         before the record columns. By default, no column is repeated.
     columns : sequence of str, optional
-        Record columns of the output. The default columns are the seven columns of Spark's Kafka
-        source, followed by `headers`.
+        Record columns of the output. By default, the output has the seven columns of Spark's Kafka
+        source, and then the column headers.
     on_error : {"fail", "skip", "column"}, default "fail"
         "fail" raises an error if data is damaged or a path cannot be read. "skip" omits damaged
         data and unreadable paths, and logs warnings. "column" replaces each damaged range of bytes
@@ -196,7 +197,7 @@ class ArrowFunction:
             raise ValueError(f"the output would contain the column {twice[0]} twice; remove it from keep or columns")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode the input column of each Arrow record batch, and yield the records as Arrow record batches."""
+        """Decode the values of the input column, and yield the records as Arrow record batches."""
         output = _Output(self)
         decode = self.decoder(output.builder.columns)
         for batch in batches:
@@ -228,7 +229,7 @@ class ArrowFunction:
             yield from output.take()
 
     def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
-        """Return a function that decodes one value of the input column into `columns`."""
+        """Return a function that decodes the records in one value of the input column into the arrays of `columns`."""
         raise NotImplementedError
 
 
@@ -244,14 +245,14 @@ class _Paths(ArrowFunction):
 
 
 class _Output:
-    """Builds the Arrow record batches that an `ArrowFunction` yields, with all columns and the error rows."""
+    """Builds the output of an `ArrowFunction`: Arrow record batches of records, repeated input columns and errors."""
 
     def __init__(self, function: ArrowFunction) -> None:
         self.function = function
         self.batch: pa.RecordBatch | None = None
         self.fields = schema_of(function.columns)
         self.builder = ArrowBuilder("", 0, self.fields)
-        self.origins = np.empty(0, np.int64)  # number of the input row to which each record belongs
+        self.origins = np.empty(0, np.int64)  # for each record, the index of its input row
         self.partition = "", 0
         self.ready: list[pa.RecordBatch] = []
 
@@ -271,13 +272,13 @@ class _Output:
             self.ready.append(self._with_kept(self.builder.flush()))
 
     def error(self, row: int, text: str) -> None:
-        """Add a row that reports damage. All records before the damage precede this row in the output."""
+        """Add a row that reports damage. In the output, it follows all records that were already added."""
         self.flush()
         records = [pa.nulls(1, field.type) for field in self.fields]
         self.ready.append(self._batch(np.array([row]), records, pa.array([text], pa.string())))
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Return the completed Arrow record batches, and remove them from this object."""
+        """Remove all completed Arrow record batches from this object, and return them."""
         ready, self.ready = self.ready, []
         return iter(ready)
 

@@ -1,4 +1,4 @@
-"""Add the host name to errors about files, because the same path can be a different file on another host."""
+"""Add the name of the host to errors about files. The same path can be a different file on another host."""
 
 from __future__ import annotations
 

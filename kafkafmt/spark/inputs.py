@@ -1,4 +1,4 @@
-"""Decode the input values of the functions for Spark. A value is record data or the path of a log."""
+"""Decode the input of the functions for `mapInArrow` and `mapPartitions`: record data, or paths of logs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .source.reading import say
 
 OnFault = Callable[[Exception], None]
 Found = Iterator[tuple[str, int, Iterator[Chunk]]]
-"""Iterator of tuples (topic, partition, decoded records).
+"""Iterator of tuples (topic, partition, iterator of decoded records).
 
 The caller must use the records of a tuple before it requests the next tuple.
 """
 
 
 class RecordDataDecoder:
-    """Decodes the values of a column that contains record data."""
+    """Decodes buffers of record data, which are the values of a binary column."""
 
     def __init__(self, columns: RecordColumns, control: bool, max_batch_bytes: int) -> None:
         self.reader: RecordReader = RecordReader(columns, max_batch_bytes=max_batch_bytes)
@@ -37,8 +37,8 @@ class RecordDataDecoder:
     def read(self, blob: Buffer, fault: OnFault) -> Iterator[Chunk]:
         """Yield the records of the complete batches in `blob`.
 
-        If a batch is damaged, call `fault` with the error. If `fault` does not raise the error,
-        continue after the damage.
+        If a batch is damaged, call `fault` with the error. Decoding continues after the damage,
+        unless `fault` raises an error.
         """
         scanner, position = DamageScanner(blob), 0
         while position < scanner.size:
@@ -58,9 +58,9 @@ class RecordDataDecoder:
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
     """Return the position at which decoding resumes after a corrupted batch.
 
-    The length field of the corrupted batch says where the batch ends. If another batch header or the
-    end of the data is at this position, decoding resumes there. Otherwise, the rest of the data is
-    scanned for the next batch. If no other batch is found, the result is the size of the data.
+    Decoding resumes at the end of the batch according to its length field, if another batch header
+    or the end of the data is at this position. Otherwise, the rest of the data is searched for the
+    next batch. If no batch is found, the result is the size of the data.
     """
     after = error.resume
     if after is not None and after > position:
@@ -74,9 +74,10 @@ def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> in
 def decode_path(
     path: str | os.PathLike[str], columns: RecordColumns, control: bool, max_batch_bytes: int, fault: OnFault
 ) -> Found:
-    """Yield the partitions in a log directory or file with their records.
+    """Yield each partition in a log directory or file, with an iterator of its records.
 
-    Call `fault` with each error. If `fault` does not raise the error, continue after the damage.
+    Call `fault` with each error. Reading continues after the damage, unless `fault` raises an
+    error.
     """
     try:
         found = discover([path])

@@ -1,8 +1,8 @@
 """Log warnings for the user who runs a Spark query.
 
-The warnings are sent to the logger `kafkafmt.spark`. If the process has not configured logging,
-the warnings are written to stderr. Spark's driver logs warnings from planning, and the executors
-log warnings from tasks.
+Warnings are sent to the logger `kafkafmt.spark`. If logging is not configured in the process, they
+are written to stderr. While a query is planned, they are logged on the driver. While tasks run,
+they are logged on the executors.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ log: logging.Logger = logging.getLogger("kafkafmt.spark")
 def say(message: str) -> None:
     """Log a warning for the user who runs the query.
 
-    The warning is written to stderr, or to Spark's log of Python workers if that log is enabled.
+    It is written to stderr, or to Spark's log of Python workers if this log is enabled.
     """
     _listen()
     log.warning("kafkafmt: %s", message)
 
 
 def say_ignored(names: Sequence[str], reason: str) -> None:
-    """Log one line that lists the ignored options in `names`. If `names` is empty, log nothing."""
+    """If `names` is not empty, log one line that the options with these names are ignored."""
     if names:
         say(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored {reason}")
 
 
 class _PlainFormatter(logging.Formatter):
-    """Escapes control characters in log messages. Topic names and paths can contain such characters."""
+    """Escapes control characters in log messages. The names of topics and files can contain such characters."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return plain(super().formatMessage(record))

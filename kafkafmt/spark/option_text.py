@@ -1,6 +1,6 @@
-"""Parse the string values of Spark options.
+"""Parse the values of Spark options, which are strings.
 
-Each error message is one line and names the option.
+Each error message is a single line and names the option.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 from ..paths import UrlPath, input_path, is_url, local_path
 
 NO_BROKER = "because no broker is contacted"
-"""Reason in log messages for ignoring an option that configures a connection to a broker."""
+"""Part of a log message: the reason why an option for the connection to a broker is ignored."""
 
 
 class OptionError(ValueError):
-    """Raised if an option of the data source or data sink is unknown or invalid. The message is one line."""
+    """Raised if an option of the data source or data sink is unknown or invalid. The message is a single line."""
 
 
 def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence[str] = ()) -> None:
     """Raise OptionError if the name of an option is unknown.
 
-    Names that start with `kafka.` are always accepted. Names in `others` are also accepted, but error
-    messages do not suggest them.
+    Valid names are those in `names` and `others`, and all names that start with `kafka.`. Error
+    messages suggest only names in `names`.
     """
     known, accepted = {name.lower(): name for name in names}, {name.lower() for name in others}
     for name in given:
@@ -42,10 +42,10 @@ def check_names(given: Mapping[str, str], names: Sequence[str], others: Sequence
 
 
 def path_of(text: str) -> str:
-    """Return the value of an option as an absolute local path.
+    """Convert the value of an option to an absolute local path.
 
-    Raise OptionError if the path is not local. The path must be absolute, because the driver and
-    the executors have different working directories.
+    If the path is not local, raise OptionError. The result is absolute, because the driver and the
+    executors can have different working directories.
     """
     try:
         path = local_path(text)
@@ -55,9 +55,10 @@ def path_of(text: str) -> str:
 
 
 def sink_path_of(text: str) -> str:
-    """Return the absolute local path of the log directory to which a query writes.
+    """Convert the value of an option to the absolute local path of the log directory to which a query writes.
 
-    Raise OptionError if `text` is a URL, because data cannot be appended to an object in a bucket.
+    If the value is a URL, raise OptionError, because data cannot be appended to an object in a
+    bucket.
     """
     if is_url(text):
         remedy = "write to a local path, and copy the log directory after the query has ended"
@@ -66,9 +67,9 @@ def sink_path_of(text: str) -> str:
 
 
 def input_of(text: str) -> str:
-    """Return the value of an option as an absolute local path, or as the URL of an input.
+    """Convert the value of an option to an absolute local path, or to the URL of an input.
 
-    Raise OptionError if the value is neither an absolute local path nor a URL that kafkafmt can read.
+    If the value is a URL that kafkafmt cannot read, raise OptionError.
     """
     try:
         place = input_path(text) if text else None
@@ -97,7 +98,7 @@ def whole_number(name: str, text: str, least: int) -> int:
 
 
 def size_of(options: Mapping[str, str], name: str, default: int) -> int:
-    """Parse a size such as 64k, 64m, 1g or 65536, and return the number of bytes."""
+    """Parse the value of an option as a size such as 64k, 64m, 1g or 65536. Return the number of bytes."""
     if name not in options:
         return default
     found = re.fullmatch(r"(\d+)\s*([kmg]?)i?b?", options[name].strip().lower())
@@ -109,11 +110,11 @@ def size_of(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-"""Number of seconds in each unit of Spark's time strings. A time without a unit is in milliseconds."""
+"""Number of seconds in each unit of time that Spark accepts. A time without a unit is in milliseconds."""
 
 
 def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
-    """Parse a time such as 500ms, 30s or 15m, and return the number of seconds."""
+    """Parse the value of an option as a time such as 500ms, 30s or 15m. Return the number of seconds."""
     given = options.get(name, default)
     found = re.fullmatch(r"(\d+)\s*([a-z]*)", given.strip().lower())
     if not found or found[2] not in UNITS:
@@ -122,14 +123,14 @@ def seconds_of(options: Mapping[str, str], name: str, default: str) -> float:
 
 
 def flag_of(options: Mapping[str, str], name: str) -> bool:
-    """Return the value of a boolean option, or False if the option is not given."""
+    """Return the value of a boolean option. If the option is not given, return False."""
     return word_of(options, name, ("false", "true")) == "true"
 
 
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """Return the value of an option that must be one of `words`, ignoring case.
+    """Return the value of an option, which must be one of `words`. Upper and lower case are equivalent.
 
-    If the option is not given, return the first of the words.
+    If the option is not given, return the first word.
     """
     given = options.get(name, words[0])
     for allowed in words:

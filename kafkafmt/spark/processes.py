@@ -1,4 +1,4 @@
-"""Identify processes, to detect whether the process that created a lock or a directory has ended."""
+"""Identify processes. This makes it possible to detect whether the owner of a lock or directory has ended."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def process_space() -> str:
-    """Return an identifier of the pid namespace and the current boot of this machine.
+    """Return an identifier of this machine's current boot and of the pid namespace of this process.
 
-    If two processes have the same identifier, pid and start time, they are the same process.
+    Together with a pid and a start time, it identifies a process.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -22,13 +22,13 @@ def process_space() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot, or None if the process has ended."""
+    """Return the start time of a process, in clock ticks since boot. If the process has ended, return None."""
     fields = process_status(pid)
     return None if fields is None or fields[1] in "ZX" else int(fields[20])
 
 
 def process_status(pid: int) -> list[str] | None:
-    """Return the fields of /proc/<pid>/stat, or None if the file cannot be read.
+    """Return the fields of /proc/<pid>/stat. If the file cannot be read, return None.
 
     The first fields in the list are the command name, the state and the pid of the parent process.
     """

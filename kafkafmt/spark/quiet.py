@@ -1,8 +1,8 @@
 """Suppress the warning "Using incubator modules", which Java writes to stderr when it starts.
 
-No Java setting suppresses this warning. Java inherits stderr from this process. Therefore, this
+No setting of Java disables this warning. Java inherits stderr from this process. Therefore, this
 module replaces stderr with a pipe while Java starts. A thread copies all lines except the warning
-from the pipe to the real stderr, so that no other output of Java and Spark's workers is lost.
+from the pipe to the original stderr.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Return a context manager. If Java starts inside the context, its warning is suppressed.
+    """Return a context manager that hides the warning which Java prints when it starts.
 
-    Inside the context, a progress bar should write to a duplicate of stderr's file descriptor that
-    was created before the context was entered.
+    A progress bar should write to a duplicate of stderr's file descriptor, which must be created
+    before the context starts.
     """
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()

@@ -1,4 +1,4 @@
-"""Read Kafka logs into a Spark DataFrame with Python arguments instead of options."""
+"""Define `kafkafmt.spark.read`, whose Python arguments replace the options of the data source."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def read(
 ) -> DataFrame:
     """Read Kafka logs into a Spark DataFrame.
 
-    Spark does not pass the columns and filters of a query to a Python data source. Therefore, tasks
-    read and decode only the columns and offsets that are passed to this function.
+    Spark does not pass the columns and filters of a query to a Python data source. To read and
+    decode less data, pass columns and conditions to this function.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ def read(
         first record whose timestamp is `end_time` or later.
     where : iterable of tuples, optional
         Conditions in the form of pyarrow's `filters`. Each condition is a tuple of a column, an
-        operator and a value. A record must match all tuples. If `where` contains lists of tuples, a
-        record must match all tuples of at least one list.
+        operator and a value. A record must match all conditions. If `where` consists of lists of
+        conditions, a record must match all conditions of at least one list.
 
         The columns are "topic", "partition", "offset" and "timestamp". The operators are "=", "!=",
         "<", "<=", ">", ">=", "in" and "not in". A timestamp is compared with an int in milliseconds
@@ -90,8 +90,8 @@ def read(
     -----
     The result contains exactly the records that match `where`. Conditions on topics, partitions and
     offsets, and lower limits of the timestamp, reduce the amount of data that is read. Upper limits
-    of the timestamp do not, because a later record can have an earlier timestamp. To read less
-    data, use `end_time`, which ends at the first later timestamp.
+    of the timestamp do not reduce it, because a later record can have an earlier timestamp. To read
+    less data, use `end_time` instead of an upper limit.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def read(
     48
     """
     register(spark)
-    check_names(options or {}, NAMES, HINTS)  # Spark later converts the names to lower case
+    check_names(options or {}, NAMES, HINTS)  # check the names here, because Spark converts them to lower case
     reader = spark.read.format("kafkafmt").options(**(options or {}))
     if columns is not None:
         reader = reader.schema(struct_of(columns))

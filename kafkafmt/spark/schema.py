@@ -1,8 +1,8 @@
 """Define Spark types for the columns of records, and check schemas that users pass.
 
 The rows of a data source must match its declared schema exactly. Otherwise, Spark prints an error
-message of 2 KB. Therefore, this module checks each field of a user's schema first, and raises an
-error with a message of one line.
+message of 2 KB. Therefore, each field of a schema that a user passes is checked first. The error
+message of this check is a single line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WITH_HEADERS = (*STANDARD, HEADERS)
 
 
 def struct_of(names: Iterable[str]) -> StructType:
-    """Return the named columns as a Spark schema in which every column is nullable.
+    """Return a Spark schema with the named columns, all of which are nullable.
 
     Raise ValueError if a name is unknown, or if there is no name.
     """
@@ -58,10 +58,10 @@ def ddl_of(names: Iterable[str]) -> str:
 
 
 def checked_names(schema: StructType) -> list[str]:
-    """Return the names of the columns that a user's schema selects.
+    """Check a schema that a user has passed, and return the names of its columns.
 
-    Raise ValueError if the schema is empty, or if a column in the schema is unknown, is repeated,
-    is NOT NULL, or has the wrong type.
+    Raise ValueError if the schema is empty, or if a column is unknown, occurs twice, is NOT NULL,
+    or has the wrong type.
     """
     if not schema.fields:
         raise ValueError("the schema has no columns; name at least one column")

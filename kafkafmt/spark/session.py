@@ -1,6 +1,6 @@
-"""Start a Spark session that uses a suitable Java and the current Python, and logs only errors.
+"""Start a Spark session that uses a suitable Java and the current Python. The session logs only errors.
 
-The use of this module is optional. The data source, the data sink and the functions work in any
+This module is optional. The data source, the data sink and the functions of kafkafmt work in any
 Spark session.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to an installed one"
 
-# Log4j reads these settings when the JVM starts, so they also suppress the warnings that Spark logs at its start.
-# Failed tasks are not logged, because a failed task raises an exception in the program that started the query.
+# Log4j reads these settings when the JVM starts. They also hide the warnings that Spark logs while it starts.
+# Failed tasks are not logged, because they raise an exception in the program that started the query.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -47,13 +47,13 @@ logger.tasks.level = off
 class SparkMissingError(ImportError):
     """Raised if pyspark or a suitable Java is missing.
 
-    The message is a single line that says what to install.
+    The message is a single line, and names what to install.
     """
 
 
 @functools.cache
 def java_version(java: str) -> int:
-    """Return the feature release of a `java` executable, or 0 if the executable does not run.
+    """Return the feature release of a `java` executable. If it does not run, return 0.
 
     For example, the feature release of Java "17.0.2" is 17.
     """
@@ -88,8 +88,8 @@ def prepare_environment() -> None:
     """Set environment variables so that pyspark finds Java and its workers use the current Python.
 
     JAVA_HOME is set only if Spark would not find a suitable Java by itself. PYSPARK_PYTHON is set
-    only if it has no value, because otherwise the workers would use the first python3 on the PATH.
-    If pyspark or Java is missing, a SparkMissingError is raised.
+    if it has no value. Otherwise, the workers would use the first python3 on the PATH. If pyspark
+    or Java is missing, a SparkMissingError is raised.
     """
     try:
         import pyspark  # noqa: F401
@@ -117,7 +117,7 @@ def make_session(
         Name of the Spark application.
     **conf
         Spark settings, such as ``**{"spark.driver.memory": "2g"}``. They override the defaults of
-        this function, which disable the web UI and the progress bar and log only errors.
+        this function, which disable the web UI and the progress bar.
 
     Returns
     -------
@@ -152,13 +152,14 @@ def make_session(
         )
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with warnings.catch_warnings():  # pyspark warns about the version of pandas, which kafkafmt does not use
+        # Ignore pyspark's warning about the version of pandas, which kafkafmt does not use.
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return builder.getOrCreate()
 
 
 def uses_connect() -> bool:
-    """Return whether a session that this process starts would use Spark Connect."""
+    """Return whether a new Spark session of this process would use Spark Connect."""
     from pyspark import SparkContext
 
     if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # pyspark sets this variable when it starts a Connect session
@@ -167,7 +168,7 @@ def uses_connect() -> bool:
 
 
 def active_session() -> SparkSession | None:
-    """Return the active Spark session of this process, or None."""
+    """Return the active Spark session of this process. If there is none, return None."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -177,8 +178,8 @@ def active_session() -> SparkSession | None:
 def stop_quietly(spark: SparkSession) -> None:
     """Stop a Spark session without printing log messages.
 
-    If messages were printed, tasks of a cancelled job that are still running would report that they
-    can no longer connect to Spark.
+    Otherwise, tasks of a cancelled job that are still running would log that they cannot connect to
+    Spark.
     """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

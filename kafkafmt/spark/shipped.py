@@ -1,9 +1,9 @@
 """Report executors on which kafkafmt is missing or uses its slow pure-Python core.
 
 Spark pickles readers and writers to send them to the tasks. If kafkafmt is missing on an executor,
-pickle only says "No module named 'kafkafmt'". Therefore, readers and writers are pickled together
-with a small function, which Spark sends by value. If kafkafmt is missing, this function raises an
-error that says what to install.
+pickle's only message is "No module named 'kafkafmt'". Therefore, readers and writers are pickled
+together with a small function, whose code Spark also sends. If kafkafmt is missing, this function
+raises an error that names what to install.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Shipped:
     """Base class of objects that Spark sends to executors."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the object as a call of a function that an executor without kafkafmt can unpickle."""
+        """Pickle the object as the call of a function that can be unpickled on an executor without kafkafmt."""
         return _BY_VALUE, (cloudpickle.dumps((type(self), self.__dict__)),)  # type: ignore[no-untyped-call]
 
 
 def _unpickle(pickled: bytes) -> object:
-    """Unpickle an object that `Shipped.__reduce__` pickled. Errors say how to solve the problem."""
+    """Unpickle an object that `Shipped.__reduce__` has pickled. Raise an error if kafkafmt is missing."""
     import pickle
     import socket
     import sys
@@ -53,21 +53,22 @@ def _unpickle(pickled: bytes) -> object:
 
 
 _BY_VALUE = types.FunctionType(_unpickle.__code__, {"__builtins__": builtins, "__name__": "__main__"}, "_unpickle")
-"""Copy of `_unpickle` in the module `__main__`, because cloudpickle pickles functions of `__main__` by value."""
+"""Copy of `_unpickle` that belongs to the module `__main__`. cloudpickle includes the code of such functions."""
 
 
 def slow_core() -> str | None:
-    """Return a message if this process uses the slow pure-Python core. Otherwise, return None."""
+    """Return a warning if this process uses the slow pure-Python core. Otherwise, return None."""
     if _backend.backend == "native":
         return None
     return f"host {host_name()} runs the pure-Python core, which is many times slower: {_backend.backend_reason}"
 
 
 def say_slow(found: Iterable[str | None]) -> None:
-    """Log the messages that `slow_core` returned on executors. Log each message only once per process.
+    """Log the warnings that `slow_core` has returned on executors. Each warning is logged only once per process.
 
     `found` contains None for each executor that uses the native core. If this process also uses the
-    pure-Python core, nothing is logged, because importing kafkafmt has already logged a warning.
+    pure-Python core, nothing is logged, because a warning was already given when kafkafmt was
+    imported.
     """
     if _backend.backend != "native":
         return
@@ -77,7 +78,7 @@ def say_slow(found: Iterable[str | None]) -> None:
 
 
 _SAID: set[str] = set()
-"""Messages that this process has logged."""
+"""Warnings that this process has already logged."""
 
 
 def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[str, str | None]]:
@@ -91,8 +92,8 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
     spark : SparkSession
         The session. It may be a session of Spark Connect.
     tasks : int, optional
-        Number of tasks. Each task checks the executor on which it runs. Several tasks per core are
-        needed to reach all executors of a cluster. The default is four times Spark's default
+        Number of tasks. Each task checks the executor on which it runs. To reach all executors of a
+        cluster, several tasks per core are needed. The default is four times Spark's default
         parallelism, or 16 with Spark Connect.
 
     Returns
@@ -127,7 +128,7 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
 def _probe(batches: Any) -> Any:
     """Yield a row that describes the Python of this task.
 
-    Spark sends this function by value, so it also works if kafkafmt is missing on the executor.
+    Spark sends the code of this function, so it also works if kafkafmt is missing on the executor.
     """
     import socket
     import sys

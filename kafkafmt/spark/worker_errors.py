@@ -1,7 +1,7 @@
-"""Describe the error of a Spark task in one line, with its cause, the host and a remedy.
+"""Describe the error of a Spark task in a single line, with its cause, the host and a remedy.
 
-Both the data source and the export use these descriptions. The functions parse text, because the
-driver receives the error of a Python worker only as a traceback in the message of a Java exception.
+The data source and the export use these descriptions. The functions parse text, because the driver
+receives the error of a Python worker only as a traceback in the message of a Java exception.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ CHAINED = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
 )
-"""Lines that Python prints after the traceback of a cause, before the traceback of the resulting error."""
+"""Lines that Python prints between the traceback of a cause and the traceback of the resulting error."""
 JAVA_CLASS = re.compile(r"^(: )?([a-z]\w*\.)+[A-Z]\w*(Exception|Error): ")
 
 
 def missing_module(text: str) -> str:
-    """Return advice to install a module if `text` says that the module is missing on an executor.
+    """If an error message reports a missing Python module, return advice to install it on the executors.
 
-    Return "" if `text` does not name a missing module.
+    Otherwise, return an empty string.
     """
     if not re.search(r"No module named '(\w+)", text):
         return ""
@@ -33,7 +33,7 @@ def missing_module(text: str) -> str:
 
 
 def in_one_line(error: OSError) -> str:
-    """Return one line with the message of an error, its deepest cause and the name of this host."""
+    """Return a single line that contains the message of an error, its first cause and the name of this host."""
     deepest: BaseException = error
     while deepest.__cause__ is not None:
         deepest = deepest.__cause__
@@ -45,11 +45,11 @@ def in_one_line(error: OSError) -> str:
 
 
 def cause_of(text: str) -> str:
-    """Extract the cause of a Spark error from the text of the error, as one line.
+    """Extract the cause of a Spark error from its text, as a single line.
 
-    If a Python worker raised an exception, the result contains this exception, its deepest cause
-    and the host. Otherwise, the result contains the first line of the Java exception
-    and its deepest cause.
+    If a Python worker raised an exception, the result contains this exception, its first cause and
+    the host. Otherwise, the result contains the first line of the Java exception and its first
+    cause.
     """
     before, traceback, _ = text.rpartition(TRACEBACK)
     if traceback:
@@ -69,12 +69,12 @@ def cause_of(text: str) -> str:
 
 
 def _because(line: str, cause: str) -> str:
-    """Return a phrase that names `cause`, or "" if `line` already contains the cause."""
+    """Return a phrase that names `cause`. If `line` already contains the cause, return an empty string."""
     return "" if not cause or cause in line or JAVA_CLASS.sub("", cause) in line else f"; the cause is {cause}"
 
 
 def _line(error: BaseException) -> str:
-    """Return an exception as one line."""
+    """Convert an exception to a single line."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     text = (str(error).splitlines() or [""])[0]
@@ -82,7 +82,7 @@ def _line(error: BaseException) -> str:
 
 
 def _chain(text: str) -> list[str]:
-    """Return the exceptions in the tracebacks at the end of a text, starting with the deepest cause."""
+    """Return the exceptions in the tracebacks at the end of a text. The first item is the first cause."""
     *earlier, last = text.split(TRACEBACK)[1:]
     chain = [_raised(last)]
     for frames in reversed(earlier):
@@ -93,7 +93,7 @@ def _chain(text: str) -> list[str]:
 
 
 def _raised(frames: str) -> str:
-    """Return the exception at the end of a Python traceback, as one line.
+    """Return the exception at the end of a Python traceback, as a single line.
 
     Text that follows the exception in `frames`, such as a Java stack trace, is ignored.
     """
@@ -108,6 +108,6 @@ def _raised(frames: str) -> str:
 
 
 def _worker_host(text: str) -> str:
-    """Return the host of the failed task as " (on host …)", or "" if `text` names no host."""
+    """Return the host of a failed task as " (on host …)". If `text` names no host, return an empty string."""
     hosts = re.findall(r"\(TID \d+\) \((\S+) executor", text)
     return f" (on host {hosts[-1]})" if hosts else ""

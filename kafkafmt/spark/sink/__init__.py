@@ -1,1 +1,1 @@
-"""Define the Spark data sink, which writes log directories in batch queries and streams."""
+"""The Spark data sink, which writes rows of batch queries and streams to log directories."""

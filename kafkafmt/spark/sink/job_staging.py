@@ -1,14 +1,14 @@
-"""Define the names of the staging directories of write jobs, and remove unused staging directories.
+"""Define the names of the staging directories of Spark jobs that write logs. Remove unused staging directories.
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 
-`owner` identifies the driver process by the boot and pid namespace of the machine, the pid, and the
-start time of the process. A later job on the same machine uses `owner` to check whether the driver
-is still running.
+`owner` identifies the driver process by the boot of the machine, the pid namespace, the pid and the
+start time. A later job on the same machine uses `owner` to check whether the driver is still
+running.
 
-`job` is random for a batch query. For a stream, `job` is derived from an identifier that does not
-change when the query is restarted. Therefore, the writer that commits a micro-batch finds the staging
-directory, and so do later runs of the query.
+For a batch query, `job` is random. For a stream, `job` is derived from an identifier that does not
+change when the query is restarted. This enables the writer that commits a micro-batch, and later
+runs of the query, to find the staging directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JVM = "java"
 
 
 def staging_of(directory: Path, query: str | None = None) -> Path:
-    """Return the path of a job's staging directory, next to the log directory.
+    """Return the path of the staging directory of a job, which is next to the log directory.
 
     The directory is not created. `query` identifies a stream and does not change if the stream is
     restarted. For a batch query, `query` is None.
@@ -42,8 +42,8 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
     """Remove the staging directories of a job that has ended.
 
-    `used` contains the paths of the staging directories. A path is ignored if it is not a staging
-    directory next to the log directory `directory`.
+    `used` contains their paths. A path is ignored if it is not a staging directory next to the log
+    directory `directory`.
     """
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
@@ -51,7 +51,7 @@ def remove_staging(directory: Path, used: Iterable[Path]) -> None:
 
 
 def remove_leftovers(directory: Path, own: Path) -> None:
-    """Remove the staging directories that earlier jobs left next to a log directory.
+    """Remove staging directories that earlier jobs have left next to a log directory.
 
     A staging directory is removed in these cases:
 
@@ -88,7 +88,7 @@ def _job_of(query: str) -> str:
 
 
 def _driver() -> int:
-    """Return the pid of the JVM that started this process, or this process's pid if it was started otherwise."""
+    """Return the pid of the JVM that started this process. If no JVM started it, return its own pid."""
     pid = os.getpid()
     while pid > 1:
         status = process_status(pid)

@@ -8,12 +8,12 @@ topic (string) and partition (int) are optional. Unlike Spark's Kafka sink, the 
 accepts the column timestamp or timestampMillis (bigint). Other columns are ignored, so that rows
 from the data source can be written unchanged.
 
-No row is written twice, and rows of a failed job are never visible. This also applies if a task is
-repeated or the driver is killed.
+Even if a task is repeated or the driver is killed, no row is written twice, and rows of a failed
+job are never visible.
 
-Each micro-batch of a stream is written only once, because the log directory stores the number of
-the last micro-batch of each query. The option txnAppId identifies a query. Its default value is the
-id of the query, which Spark stores in the checkpoint.
+Each micro-batch of a stream is written only once, because the number of the last micro-batch of
+each query is stored in the log directory. The option txnAppId identifies the query. Its default
+value is the id that Spark stores in the checkpoint of the query.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from .writing import Stage, Staged, commit, new_attempt, partition_counts
 
 WRITTEN = ("key", "value", "topic", "partition", "timestamp", "timestampMillis", HEADERS)
 QUERY_PROPERTY = "sql.streaming.queryId"
-"""Local property in which Spark passes the id of a stream to its tasks (``StreamExecution.QUERY_ID_KEY``)."""
+"""Name of the local property in which Spark passes the id of a stream to its tasks (``StreamExecution.QUERY_ID_KEY``).
+"""
 TEXT_TOO = ("key", "value")
-"""Columns whose type can be binary or string."""
+"""Columns that can have the type binary or string."""
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Raise ValueError if the sink cannot write rows with the given schema."""
+    """Raise ValueError if rows with the given schema cannot be written."""
     types = {f.name: f.dataType.simpleString() for f in schema.fields}
     for name in WRITTEN:
         allowed = [TYPES[name].simpleString(), *(["string"] if name in TEXT_TOO else [])]
@@ -58,20 +59,20 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 @dataclass
 class StagedMessage(WriterCommitMessage):
-    """The message that a task sends to the driver after it has staged its rows."""
+    """Message that a task sends to the driver after it has written its rows to the staging directory."""
 
     staged: Staged
     slow: str | None = None
-    """A warning if the executor uses the slow pure-Python core, or None if the executor uses the native core."""
+    """A warning if the executor uses the slow pure-Python core. Otherwise None."""
     app_id: str | None = None
-    """Identifier of the stream, or None for a batch query."""
+    """Identifier of the stream. None for a batch query."""
 
 
 class _Writer(Shipped):
-    """Base class of the writers for batch queries and streams.
+    """Base class of the objects with which Spark writes the rows of batch queries and streams.
 
-    Spark creates a writer on the driver, and sends it to the tasks. For a micro-batch, Spark creates
-    two writers: one for the tasks, and one that commits the rows.
+    Spark creates a writer on the driver, and sends it to the tasks. For each micro-batch, Spark
+    creates two writers: one that it sends to the tasks, and one that commits the rows.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ class _Writer(Shipped):
     schema : StructType
         Schema of the rows.
     query : str, optional
-        Identifier of the stream. Both writers of a micro-batch have the same identifier. None for a
+        Identifier of the stream, which is the same in both writers of a micro-batch. None for a
         batch query.
     """
 
@@ -92,7 +93,7 @@ class _Writer(Shipped):
         remove_leftovers(Path(options.path), self.staging)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage the rows of one task."""
+        """Write the rows of one task to the staging directory."""
         stage = Stage(self.options, self.counts, new_attempt(self.staging))
         try:
             for rows in iterator:
@@ -102,8 +103,8 @@ class _Writer(Shipped):
             stage.close()
 
     def put(self, messages: list[Any], version: int | None) -> None:
-        """Append the staged rows of all tasks unless rows with this `version` were already appended."""
-        if not version:  # only the first micro-batch of a stream logs the messages
+        """Append the rows of all tasks to the log, unless rows with this `version` were already appended."""
+        if not version:  # in a stream, log the warnings only for the first micro-batch
             say_slow(m.slow for m in messages if m is not None)
         options = self.options
         if version is not None and options.app_id is None:
@@ -114,7 +115,7 @@ class _Writer(Shipped):
             self.discard(messages)
 
     def discard(self, messages: list[Any]) -> None:
-        """Remove the staging directories of this job, and unused staging directories of earlier jobs."""
+        """Remove the staging directories of this job, and those that earlier jobs have left."""
         directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
         remove_staging(directory, [self.staging, *staged])
         remove_leftovers(directory, self.staging)
@@ -129,12 +130,12 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
         super().__init__(options, schema)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Append all staged rows. Raise BlockingIOError if a broker uses the log directory."""
+        """Append the rows of all tasks to the log. If a broker uses the log directory, raise BlockingIOError."""
         say_ignored(self.options.hints, NO_BROKER)
         self.put(messages, self.options.version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the staged rows of a failed job."""
+        """Remove the rows of a failed job from the staging directory."""
         self.discard(messages)
 
 
@@ -149,15 +150,16 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
                 "txnVersion can be used only in batch queries; in a stream, the number of the micro-batch is the "
                 "version"
             )
-        # The id of the query identifies a stream. The path of the checkpoint does not, because checkpoints on
-        # different machines can have the same path.
+        # The path of the checkpoint is not sufficient to identify a stream,
+        # because checkpoints on different machines can have the same path. Therefore, the id of the query is also used.
         super().__init__(options, schema, options.app_id or query)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage the rows of one task, and return a message that contains the id of the stream.
+        """Write the rows of one task to the staging directory. The returned message contains the id of the stream.
 
-        The driver cannot read the id from a checkpoint that is not on a local path, or whose path is
-        only in the session setting ``spark.sql.streaming.checkpointLocation``.
+        The driver cannot always read the id from the checkpoint. The path of the checkpoint may not
+        be local, or it may be set only in the session setting
+        ``spark.sql.streaming.checkpointLocation``.
         """
         message = super().write(iterator)
         context = TaskContext.get()
@@ -166,11 +168,11 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
         return message if query is None else replace(message, app_id=QUERY_ID.format(query))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Append the rows of a micro-batch unless these rows were already appended."""
-        if batchId == 0:  # log this only once, although Spark creates a new writer for each micro-batch
+        """Append the rows of a micro-batch to the log, unless they were already appended."""
+        if batchId == 0:  # log this only once per stream, because Spark creates a new writer for each micro-batch
             say_ignored(self.options.hints, NO_BROKER)
         self.put(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Remove the staged rows of a failed job."""
+        """Remove the rows of a failed job from the staging directory."""
         self.discard(messages)

@@ -18,23 +18,25 @@ from ...records import BatchBuilder
 from ..option_text import OptionError, check_names, path_of, sink_path_of, size_of, whole_number, word_of
 
 Key = tuple[str, int]
-"""Type of a key that consists of a topic and a partition number."""
+"""A topic and a partition number."""
 
 NAMES = ("topic", "partitions", "segmentBytes", "txnAppId", "txnVersion", "path")
 SPARKS_OWN = ("checkpointLocation", "queryName", "outputMode")
-"""Options of a stream that Spark also passes to the data sink."""
+"""Options of Spark streams that Spark also passes to the data sink."""
 HINTS = ("includeHeaders",)
 """Options of Spark's Kafka sink that are accepted but ignored.
 
-`includeHeaders` is not needed: headers are always written if the rows have the column headers.
+`includeHeaders` has no effect, because headers are always written if the rows have the column
+headers.
 """
 QUERY_ID = "spark query {}"
-"""Default value of the option txnAppId in a stream. The braces stand for the id of the query."""
+"""Default value of the option txnAppId in a stream. `{}` is replaced by the id of the query."""
 CODEC, BATCH_BYTES = "kafka.compression.type", "kafka.batch.size"
 DEFAULT_BATCH_BYTES = 64 << 10
 """Default size of a batch, in bytes.
 
-The default of a Kafka producer is smaller, because a producer delays records until a batch is full.
+The default of a Kafka producer is smaller, because a producer delays records while it fills a
+batch.
 """
 
 
@@ -45,10 +47,10 @@ class WriteOptions:
     path: str
     """Path of the log directory."""
     topic: str | None
-    """Topic of all rows. If the value is None, each row contains its topic in the column topic."""
+    """Topic of all rows. If None, the column topic contains the topic of each row."""
     partitions: int
-    """Number of partitions of a topic that does not exist yet. Rows of the topic that contain no
-    partition number are distributed among these partitions.
+    """Number of partitions of a topic that does not exist yet. Rows without a partition number are
+    distributed among these partitions.
     """
     codec: str
     level: int | None
@@ -58,13 +60,13 @@ class WriteOptions:
     """Identifier of the query. Rows with the same `app_id` and `version` are appended only once."""
     version: int | None
     hints: tuple[str, ...] = ()
-    """Names of the given `kafka.` options that are ignored because they configure a connection."""
+    """Names of the given `kafka.` options that are ignored, because they configure a connection to a broker."""
 
 
 def is_write(given: Mapping[str, str]) -> bool:
     """Return whether the options may belong to a query that writes.
 
-    This is a guess, because Spark does not pass the type of the query to a data source.
+    This is a guess, because Spark does not pass the type of a query to a data source.
     """
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
@@ -72,9 +74,9 @@ def is_write(given: Mapping[str, str]) -> bool:
 
 
 def query_id(given: Mapping[str, str]) -> str | None:
-    """Return the id of a stream from its checkpoint, or None if the checkpoint cannot be read.
+    """Read the id of a stream from its checkpoint. If the checkpoint cannot be read, return None.
 
-    A checkpoint on another machine, for example, cannot be read.
+    For example, a checkpoint on another machine cannot be read.
     """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()
@@ -84,7 +86,7 @@ def query_id(given: Mapping[str, str]) -> str | None:
 
 
 def parse_write(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a query that writes. `given` must ignore the case of its keys.
+    """Parse the options of a query that writes. The keys of `given` must be case-insensitive.
 
     Raise OptionError if the options are invalid.
     """

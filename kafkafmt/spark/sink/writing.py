@@ -1,11 +1,11 @@
-"""Stage rows as batches in tasks, and append the staged batches to a log directory.
+"""Encode rows as record batches in tasks, and append the batches of all tasks to a log directory.
 
     .<log directory>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
 
-Each task builds batches whose offsets start at 0, and writes them to files (staging). These files
-are next to the log directory, so that a broker never finds unknown files inside it. The driver then
-appends the batches of the successful tasks atomically and in order. To assign the final offsets, the
-driver changes a few fields of each batch.
+Each task builds batches with offsets that start at 0, and writes them to files (staging). These
+files are next to the log directory, so that a broker never finds unknown files inside it. The
+driver then appends the batches of the successful tasks atomically and in order. To assign the final
+offsets, it changes a few fields of each batch.
 
 As in Delta Lake, an application can set the options txnAppId and txnVersion. Rows that were already
 appended with the same two values are not appended again.
@@ -38,7 +38,7 @@ from .write_options import Key, WriteOptions
 
 @dataclass
 class Staged:
-    """Describes the files that contain the staged batches of one task.
+    """The files to which one task has written batches.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Staged:
 
 
 def partition_counts(directory: Path) -> dict[str, int]:
-    """Return the number of partitions of each topic in a log directory."""
+    """Return the number of partitions of each topic that a log directory contains."""
     counts: dict[str, int] = {}
     for name in files.list_directory(directory)[0] if directory.is_dir() else []:
         topic, partition, state, _ = parse_partition_name(name)
@@ -66,7 +66,7 @@ def partition_counts(directory: Path) -> dict[str, int]:
 
 
 class Stage:
-    """Stages the rows of one task. Each partition has a batch builder and a file."""
+    """Writes the rows of one task as batches to files. There is one file for each partition."""
 
     def __init__(self, options: WriteOptions, counts: Mapping[str, int], folder: Path) -> None:
         self._options, self._counts, self._folder = options, counts, folder
@@ -77,7 +77,7 @@ class Stage:
         self._owner = OwnerLock(repr(str(folder)))
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Stage rows. All columns of the rows must be columns that the sink writes."""
+        """Encode rows, and write the completed batches to files."""
         self._owner.check()
         for topic, of_topic in self._by_topic(rows):
             for partition, chosen in self._by_partition(topic, of_topic):
@@ -98,8 +98,8 @@ class Stage:
     def _by_partition(self, topic: str, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield each partition number with the rows of the partition.
 
-        A row without a partition number gets a partition as in Kafka's producer: by the hash of the
-        row's key. Rows whose key is null are assigned to the partitions in turn.
+        As in Kafka's producer, the key determines the partition of a row without a partition
+        number. Rows with a null key are assigned to the partitions in turn.
         """
         numbers = self._numbers(topic, rows)
         found = np.unique(numbers)
@@ -136,18 +136,18 @@ class Stage:
     def _write(self, key: Key, batches: Iterable[bytes]) -> None:
         for batch in batches:
             if key not in self._files:
-                # Create the directory only once. Otherwise, a task that runs longer than its job could create it again.
+                # Create the directory only once. A task that runs longer than its job must not create it again.
                 if not self._files:
                     self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._staged.files[key] = f"{key[0]}-{key[1]}"
                 self._staged.sizes[key] = 0
-                # Open the file unbuffered, so that a forked process has no data to flush.
+                # Open the file without a buffer, because a forked process would write the buffered data again.
                 self._files[key] = open(self._folder / name, "wb", buffering=0)
             local_files.write_all(self._files[key].fileno(), batch)
             self._staged.sizes[key] += len(batch)
 
     def finish(self) -> Staged:
-        """Write the last batches, close the files, and return their names and sizes."""
+        """Write the last batch of each partition, and close the files. Return their names and sizes."""
         self._owner.check()
         try:
             for key, builder in self._builders.items():
@@ -157,16 +157,16 @@ class Stage:
         return self._staged
 
     def close(self) -> None:
-        """Close the staged files."""
+        """Close all files."""
         for file in self._files.values():
             file.close()
         self._files = {}
 
 
 def _milliseconds(rows: pa.RecordBatch) -> Any:
-    """Return the timestamps of the rows, in milliseconds.
+    """Return the timestamp of each row in milliseconds, or the current time for all rows.
 
-    A row without a timestamp gets the current time. Kafka's producer does the same.
+    As in Kafka's producer, a record without a timestamp gets the current time.
     """
     now = now_millis()
     if "timestampMillis" in rows.schema.names:
@@ -181,9 +181,9 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append the batches in a staged file to a log. Read a few MB of the file at a time.
+    """Append the batches in a file that a task has written to a log. Only a few MB are in memory at a time.
 
-    Raise OSError if the size of the file is not `size`, the size that the task has reported.
+    If the size of the file differs from `size`, which the task has reported, raise OSError.
     """
     with FileView(path) as view:
         if view.size != size:
@@ -202,7 +202,7 @@ def append_file(writer: LogWriter, path: Path, size: int) -> None:
 
 
 def new_attempt(staging: Path) -> Path:
-    """Return a unique path for the directory in which a task stages its batches.
+    """Return a unique path for the directory to which one attempt of a task writes its batches.
 
     The directory is not created.
     """
@@ -210,9 +210,9 @@ def new_attempt(staging: Path) -> Path:
 
 
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
-    """Atomically append the batches that the tasks have staged.
+    """Append the batches that all tasks have written to files to the logs, in one atomic operation.
 
-    Return False if batches with the same `options.app_id` and `version` were already appended.
+    If batches with the same `options.app_id` and `version` were already appended, return False.
     Otherwise, return True.
     """
     every = list(staged)

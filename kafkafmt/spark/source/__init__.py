@@ -1,1 +1,1 @@
-"""Define the Spark data source, which reads logs in batch queries and streams."""
+"""The Spark data source, which reads logs in batch queries and streams."""

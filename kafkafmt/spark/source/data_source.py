@@ -5,14 +5,15 @@ The data source has the options and the columns of Spark's Kafka source.
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
-The module `stream` implements the reader for streams.
+The module `stream` implements the streaming data source.
 
-Spark creates the data source and its reader in Python processes on the driver. The reader plans the
-tasks. Each task decodes a part of the logs into Arrow record batches of about 8 MB.
+Spark creates the data source and its reader in Python processes on the driver. The reader divides
+the logs among tasks. Each task decodes its part into Arrow record batches of about 8 MB.
 
-Sending Arrow record batches to the JVM takes longer than decoding the records. Therefore, the options
-and the schema of a query should select only the records and columns that the query needs. Filters are
-not pushed down, because Spark 4.3 passes the filters of one query also to the next query.
+Sending Arrow record batches to the JVM takes longer than decoding the records. Therefore, the
+options and the schema of a query should select only the records and columns that it needs. The data
+source does not implement filter pushdown, because Spark 4.3 also passes the filters of one query to
+the next query.
 
 A batch query reads the records that exist when it is planned. Records that are appended later are
 not read.
@@ -71,7 +72,8 @@ def register(spark: SparkSession) -> None:
     """Register the data source "kafkafmt" with a Spark session.
 
     If kafkafmt is installed as a package, Spark finds the data source without registration. This
-    function is needed only if kafkafmt is used from a source tree or from an archive for executors.
+    function is only needed if kafkafmt is used from a source tree or from an archive in
+    ``spark.archives``.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ def register(spark: SparkSession) -> None:
 
 
 class KafkaLogSource(Shipped, DataSource):
-    """The data source and data sink for ``format("kafkafmt")``. Spark creates the instances.
+    """The data source and data sink for ``format("kafkafmt")``. Spark creates the instances of this class.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ class KafkaLogSource(Shipped, DataSource):
         Raised by `load()` if an option is unknown or invalid. Options that are valid only for batch
         queries or only for streams are checked when the query starts.
 
-    The option `mode` decides how a query handles damaged data:
+    The option `mode` determines how a query handles damaged data:
 
     - PERMISSIVE (default): return all intact records, and log a warning for each damaged range of
       bytes. If planning finds the damage, the driver logs the warning. If a task finds damage
@@ -127,7 +129,7 @@ class KafkaLogSource(Shipped, DataSource):
         return parse(_without(given, WRITE_NAMES, READ_NAMES) if for_table else given)
 
     def schema(self) -> StructType:
-        """Return the schema for queries in which the user has not set a schema."""
+        """Return the default schema, for queries without a user-defined schema."""
         schema = struct_of(WITH_HEADERS if self.parsed.include_headers else STANDARD)
         return schema if self.table is None else with_options(schema, self.table)
 
@@ -148,11 +150,12 @@ class KafkaLogSource(Shipped, DataSource):
         return self._read_options(CaseInsensitiveDict({**kept, **self.options}), for_table=True)
 
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
-        """Return the options of a query that writes. Raise OptionError if the query writes to an SQL table.
+        """Return the options of a query that writes. If the query writes to an SQL table, raise OptionError.
 
-        The query also raises OptionError if its rows were read from an SQL table. The column metadata
-        of such rows contains the options of the source table, and saveAsTable would use these options
-        for the new table. Spark does not pass the name of the table to which the rows are written.
+        An OptionError is also raised if the rows were read from an SQL table. In this case, the
+        column metadata contains the options of the source table, and saveAsTable would use them for
+        the new table. This cannot be distinguished from other queries, because Spark does not pass
+        the name of the new table.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -161,7 +164,7 @@ class KafkaLogSource(Shipped, DataSource):
         return self.options
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader that reads the columns in `schema` for a batch query."""
+        """Return the reader for a batch query that reads the columns in `schema`."""
         options = self._for_reading(schema)
         options.check_batch()
         say_ignored(options.stream_only, "in a batch query")
@@ -169,7 +172,7 @@ class KafkaLogSource(Shipped, DataSource):
         return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader that reads the columns in `schema` for a stream."""
+        """Return the reader for a stream that reads the columns in `schema`."""
         from .stream import KafkaLogStreamReader
 
         options = self._for_reading(schema)
@@ -177,13 +180,13 @@ class KafkaLogSource(Shipped, DataSource):
         return KafkaLogStreamReader(options, checked_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer for a batch query that writes rows with the schema `schema`."""
+        """Return the writer for a batch query whose rows have the given schema."""
         from ..sink.sink import KafkaLogWriter
 
         return KafkaLogWriter(parse_write(self._for_writing(schema)), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the writer for a stream that writes rows with the schema `schema`."""
+        """Return the writer for a stream whose rows have the given schema."""
         from ..sink.sink import KafkaLogStreamWriter
 
         given = self._for_writing(schema)
@@ -193,7 +196,7 @@ class KafkaLogSource(Shipped, DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return the options in `given` without the names in `names`. Names in `kept` are not removed."""
+    """Return the options in `given` without those whose names are in `names` but not in `kept`."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 
@@ -201,8 +204,7 @@ def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]
 class KafkaLogReader(Shipped, DataSourceReader):
     """Reads the records for a batch query.
 
-    The method `partitions` plans the query on the driver. The method `read` decodes the records of
-    one task.
+    Spark calls the method `partitions` on the driver, and the method `read` in each task.
     """
 
     def __init__(self, options: Options, names: list[str]) -> None:

@@ -3,10 +3,10 @@
 The data source has all options of Spark's Kafka source, with the same names and rules. It also has
 some additional options.
 
-All options are checked before any file is opened. Each error message is one line and names the
-option. Unknown options raise an error: if a misspelt option for offsets were ignored, the query
-would read the whole log. Options that start with `kafka.` configure a connection to a broker and
-are ignored. The exception is kafka.isolation.level, because this option selects records.
+All options are checked before any file is opened. Each error message is a single line and names the
+option. Unknown options raise an error, because a query with a misspelt option for offsets would
+read the whole log. Options that start with `kafka.` are ignored, because they configure a
+connection to a broker. The only exception is kafka.isolation.level, which selects records.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"
 HINTS = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-"""Options of Spark's Kafka source that are accepted but ignored. They tune the connection to a broker."""
+"""Options of Spark's Kafka source that are accepted but ignored, because they affect only the connection to a broker.
+"""
 
 Key = tuple[str, int]
 PerPartition = dict[Key, int]
@@ -57,12 +58,12 @@ PerPartition = dict[Key, int]
 
 @dataclass(frozen=True)
 class Bound:
-    """Defines the start or the end of the range of records that a query reads."""
+    """Start or end of the range of records that a query reads."""
 
     option: str
-    """Name of the option that sets this bound."""
+    """Name of the option that sets this start or end."""
     kind: str
-    """Kind of the bound: "offset" or "time"."""
+    """Type of the value: "offset" or "time"."""
     value: int | PerPartition
     """An offset, or a time in milliseconds since 1970-01-01 UTC. An int applies to all partitions.
     A dict contains one value for each partition. The offset LATEST stands for the end of the log,
@@ -70,18 +71,18 @@ class Bound:
     """
 
     def value_of(self, key: Key) -> int:
-        """Return the value of the bound for one partition: an offset or a time."""
+        """Return the offset or time for one partition."""
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def of(self, key: Key) -> OffsetBound | None:
-        """Return the bound of one partition, or None if it is LATEST or EARLIEST."""
+        """Return the start or end of one partition. If it is LATEST or EARLIEST, return None."""
         value = self.value_of(key)
         return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError unless the bound has values for exactly the partitions of the query.
+        """Raise OptionError if the start or end is missing for a partition, or is given for another partition.
 
-        A single value for all partitions is always valid, as in Spark's Kafka source.
+        As in Spark's Kafka source, a single value for all partitions is always valid.
         """
         if isinstance(self.value, int):
             return
@@ -100,7 +101,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """The parsed options of a query that reads. Sizes are in bytes."""
+    """Parsed options of a query that reads. Sizes are in bytes."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None
@@ -113,17 +114,19 @@ class Options:
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay: float = 900.0
-    """Longest delay of a micro-batch that waits for `min_offsets_per_trigger` new offsets, in seconds."""
+    """Longest time for which a micro-batch waits for `min_offsets_per_trigger` new offsets, in seconds."""
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     stream_only: tuple[str, ...] = ()
-    """Names of the given options that a batch query ignores, as in Spark's Kafka source."""
+    """Names of the given options that have an effect only in streams. A batch query ignores them,
+    as in Spark's Kafka source.
+    """
     hints: tuple[str, ...] = ()
-    """Names of the given options that are ignored because they configure a connection."""
+    """Names of the given options that are ignored, because they configure a connection to a broker."""
     include_headers: bool = False
     where: Filter = ANYTHING
-    """Conditions that each returned record matches."""
+    """Conditions that a record must match."""
     mode: str = MODES[0]
     replicas: str | None = None
     below_log_start: bool = False
@@ -132,7 +135,7 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def selection(self, key: Key) -> Selection:
-        """Return the `Selection` of records in one partition."""
+        """Return which records to read in one partition."""
         return Selection(
             None if self.start is None else self.start.of(key),
             None if self.end is None else self.end.of(key),
@@ -141,7 +144,7 @@ class Options:
         )
 
     def check_batch(self) -> None:
-        """Raise OptionError if no offset is within the bounds of a batch query."""
+        """Raise OptionError if a batch query starts at the latest offset or ends at the earliest offset."""
         for bound, end, word in ((self.start, LATEST, "latest"), (self.end, EARLIEST, "earliest")):
             if bound is None or bound.kind != "offset":
                 continue
@@ -236,7 +239,7 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def _names_something(name: str, text: str) -> bool:
-    """Return whether a nonempty list, pattern or assignment is given, as Spark's Kafka source requires."""
+    """Return whether an option for topics is not empty, as Spark's Kafka source requires."""
     if name == "assign":
         return bool(_assigned(text))
     return bool(text.replace(",", "").strip() if name == "subscribe" else text)
@@ -264,11 +267,11 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
-    """Return the start or the end of the range that a query reads, or None if no option sets it.
+    """Return the start or the end of the range that a query reads. If no option sets it, return None.
 
-    Several options can set a bound. As in Spark's Kafka source, the first of these options that is
-    given is used: startingTimestamp, startingOffsetsByTimestamp, startingOffsets. The options for
-    the end of the range start with "ending".
+    Three options can set the start. As in Spark's Kafka source, the first of them that is given is
+    used: startingTimestamp, startingOffsetsByTimestamp, startingOffsets. The names of the options
+    for the end begin with "ending".
     """
     name = f"{side}Timestamp"
     if name in options:

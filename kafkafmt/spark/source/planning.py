@@ -1,11 +1,11 @@
-"""Plan a query: select partitions, convert bounds to offsets, and create tasks.
+"""Plan a query: select partitions, find the offsets to read, and create tasks.
 
-A query is planned once, on the driver, from file names, file sizes and indexes. The tasks read and
-check the segments, so that each byte is read only once.
+A batch query is planned on the driver, using only file names, file sizes and indexes. The tasks
+read and check the segments, so that each byte is read only once.
 
-A task reads tens of MB from one large partition, or from several small partitions. Smaller tasks
-would be inefficient, because Spark needs about 30 ms even for a task that does nothing. The tasks of
-a very large log are larger, because Spark's driver needs memory for each task.
+A task reads some tens of MB, from one large partition or from several small partitions. Smaller
+tasks would be inefficient, because Spark needs about 30 ms even for an empty task. The tasks for a
+very large log are larger, because Spark's driver needs memory for each task.
 """
 
 from __future__ import annotations
@@ -29,38 +29,39 @@ from .splits import SPLIT_BYTES, Split, cut_splits, may_hold
 
 
 class DataLossError(RuntimeError):
-    """Raised if a query needs offsets that do not exist or no longer exist.
+    """Raised if offsets that a query should read do not exist, or no longer exist.
 
-    If the option failOnDataLoss is false, the query continues without this error.
+    It is not raised if the option failOnDataLoss is false.
     """
 
 
 OPEN_COST = 1 << 20
-"""Cost of opening a partition, as the number of bytes that can be read in the same time.
+"""Number of bytes that can be read in the time needed to open a partition.
 
-The cost of a split is its size plus this number.
+It is added to the size of each split (a range of a partition) to estimate the cost of a task.
 """
 MAX_TASKS = 20_000
-"""Approximate maximum number of tasks of a query if the user does not set the split size.
+"""Approximate maximum number of tasks of a query, unless the option splitBytes is set.
 
-With 170,000 tasks, for example, Spark's driver needs 0.5 GB, and planning takes long.
+For example, Spark's driver needs 0.5 GB for 170,000 tasks, and planning takes a long time.
 """
 MOST_PARTS = 200_000
 """Largest number of parts into which `maxRecordsPerPartition` may divide a partition.
 
-Spark's driver runs out of memory at about twice this number of tasks. The offsets of a compacted log
-can have gaps, so even a small log can need too many parts.
+Spark's driver runs out of memory at about twice this number of tasks. Even a small compacted log
+can need too many parts, because its offsets can have large gaps.
 """
 RUNS_A_SPLIT = 8
-"""Approximate number of extents (groups of consecutive batches) in a split.
+"""Approximate number of groups of consecutive batches in a split (the data that a task reads from a partition).
 
-If each split has several extents, all splits have about the same size.
+Groups are not divided. Because a split consists of several groups, all splits have about the same
+size.
 """
 
 
 @dataclass
 class Task:
-    """The splits that a Spark task reads in order. The splits can belong to different partitions."""
+    """Splits (ranges of partitions) that a Spark task reads, in order. They can belong to different partitions."""
 
     splits: list[Split] = field(default_factory=list)
     cost: int = 0
@@ -68,25 +69,25 @@ class Task:
 
 @dataclass
 class Plan:
-    """The tasks of a query, and the damage and the unknown transaction outcomes that planning found.
+    """The tasks of a query, and the problems that were found during planning.
 
-    The segments of a batch query are not read for planning, so the tasks find the damage.
+    A batch query is planned without reading segments. Therefore, only its tasks find damage.
     """
 
     tasks: list[Task]
     """Tasks in order of topic, partition and offset."""
     damaged: list[tuple[PartitionDir, Damage]]
-    """Damage that planning found within the bounds of the query."""
+    """Damage in the offset ranges of the query that was found during planning."""
     doubts: list[tuple[PartitionDir, Doubt]] = field(default_factory=list)
-    """Transactions whose outcome is not known and that have records within the bounds of the query.
+    """Transactions with an unknown outcome and with records in the offset ranges of the query.
     "read_committed" omits these records.
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions that have offsets in [start, end) and an unknown outcome.
+        """Add the transactions with an unknown outcome that have offsets in [start, end).
 
-        If the transactions of the whole log have not been determined, this method adds nothing. The
-        tasks then report the transactions with an unknown outcome.
+        If the transactions of the log are not known yet, nothing is added. In this case, the tasks
+        find and report these transactions.
         """
         if log.knows_transactions:
             self.doubts += [(log.directory, d) for d in log.transactions.within(start, end - 1).doubts]
@@ -94,7 +95,7 @@ class Plan:
 
 @dataclass
 class _Selected:
-    """The log of a selected partition, and the range of offsets to read."""
+    """A selected partition, and the range of offsets to read."""
 
     log: PartitionLog
     interval: OffsetInterval = field(default_factory=OffsetInterval)
@@ -117,13 +118,13 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
     ----------
     options : Options
     tell : callable
-        Function to call with each message about the input, such as a message about a file that
-        retention removed.
+        Function to call with each message about the input, for example if retention has removed a
+        file.
 
     Raises
     ------
     OptionError
-        An option names something that the logs do not contain, such as a topic.
+        An option names a topic, partition or time that the logs do not contain.
     DataLossError
         An option names an offset that does not exist, and failOnDataLoss is true.
     OSError
@@ -154,7 +155,7 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
 
 def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
-    """Divide one partition into splits with at most `maxRecordsPerPartition` offsets each."""
+    """Divide the selected range of a partition into splits. A split has at most `maxRecordsPerPartition` offsets."""
     most = options.max_records_per_partition
     if most is None:
         return cut_splits(s.log, s.segments(), s.interval, size)
@@ -166,9 +167,9 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
 
 
 def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterval]:
-    """Divide an interval of a partition into parts with at most `most` offsets each.
+    """Divide a range of offsets into ranges with at most `most` offsets each.
 
-    Raise OptionError if there would be more than MOST_PARTS parts.
+    If there would be more than MOST_PARTS ranges, raise OptionError.
     """
     offsets = interval.high - interval.low
     if offsets > most * MOST_PARTS:
@@ -181,9 +182,9 @@ def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterv
 
 
 def split_size(options: Options, total: int) -> int:
-    """Return the size of a split in bytes, for a query whose segments have `total` bytes.
+    """Return the number of bytes that a task should read. `total` is the size of all segments of the query.
 
-    If the segments have offset indexes, splits of this size result in at least `minPartitions` tasks.
+    If the segments have offset indexes, this size results in at least `minPartitions` tasks.
     """
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:
@@ -194,11 +195,11 @@ def split_size(options: Options, total: int) -> int:
 
 
 def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) -> None:
-    """Raise an error if the bounds of a partition are in the wrong order or outside its log.
+    """Check the start and end offsets that options set for a partition.
 
     If the end is before the start, raise OptionError. If an offset is outside the log, raise
-    DataLossError, or only report a message if failOnDataLoss is false. As in Spark's Kafka source,
-    times are not checked against the log.
+    DataLossError, or only log a message if failOnDataLoss is false. As in Spark's Kafka source,
+    times can be outside the log.
     """
     name = f"{s.log.topic}-{s.log.partition}"
     bounds = [
@@ -229,8 +230,8 @@ def _check_range(s: _Selected, options: Options, tell: Callable[[str], None]) ->
 def discovered(options: Options, tell: Callable[[str], None], listings: Listings | None = None) -> Discovery:
     """Find all partitions in the paths of a query.
 
-    `listings` contains cached listings of partition directories. A local directory whose listing is
-    cached is listed again only if it has changed.
+    `listings` is a cache for the contents of partition directories. A local directory in the cache
+    is listed again only if it has changed.
 
     Raise OptionError if a path is invalid, if the option `replicas` is invalid, or if two paths
     contain the same partition.
@@ -252,14 +253,14 @@ def discovered(options: Options, tell: Callable[[str], None], listings: Listings
 def limits_of(options: Options) -> ReadLimits:
     """Return the limits for reading segments.
 
-    The limits make an extent (a group of consecutive batches) smaller than a split, so that a split can
-    consist of several extents.
+    Segments are read in groups of consecutive batches. The limits make these groups smaller than
+    the data of a task, so that tasks can consist of several groups.
     """
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 
 
 def _resolve(s: _Selected, options: Options) -> None:
-    """Convert the bounds of the query to offsets in the partition `s`."""
+    """Determine the range of offsets to read in the partition `s`."""
     selection = options.selection(s.key)
     if options.start is not None and selection.start is not None:
         start = start_of(s.log, options.start, options)
@@ -270,9 +271,8 @@ def _resolve(s: _Selected, options: Options) -> None:
 def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
     """Return the offset at which a query starts to read a partition.
 
-    If the bound is a time after the last record, the result depends on the option
-    startingOffsetsByTimestampStrategy. If this option is "latest", return None. If it is "error",
-    raise OptionError.
+    If `bound` is a time after the last record, the result depends on the option
+    startingOffsetsByTimestampStrategy: "latest" returns None, and "error" raises OptionError.
     """
     start = bound.of((log.topic, log.partition))
     assert start is not None
@@ -286,10 +286,10 @@ def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
 
 
 def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
-    """Add splits to tasks, in order.
+    """Distribute splits (ranges of partitions) among tasks, in order.
 
-    A split is added to the last task unless the cost of the task would then exceed `size`. In that
-    case, a new task is created.
+    A split is added to the last task. If the cost of this task would then exceed `size`, a new task
+    is created.
     """
     for split in splits:
         cost = split.bytes + OPEN_COST

@@ -1,6 +1,6 @@
 """Decode records in a task of the data source, and yield them as Arrow record batches.
 
-Batch queries and streams both use this module.
+This module is used by batch queries and streams.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .splits import WholePartitions
 from .where import matching
 
 FIRST_ROWS = 8192
-"""Approximate number of rows in the first Arrow record batch of a split.
+"""Approximate number of rows in the first Arrow record batch of a task and partition.
 
-Each later batch has GROWTH times as many rows as the previous batch, up to the normal size. Because
-the first batches are small, a query with LIMIT reads only a small part of the split.
+Each later Arrow record batch has GROWTH times as many rows as the previous one, up to the normal
+size. Because the first ones are small, a query with LIMIT reads only little data.
 """
 GROWTH = 4
 
 
 class TaskPartition(InputPartition):
-    """A Spark input partition that contains one task of a query."""
+    """The description of one task that Spark passes to the data source."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(None)
@@ -40,9 +40,10 @@ class TaskPartition(InputPartition):
 
 
 def as_partitions(plan: Plan, mode: str) -> list[InputPartition]:
-    """Return one Spark input partition for each task of a plan.
+    """Convert the tasks of a query to Spark's input partitions.
 
-    `mode` decides whether damage in the plan raises an error, is logged, or is ignored.
+    The option `mode` determines whether damage that was found during planning raises an error, is
+    logged, or is ignored.
     """
     if plan.damaged and mode == "FAILFAST":
         directory, damage = plan.damaged[0]
@@ -63,9 +64,9 @@ def read_task(
     """Return an iterator of the Arrow record batches of one task.
 
     If `options.mode` is FAILFAST, damage raises DamagedLogError. If retention has removed a segment
-    file, the iterator calls `tell` with a log message.
+    file, `tell` is called with a message.
     """
-    if not isinstance(partition, TaskPartition):  # Spark runs an empty task if the plan has no tasks
+    if not isinstance(partition, TaskPartition):  # if a query has no tasks, Spark runs one task with another argument
         return iter(())
     return ahead(_batches(partition.task, options, names, tell))
 
@@ -115,10 +116,10 @@ def _batches(
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
-    """Yield `batches` unchanged, but decode them in a separate thread.
+    """Yield the items of `batches`, which a separate thread produces.
 
-    The thread decodes the next batch while Spark sends the current batch to the JVM. Decoding
-    releases the GIL.
+    The thread decodes the next Arrow record batch while Spark sends the current one to the JVM.
+    Decoding releases the GIL.
     """
     with ThreadPoolExecutor(1) as thread:
         try:
@@ -132,7 +133,7 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
 
 
 def warn(directory: PartitionDir, damage: Damage) -> None:
-    """Log a warning that the records in a damaged range of bytes are omitted."""
+    """Log a warning about records that are omitted because of damage."""
     lost = (
         "no offset is missing"
         if damage.empty

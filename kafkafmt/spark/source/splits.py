@@ -1,8 +1,8 @@
-"""Divide segments into splits, which Spark tasks can read on other machines.
+"""Divide partitions into splits, which Spark tasks read on other machines.
 
 `cut_splits` divides segments at the batch positions in their offset indexes, without reading the
-segments. The tasks check the batches. If a segment was already checked, its plan lists the valid
-batches, and `make_splits` divides these batches into splits.
+segments. The tasks check the batches. For segments that were already checked, a plan lists the
+valid batches, and `make_splits` divides these batches into splits.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ from ...types import RecordColumns
 from ..hosts import with_host
 
 SPLIT_BYTES = 64 << 20
-"""Approximate size of a split, in bytes.
+"""Approximate size of a split (a range of a partition that a task reads), in bytes.
 
-A split contains only whole batches. Smaller splits would be inefficient, because Spark needs about
-30 ms to run a task.
+Smaller splits would be inefficient, because Spark needs about 30 ms to run a task.
 """
 
 
 class WholePartitions:
-    """The partitions of one task, so that the task lists and reads a whole partition only once.
+    """Cache of listings and transactions. With this cache, a task lists and reads a whole partition only once.
 
-    A task usually reads several parts of one partition. For each part, it needs the listing of the
-    partition directory to find transaction markers in later segments.
+    A task usually reads several parts of a partition. For each part, it may need transaction
+    markers in later segments, and therefore the names of all segments.
     """
 
     def __init__(self) -> None:
@@ -46,14 +45,14 @@ class WholePartitions:
         self._transactions: dict[Location, Transactions] = {}
 
     def listed(self, directory: PartitionDir) -> PartitionDir | None:
-        """Return a `PartitionDir` with the segments that the directory contained when it was last listed.
+        """Return a `PartitionDir` with the segments that a partition directory contained when it was last listed.
 
-        Return None if the directory was not listed yet.
+        If it has not been listed yet, return None.
         """
         return self._listed.get(directory.path)
 
     def list(self, directory: PartitionDir) -> PartitionDir:
-        """List a partition directory, and return a `PartitionDir` with all current segments."""
+        """List a partition directory, and return a `PartitionDir` with the segments that it now contains."""
         whole = directory
         for found in discover([directory.path]).partitions:
             whole = replace(directory, segments=found.segments)
@@ -61,13 +60,13 @@ class WholePartitions:
         return whole
 
     def has_read(self, directory: PartitionDir) -> bool:
-        """Return whether the task has read the whole partition to find its transactions."""
+        """Return whether the whole partition was already read to find its transactions."""
         return directory.path in self._transactions
 
     def transactions_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> Transactions:
-        """Return the transactions of a whole partition.
+        """Return the transactions of a partition, which is read completely when this method is first called.
 
-        If the partition is read, the bytes and the reads are added to `log.bytes_read` and `log.reads`.
+        The bytes and read operations are added to `log.bytes_read` and `log.reads`.
         """
         if not self.has_read(directory):
             whole = PartitionLog(directory, limits)
@@ -79,43 +78,41 @@ class WholePartitions:
 
 @dataclass
 class Piece:
-    """The part of a segment that a task reads: a range of bytes, or the valid batches in the segment's plan."""
+    """Part of a segment that a task reads: a range of bytes, or a list of valid batches."""
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
     plan: SegmentPlan | None
-    """Plan with the valid batches of the segment. None if the segment has not been planned."""
+    """Plan with the valid batches to read. None if the segment has not been checked yet."""
     interval: OffsetInterval
     """Range of selected offsets."""
     transactions: Transactions | None = None
-    """The transactions of the batches. None if the task determines the transactions itself, or if uncommitted
-    records are also selected.
-    """
+    """Transactions of the batches. None if the task must find them, or if uncommitted records are also selected."""
     stretch: Stretch | None = None
-    """The range of bytes to read if the segment has not been planned."""
+    """Range of bytes to read, if the segment has not been checked yet."""
 
     @property
     def segment(self) -> SegmentFile:
-        """The segment that contains the bytes to read."""
+        """Segment to which this part belongs."""
         return self.directory.segments[0]
 
     @property
     def extents(self) -> Sequence[Run]:
-        """The extents of the plan. The sequence is empty if there is no plan."""
+        """Groups of consecutive valid batches, according to the plan. Empty if there is no plan."""
         return [] if self.plan is None else self.plan.extents
 
     @property
     def bytes(self) -> int:
-        """Total size of the extents in the plan, in bytes. Without a plan, the size of the byte range."""
+        """Size of the valid batches in the plan, in bytes. Without a plan, the size of the byte range."""
         if self.plan is not None:
             return sum(e.end - e.position for e in self.plan.extents)
         return 0 if self.stretch is None else self.stretch.size
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset that the piece (the part of a segment that a task reads) can contain.
+        """Lowest offset that this part of a segment can contain.
 
-        No two pieces of a partition have the same lowest offset.
+        It differs from that of all other parts of the same partition.
         """
         if self.plan is not None and self.plan.extents:
             return max(self.interval.low, self.plan.extents[0].first_offset)
@@ -124,7 +121,7 @@ class Piece:
 
     @property
     def last_offset(self) -> int:
-        """The last offset that the piece (the part of a segment that a task reads) can contain."""
+        """Highest offset that this part of a segment can contain."""
         if self.plan is not None and self.plan.extents:
             return max(e.last_offset for e in self.plan.extents)
         return NO_END - 1 if self.stretch is None else self.stretch.end.upto
@@ -142,41 +139,42 @@ class Piece:
         confirmed_only: bool = False,
         partitions: WholePartitions | None = None,
     ) -> Iterator[Chunk]:
-        """Decode the records of this part of the segment, and yield them as chunks in offset order.
+        """Decode the records of this part of a segment, and yield them in offset order.
 
         Parameters
         ----------
         columns : RecordColumns
         on_damage : callable, optional
-            Function to call with each damaged span that is found inside a batch. By default, damage
-            raises an error.
+            Function to call with each damaged byte range. By default, damage raises an error.
         limits : ReadLimits, optional
             Limits for reading the segment.
         tell : callable, optional
-            Function to call with a message if retention removed the segment file after planning.
+            Function to call with a message if retention has removed the segment file since the
+            query was planned.
         on_missing : callable, optional
-            Function to call with the segment if retention removed its file after planning.
+            Function to call with the segment if retention has removed its file since the query was
+            planned.
         on_end : callable, optional
-            Function to call with the log after the last record.
+            Function to call after the last record, with the `PartitionLog` that was used for
+            reading.
         on_doubt : callable, optional
-            Function to call with each transaction whose outcome is not known. It is called only if
-            the task itself determines the transactions.
+            Function to call with each transaction whose outcome is not known. It is not called if
+            `transactions` is set.
         confirmed_only : bool, default False
             Raise an error if the byte range cannot be read in one pass, or if the whole partition
-            must be read to determine the transactions. By default, the task checks the whole segment
-            or reads the whole partition in these cases.
+            must be read to find the transactions. By default, the whole segment is checked, or the
+            whole partition is read, in these cases.
         partitions : WholePartitions, optional
-            Listings and transactions that the pieces of a task share. By default, the piece lists
-            the partition directory itself.
+            Cache that all parts of a task share. By default, nothing is cached.
 
         Raises
         ------
         OSError
-            The segment file is missing although retention did not remove it, or the file differs
-            from the file on the driver. The message names this host.
+            The segment file is missing although retention has not removed it, or it differs from
+            the file on the driver. The message names this host.
         UnconfirmedError
             `confirmed_only` is True, and the byte range cannot be read in one pass, or the whole
-            partition must be read to determine the transactions.
+            partition must be read to find the transactions.
         """
         log = PartitionLog(self.directory, limits, tell=tell, on_missing=on_missing)
         log.confirmed_only = confirmed_only
@@ -201,10 +199,10 @@ class Piece:
     def _find_transactions(
         self, log: PartitionLog, limits: ReadLimits, confirmed_only: bool, partitions: WholePartitions
     ) -> Transactions:
-        """Return the transactions of the batches.
+        """Find the transactions of the batches in this part of a segment.
 
-        The markers of the transactions can be in later segments, so the partition directory is listed
-        again after planning. The bytes and the reads are added to `log.bytes_read` and `log.reads`.
+        Because transaction markers can be in later segments, the partition directory is listed
+        again. The bytes and read operations are added to `log.bytes_read` and `log.reads`.
         """
         end = min(self.last_offset + 1, self.interval.high)
         listed = partitions.listed(self.directory)
@@ -212,7 +210,7 @@ class Piece:
         directory = listed or self.directory
         if found is None and not partitions.has_read(
             directory
-        ):  # an earlier listing can contain segments that retention has removed since
+        ):  # list the directory again, because retention may have removed segments
             directory = partitions.list(self.directory)
             found = self._outcomes(directory, end, limits, log)
         if found is not None:
@@ -225,7 +223,7 @@ class Piece:
     def _outcomes(
         self, directory: PartitionDir, end: int, limits: ReadLimits, log: PartitionLog
     ) -> Transactions | None:
-        """Return the aborted transactions of the batches, or None if the whole partition must be read."""
+        """Find the aborted transactions of the batches. If the whole partition must be read for this, return None."""
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         if segment is None:
             return None
@@ -239,7 +237,7 @@ class Piece:
         return 0 if self.stretch is None else self.stretch.start.position
 
     def check(self, limits: ReadLimits) -> None:
-        """Raise UnconfirmedError if one pass over the byte range cannot confirm that its batches are valid."""
+        """Read the byte range in one pass. If not all batches are confirmed to be valid, raise UnconfirmedError."""
         if self.plan is None:
             log = PartitionLog(self.directory, limits)
             log.confirmed_only = True
@@ -251,7 +249,7 @@ class Piece:
 
 @dataclass
 class Split:
-    """The parts of one partition that a task reads, in offset order."""
+    """Parts of one partition that a task reads, in offset order."""
 
     topic: str
     partition: int
@@ -259,14 +257,14 @@ class Split:
 
     @property
     def bytes(self) -> int:
-        """Total size of all pieces of the split, in bytes."""
+        """Size of all parts, in bytes."""
         return sum(p.bytes for p in self.pieces)
 
     @property
     def first_offset(self) -> int:
-        """The lowest offset that the split can contain.
+        """Lowest offset that this split (a range of a partition) can contain.
 
-        No two splits of a partition have the same lowest offset.
+        It differs from that of all other splits of the same partition.
         """
         return self.pieces[0].first_offset
 

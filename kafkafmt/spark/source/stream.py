@@ -2,24 +2,24 @@
 
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
 
-Offsets have the same form and the same rules as in Spark's Kafka source, such as `{"orders": {"0":
-23}}`. Without the option startingOffsets, a stream starts at the end of the logs. Partitions that
-are created later are read from their start. If records are removed before the stream has read them,
-the query fails unless failOnDataLoss is false.
+Offsets have the form of those in Spark's Kafka source, such as `{"orders": {"0": 23}}`, and follow
+the same rules. Without the option startingOffsets, a stream starts at the end of the logs.
+Partitions that are created later are read from their start. If records are removed before the
+stream has read them, the query fails, unless failOnDataLoss is false.
 
-While a query runs, the reader is in a separate Python process on the driver's host. For each
-micro-batch, the reader does the following:
+The reader of a stream runs in a separate Python process on the driver's host. For each micro-batch,
+it does the following:
 
-1. It lists the logs once. A local partition directory is listed again only if it has changed.
-2. It finds the end offset of each log. If the last segment has changed, it reads the batches after
-   the last entry of the segment's offset index.
+1. It lists the log directories. A local partition directory is listed again only if it has changed.
+2. It finds the end offset of each partition. If the last segment has changed, it reads the batches
+   after the last entry of the segment's offset index.
 3. With "read_committed", it reads the headers of the batches that were appended since the previous
    micro-batch.
-4. It divides the micro-batch into tasks with the help of the indexes. Only the tasks read the records.
+4. It divides the micro-batch into tasks, using the offset indexes. Only the tasks read the records.
 
-The content of a micro-batch depends only on its offsets. Therefore, a micro-batch that is repeated
-after a restart has the same content. If the sink ignores repeated micro-batches, each record is
-written only once.
+The content of a micro-batch depends only on its offsets. Therefore, a micro-batch has the same
+content if it is repeated after a restart. If the sink ignores repeated micro-batches, each record
+is written only once.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ except ImportError as _missing:
     raise OptionError("streams need Spark 4.2 or newer") from _missing
 
 RUN_BYTES = 256 << 10
-"""Largest size of an extent in bytes if a range of offsets is divided into tasks.
+"""Largest size of a group of consecutive batches, in bytes, if a micro-batch is divided by numbers of offsets.
 
-An extent is a group of consecutive batches. If a range ends inside an extent, two tasks read the extent.
+It is small, because two tasks read the same group if the range of a task ends inside the group.
 """
 
 SMALL_SEGMENT = 1 << 20
-"""Maximum size in bytes of a segment that tasks may read from its start if it has no index."""
+"""Largest size of a segment without an index that tasks read from its start, in bytes."""
 
 Stamp = tuple[int | str, ...]
 Offsets = dict[Key, int]
@@ -70,25 +70,25 @@ Nested = dict[str, dict[str, int]]
 
 
 class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the records for one stream.
+    """Reads records for one stream.
 
-    Spark calls `read` in tasks. It calls all other methods in a separate Python process on the
-    driver's host.
+    Spark calls `read` in tasks, and all other methods in a separate Python process on the driver's
+    host.
     """
 
     def __init__(self, options: Options, names: list[str]) -> None:
         self.options = options
         self.names = names
-        self._seen: Offsets = {}  # the end offset of each log at the last check
+        self._seen: Offsets = {}  # end offset of each partition at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # the offsets at which a query with the trigger availableNow ends
+        self._target: Offsets | None = None  # end of a query with the trigger availableNow
 
-        # The end offset of each log at the last check, and the transactions that were open at this offset.
+        # End offset of each partition at the last check, and the transactions that were open at this offset.
         self._open: dict[Key, tuple[int, Transactions]] = {}
         self._listings = Listings()
-        # The logs that latestOffset() has listed for the next micro-batch.
+        # Partitions that latestOffset() has found for the next micro-batch.
         self._listed: dict[Key, PartitionLog] = {}
-        # The result of _stamp() for each log, and the end offset of the log, at the last check.
+        # Result of _stamp() and end offset of each partition at the last check.
         self._checked: dict[Key, tuple[Stamp, int]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -103,21 +103,21 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return _nested(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the maximum size of a micro-batch, according to the option maxOffsetsPerTrigger."""
+        """Return the largest size of a micro-batch, which the option maxOffsetsPerTrigger sets."""
         limit = self.options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Store the current end offsets of the logs. A query with the trigger availableNow ends at these offsets."""
+        """Store the current end offsets of all partitions, at which a query with the trigger availableNow ends."""
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
         """Return the offsets at which the next micro-batch ends, by topic and partition.
 
-        `limit` restricts the size of the micro-batch. An end offset is lower than the offset in
-        `start` only if the log was truncated or created again, and failOnDataLoss is false. As in
-        Spark's Kafka source, the stream then continues at the lower offset, so that it delivers the
-        records that are appended there.
+        `limit` restricts the size of the micro-batch. If a log was truncated or created again, and
+        failOnDataLoss is false, its end offset can be lower than the offset in `start`. As in
+        Spark's Kafka source, the stream then continues at the lower offset, so that no new record
+        is missed.
         """
         begin = _flat(start)
         logs = self._logs(begin, self._once)
@@ -134,7 +134,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return _nested(begin | {key: end if key in shorter else max(end, begins[key]) for key, end in ends.items()})
 
     def _waits(self, new: int) -> bool:
-        """Return whether to delay the next micro-batch, which would contain `new` new offsets.
+        """Return whether the next micro-batch, which would contain `new` offsets, must be delayed.
 
         The options minOffsetsPerTrigger and maxTriggerDelay control the delay. As in Spark's Kafka
         source (``KafkaMicroBatchStream.delayBatch``), the first micro-batch is never delayed.
@@ -148,7 +148,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """Return the end offsets of the logs at the last check, which Spark reports in the query progress."""
+        """Return the end offsets at the last check. Spark shows them in the progress of the query."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
@@ -173,7 +173,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return as_partitions(plan, self.options.mode)
 
     def _offsets_per_task(self, begin: Offsets, stops: Offsets) -> int:
-        """Return the largest number of offsets that maxRecordsPerPartition and minPartitions allow in a split."""
+        """Return the largest number of offsets that the options allow a task to read."""
         limits, least = [self.options.max_records_per_partition or NO_END], self.options.min_partitions
         if least is not None:
             new = sum(max(stop - begin.get(key, 0), 0) for key, stop in stops.items())
@@ -185,7 +185,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
-        """Return the logs for a micro-batch. If `latestOffset` has not listed all of these logs, list them again."""
+        """Return the partitions for a micro-batch. Use those that `latestOffset` has found, if possible."""
         logs, self._listed = self._listed, {}
         if any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items()):
             return self._logs(begin, self._gone)
@@ -194,10 +194,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return logs
 
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
-        """Return the logs of all selected partitions that exist.
+        """Find all selected partitions, and return their logs.
 
-        A partition that no longer exists raises an error, or is skipped if failOnDataLoss is false.
-        `tell` is called with each log message about the partitions.
+        If a partition no longer exists, an error is raised, unless failOnDataLoss is false. `tell`
+        is called with messages about the partitions.
         """
         options = self.options
         options.check_stream()  # Spark would hide an error that __init__ raises
@@ -233,9 +233,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return self._end(log, 0) if start is None else start
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
-        """Return the end offset of each log.
+        """Return the end offset of each partition.
 
-        Report data loss if a log no longer exists or ends before its offset in `begin`.
+        If a partition no longer exists or ends before its offset in `begin`, report the loss of
+        data.
         """
         ends = {}
         for key in sorted(begin.keys() - logs.keys()):
@@ -251,14 +252,14 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return ends
 
     def _end(self, log: PartitionLog, known: int) -> int:
-        """Return the end offset of a log for the stream.
+        """Return the offset up to which a stream can read a partition.
 
-        With "read_committed", the end offset is the last stable offset. Otherwise, it is the offset
-        after the last valid batch.
+        With "read_committed", this is the last stable offset. Otherwise, it is the offset after the
+        last valid batch.
 
-        `known` is the end offset that an earlier call returned. If the log still contains this
-        offset, only the batches after `known` are read. If the last segment has an offset index,
-        only the batches after the last index entry are read.
+        `known` is the result of an earlier call. If the log still contains this offset, only later
+        batches are read. If the last segment has an offset index, only the batches after the last
+        index entry are read.
         """
         key, stamp = (log.topic, log.partition), self._stamp(log)
         if stamp is not None and key in self._checked and self._checked[key][0] == stamp:
@@ -284,9 +285,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _stamp(self, log: PartitionLog) -> Stamp | None:
         """Return a tuple that identifies the state of the last segment of a log.
 
-        The tuples of two calls differ if the segment has changed between the calls. Return None if
-        the file status of the segment is not known. Also return None if the segment was changed very
-        recently, because another change could have the same modification time.
+        If the results of two calls are equal, the segment has not changed between the calls. If the
+        status of the file is not known, return None. Also return None if the segment was changed
+        very recently, because another change could result in the same modification time.
         """
         if not log.segments or isinstance(log.directory.path, UrlPath):
             return None
@@ -299,8 +300,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _decide(self, log: PartitionLog, end: int) -> int:
         """Update the open transactions of a log that ends at `end`. Return its last stable offset.
 
-        The method reads only the headers of batches that were appended since the last call. If that
-        is not sufficient, for example because a header is damaged, the method reads the whole log.
+        Only the headers of batches that were appended since the last call are read. If this is not
+        sufficient, for example because a header is damaged, the whole log is read.
         """
         key = log.topic, log.partition
         before = self._open.get(key)
@@ -316,9 +317,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
-        """Return the splits of a partition with offsets in [first, stop), for a micro-batch.
+        """Divide the offsets [first, stop) of a partition into splits, which tasks read.
 
-        Each split contains at most `most` offsets. Damage that is found is added to `plan`.
+        A split contains at most `most` offsets. If damage is found, it is added to `plan`.
         """
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
@@ -339,7 +340,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if self._seen.get(key, -1) < stop and log.next_offset < stop:
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         if interval.committed:
-            if key not in self._open or self._open[key][0] < stop:  # the query was restarted, for example
+            if key not in self._open or self._open[key][0] < stop:  # for example after a restart of the query
                 self._decide(log, log.next_offset)
             log.open_transactions = self._open[key][1]
             plan.add_doubts(log, first, stop)
@@ -352,7 +353,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return splits
 
     def _plans(self, plan: Plan, log: PartitionLog, first: int, stop: int) -> list[SegmentPlan]:
-        """Return the plans of the segments with offsets in [first, stop). Add their damage to the query's `plan`."""
+        """Read the segments with offsets in [first, stop). Return their valid batches, and add damage to `plan`."""
         found: dict[str, SegmentPlan] = {}
         for segment, event in log.events(first, stop):
             found[segment.segment.name] = segment
@@ -361,29 +362,30 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return list(found.values())
 
     def _once(self, message: str) -> None:
-        """Log a message unless this reader has already logged the same message."""
+        """Log a message, unless this reader has already logged the same message."""
         if message not in self._said:
             self._said.add(message)
             say(message)
 
     def _lost(self, key: Key, what: str) -> None:
-        """Raise DataLossError because offsets are lost. If failOnDataLoss is false, log a message instead."""
+        """Report that offsets are lost: raise DataLossError, or log a message if failOnDataLoss is false."""
         message = f"{key[0]}-{key[1]}: {what}"
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; set failOnDataLoss=false to continue without the lost offsets")
         self._once(message)
 
     def _gone(self, message: str) -> None:
-        """Raise DataLossError because a file is missing. If failOnDataLoss is false, log a message instead."""
+        """Report that a file is missing: raise DataLossError, or log a message if failOnDataLoss is false."""
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; set failOnDataLoss=false to continue without the lost records")
         say(message)
 
 
 def _has_borders(segment: SegmentFile) -> bool:
-    """Return whether tasks can read parts of a segment although the driver has not read the segment.
+    """Return whether the driver can divide a segment among tasks without reading it.
 
-    This is possible if the segment has an offset index, or is small enough to be read from its start.
+    This is possible if the segment has an offset index, or if it is so small that each task can
+    read it from its start.
     """
     return segment.size <= SMALL_SEGMENT or last_border(segment) is not None
 
@@ -402,7 +404,7 @@ def _nested(offsets: Offsets) -> Nested:
 
 
 def _share(begins: Offsets, ends: Offsets, limit: int) -> Offsets:
-    """Return end offsets that limit a micro-batch to about `limit` offsets.
+    """Return end offsets for a micro-batch with about `limit` offsets.
 
     The limit is divided among the partitions in proportion to their numbers of new offsets. A
     partition with new offsets gets at least one offset.

@@ -1,9 +1,8 @@
 """Store the options of SQL tables in the metadata of their columns.
 
 When an SQL table is created, Spark 4.2 passes the options and properties of the table to a Python
-data source in one dict. When the table is read or written, Spark passes only the columns with their
-metadata, and no options. Therefore, kafkafmt stores the options in the metadata of the first
-column.
+data source in one dict. When the table is read or written, Spark passes no options, but only the
+columns with their metadata. Therefore, the options are stored in the metadata of the first column.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from pyspark.sql.types import StructField, StructType
 
 KEPT = "kafkafmt.options"
 PREFIX = "option."
-"""Prefix of the names of table properties in which Spark stores the options of the OPTIONS clause."""
+"""Prefix of table properties in which Spark stores the options of the OPTIONS clause."""
 
 
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
-    """Return the user's options for an SQL table that is being created, or None for other queries.
+    """Return the options that a user has given for a new SQL table. For other queries, return None.
 
     Table properties that are not options of kafkafmt are omitted, such as `owner` and `provider`, which
     Spark sets. The property `location` is used as the option `path`.
@@ -35,7 +34,7 @@ def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, s
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return a copy of the schema that stores a table's options in the metadata of the first column."""
+    """Return a copy of a schema that contains the options of a table in the metadata of the first column."""
     first, *rest = schema.fields
     return StructType(
         [StructField(first.name, first.dataType, first.nullable, {KEPT: json.dumps(dict(options))}), *rest]
@@ -43,7 +42,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def kept_options(schema: StructType) -> dict[str, str]:
-    """Return the table options that a schema's metadata contains, or an empty dict."""
+    """Return the table options in the metadata of a schema. If there are none, return an empty dict."""
     found: dict[str, Any] = {}
     for field in schema.fields:
         found |= json.loads((field.metadata or {}).get(KEPT, "{}"))

@@ -6,8 +6,8 @@ of pyarrow, pandas and Dask:
     [["topic", "=", "orders"], ["offset", ">=", 100]]         a record must match both conditions
     [[["offset", "<", 10]], [["offset", ">=", 100]]]          a record must match at least one list
 
-The driver creates tasks only for data that can match. Before a task sends rows to Spark, it removes
-the records that do not match. As in SQL, a null timestamp does not match any condition.
+Tasks are created only for data that can match. A task removes records that do not match before it
+sends rows to Spark. As in SQL, a null timestamp does not match any condition.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def parse_where(text: str) -> Filter:
 
 
 def where_text(given: Iterable[Any]) -> str:
-    """Convert conditions to the value of the option `where`.
+    """Convert Python tuples or lists to the value of the option `where`.
 
     Parameters
     ----------
@@ -148,12 +148,12 @@ def _value(column: str, value: Any) -> str | int:
 
 
 def matching(batch: pa.RecordBatch, filtered: Filter) -> pa.RecordBatch:
-    """Return the rows of a record batch that match a filter on offsets and timestamps."""
+    """Return the rows of an Arrow record batch that match a filter on offsets and timestamps."""
     if filtered == ANYTHING:
         return batch
     if filtered == NOTHING:
         return batch.slice(0, 0)
-    return batch.filter(_mask(batch, filtered))  # as in SQL, rows are omitted if the mask is null
+    return batch.filter(_mask(batch, filtered))  # as in SQL, a row is omitted if its condition is null
 
 
 def _mask(batch: pa.RecordBatch, filtered: Filter) -> Any:
