@@ -166,7 +166,7 @@ class FileView:
     def expect(self, start: int, end: int) -> None:
         """Announce that the bytes [start, end) will be read in order.
 
-        For a URL, reads then send requests in advance.
+        If the file has a URL, later reads request these bytes before they are needed.
         """
         if self._remote is not None:
             self._remote.expect(start, end)

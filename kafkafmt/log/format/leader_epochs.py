@@ -41,7 +41,7 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
     known = (table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)
     if not known.any():
         return []
-    if known.all() and (table["leader_epoch"] == table["leader_epoch"][0]).all():  # one epoch
+    if known.all() and (table["leader_epoch"] == table["leader_epoch"][0]).all():  # only one epoch
         return [(int(table["leader_epoch"][0]), int(table["base_offset"][0]), last_offset(table[-1]))]
     rows = table if known.all() else table[known]
     starts = np.concatenate(([0], np.flatnonzero(rows["leader_epoch"][1:] != rows["leader_epoch"][:-1]) + 1))
@@ -90,9 +90,8 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     changes : sequence of (int, int)
         Pairs (epoch, base offset), as returned by `epochs_of`.
     """
-    # Consider all subsequences of n + 1 changes in which epochs never decrease.
-    # `tops[n]` is the lowest last epoch of these subsequences.
-    # `ends[n]` is the index of the change that has this epoch.
+    # `tops[n]` is the lowest epoch with which a subsequence of n + 1 non-decreasing epochs can end.
+    # `ends[n]` is the index of this last epoch in `changes`.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -142,7 +141,7 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Select offset ranges whose leader epochs never decrease, so that together they cover the most offsets.
+    """Select the offset ranges with non-decreasing leader epochs that together cover the most offsets.
 
     The CRC of a batch does not cover its leader epoch, so a few batches can have a wrong epoch. A
     range that agrees with the checkpoint outweighs any number of other ranges.

@@ -19,7 +19,7 @@ NEW_FILE = 0o644
 COPY_STEP = 1 << 20
 """Number of bytes that are copied with one read and one write."""
 CANNOT_TRANSFER = (errno.EINVAL, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ESPIPE)
-"""Errors of copy_file_range and sendfile if these calls do not support a pair of files.
+"""Error numbers with which copy_file_range and sendfile report that they cannot copy between two files.
 
 Examples are files on different file systems, pipes, and files that are open for appending.
 """
@@ -50,7 +50,7 @@ def copy_range(source: int, target: int, start: int, end: int, path: Path) -> No
     """Copy the bytes [start, end) of a file to the current position of a file or socket.
 
     `source` and `target` are file descriptors. `path` is the path of the source, for error
-    messages. The bytes are copied inside the kernel if it supports this for these files.
+    messages. If possible, the kernel copies the bytes with copy_file_range or sendfile.
 
     If the source ends before `end`, raise OSError.
     """

@@ -21,11 +21,9 @@ FIRST_BYTES = 64 << 10
 LEAST_BYTES = 256 << 10
 """Smallest number of bytes that a read fetches."""
 WHOLE_BYTES = 4 << 20
-"""If a file has at most this size, the first read fetches the whole file."""
+"""Maximum size in bytes of a file that the first read fetches completely."""
 REQUEST_BYTES = 4 << 20
-"""Largest number of bytes in one request. With requests of 8 MB, a scan has 10 % less throughput
-and uses more CPU time.
-"""
+"""Largest number of bytes in one request. Requests of 8 MB reduce the throughput by 10 % and use more CPU time."""
 AHEAD_BYTES = 64 << 20
 """Number of bytes that are requested in advance while a file is read sequentially. If a request
 takes 50 ms, 1 GB/s is possible.
@@ -133,7 +131,7 @@ class RemoteFile:
         self._ahead = 0
 
     def expect(self, start: int, end: int) -> None:
-        """Announce that the bytes [start, end) will be read in order. Reads then request later bytes in advance."""
+        """Announce that the bytes [start, end) will be read in order. Later bytes are then requested in advance."""
         self._expected = start, min(end, self.size)
 
     def read_into(self, target: memoryview, position: int) -> int:

@@ -17,9 +17,9 @@ from bisect import bisect_left
 SECTOR = 4096
 """Number of bytes that are read at once after a read error. It is the page size of the kernel's cache."""
 MOST_IN_A_ROW = 256
-"""If this number of consecutive sectors is unreadable, reading the file fails."""
+"""Reading a file fails if this number of consecutive sectors cannot be read."""
 MOST_SECTORS = 1024
-"""If more sectors of a file are unreadable, reading the file fails.
+"""Maximum number of unreadable sectors in a file. If there are more, reading the file fails.
 
 A failing disk can need seconds to report that a sector is unreadable.
 """

@@ -104,7 +104,7 @@ class BatchFinder:
             i += self._first
 
     def _search_ahead(self, start: int) -> None:
-        """Search the bytes from `start` on in advance, before `find` is called for them.
+        """Search the bytes from position `start` on before a caller asks for them.
 
         The last OVERLAP bytes in memory are not searched. Many batches that begin there are not
         completely in memory. If the offset of such a batch is implausible, the search would miss
@@ -235,7 +235,7 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """Checks possible end positions of one batch by its crc field."""
+    """Compares the crc field of one batch with the CRCs of its bytes up to several possible ends."""
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2

@@ -23,11 +23,11 @@ from ...constants import (
 from ...errors import KafkaFormatError
 
 CONSISTENT_FIELDS = struct.Struct(">iqqqhii")
-"""Format of the header fields that must agree with each other: last offset delta, base timestamp,
-maximum timestamp, producer id, producer epoch, base sequence and record count.
+"""Layout of the header fields that must be consistent with each other: last offset delta, base
+timestamp, maximum timestamp, producer id, producer epoch, base sequence and record count.
 """
 FAR_FUTURE = 1 << 53
-"""If a header contains a later timestamp (in ms), it is implausible. This time is in the year 287396."""
+"""Limit for plausible timestamps in ms, in the year 287396. A header with a later timestamp is implausible."""
 
 
 class Head:
@@ -91,7 +91,7 @@ def whole_varint(raw: bytes) -> int | None:
 
 
 def header_continues(head: bytes, expected: int) -> bool:
-    """Return whether the bytes `head` can be the header of the next batch after the offset `expected` - 1.
+    """Return whether the bytes `head` can be the header of the next batch of a log.
 
     The base offset must be between `expected` and `expected` + MAX_RELATIVE_OFFSET.
     """

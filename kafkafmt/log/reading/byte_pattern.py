@@ -4,9 +4,9 @@ All keys or values are in one buffer, and are given by their positions and lengt
 expressions are encoded as UTF-8 and match bytes. Four fast paths avoid a separate search in each
 key or value:
 
-- If the pattern has no special characters, native code searches for it.
-- If every match must contain one of a few literals, native code first finds the keys or values that
-  contain such a literal.
+- A pattern without special characters is found by a fast search for its bytes.
+- If every match must contain one of a few literals, a fast search for bytes first finds the keys or
+  values that contain such a literal.
 - If every match must contain a rare kind of text, such as twelve digits, only keys or values that
   contain such text are searched (required_bytes.py).
 - If matches have a limited length and do not depend on the bytes around them, the whole buffer is
@@ -29,7 +29,9 @@ from .required_bytes import find_sequence, required_sets
 FEW = 8
 """If fewer than 1 in FEW values contain a required literal, each of these values is searched separately."""
 MOST_LITERALS = 16
-"""If there are more required literals than this, a direct search for the regular expression is faster."""
+"""Maximum number of required literals that are searched first. With more literals, searching only
+for the regular expression is faster.
+"""
 _QUANTIFIER = re.compile(r"[*+?]|\{(?=[\d,])\d*,?\d*\}")
 _LIMITED = re.compile(r"\?|\{\d*,?\d{1,2}\}")
 _CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
@@ -45,7 +47,8 @@ class _Facts:
     Attributes
     ----------
     literals : tuple of bytes
-        Byte strings of which every match contains at least one. Empty if there are none.
+        Every match contains at least one of these byte strings. Empty if no such byte strings are
+        known.
     exact : bool
         True if the expression matches the byte strings in `literals`, and no others.
     local : bool
@@ -58,7 +61,7 @@ class _Facts:
 
 
 class BytePattern:
-    """A regular expression that is searched in the bytes of keys and values.
+    """A regular expression that is applied to the bytes of keys and values.
 
     Parameters
     ----------
@@ -243,7 +246,7 @@ def _facts_of(source: bytes, flags: int) -> _Facts:
             local = local and limited
             if found[0] != "+" and depth == 0 and runs[-1]:
                 runs[-1] = runs[-1][:-1]
-            if text[at + size : at + size + 1] == "+":  # possessive
+            if text[at + size : at + size + 1] == "+":  # a possessive quantifier, such as `a++`
                 return _Facts()
         else:
             literal = char != "."

@@ -28,7 +28,7 @@ STEP = 1 << 12
 range is computed directly.
 """
 FEW = 8
-"""If fewer batches than this end at the same position, it is faster to compute their CRCs one by one."""
+"""Minimum number of CRCs for which lookup tables save time. Fewer CRCs are computed one by one."""
 
 
 class SpanCrcs:

@@ -1,11 +1,12 @@
 """Choose which valid batches to accept if their offsets contradict each other.
 
 The CRC of a batch does not cover its base offset, so the base offset can be wrong although the CRC
-matches. A run is a group of adjacent batches. The accepted runs are the sequence of runs with
-increasing offsets that has the most batches. If several sequences have the same number of batches,
-the highest score decides. The score is the number of runs whose offsets directly follow the
-previous run. Each missing offset range that neither damage nor an omitted batch explains reduces
-the score by 1. Therefore, a batch is omitted if its offsets agree with neither of its neighbours.
+matches. The batches of a segment are divided into ranges of adjacent batches. Of all sequences of
+ranges with increasing offsets, the sequence with the most batches is accepted. If several sequences
+have the same number of batches, the highest score decides. The score is the number of ranges whose
+offsets directly follow the previous range. Each group of missing offsets that neither damage nor an
+omitted batch explains reduces the score by 1. Therefore, a batch is omitted if its offsets agree
+with neither of its neighbours.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ...types import IntArray
 from .parts import Parts
 
 REACH = 2048
-"""Number of preceding runs with which each run is compared. Therefore, at most REACH - 1
-consecutive runs can be omitted.
+"""Number of preceding ranges of batches with which each range is compared. Therefore, at most REACH
+- 1 consecutive ranges can be omitted.
 """
 
 
@@ -41,15 +42,15 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the batches whose base offset is implausible, with one item for each run of batches.
+    """Return a mask of the ranges of batches whose base offset is implausible.
 
     A base offset is implausible if both conditions are true:
 
-    - The run consists of a single batch that directly follows damaged bytes.
-    - The difference from the last offset of the previous run exceeds the largest offset range of a
-      segment.
+    - The range consists of a single batch that directly follows damaged bytes.
+    - The difference from the last offset of the previous range exceeds the largest offset range of
+      a segment.
 
-    If `lower` is 0, the base offset of the first run is always plausible, because the file may be
+    If `lower` is 0, the base offset of the first range is always plausible, because the file may be
     an excerpt of another segment.
     """
     runs = parts.runs
@@ -65,9 +66,9 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
 
 
 def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
-    """Return the indexes of the runs of batches that are accepted. The offsets of all other runs contradict these runs.
+    """Return the indexes of the ranges of batches that are accepted. The offsets of all others contradict these ranges.
 
-    Inside each run, no offset may be missing.
+    Inside each range of batches, no offset may be missing.
     """
     runs, end = parts.runs, MAX_OFFSET if upper is None else upper
     index = np.flatnonzero(
@@ -94,9 +95,9 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """Return the score of the offset range between each two consecutive runs of batches.
+    """Return the score for each pair of consecutive ranges of batches.
 
-    The score is 1 if no offset is missing, 0 if damage or omitted runs explain the missing offsets,
-    and otherwise -1.
+    The score is 1 if no offset is missing between them, 0 if damage or omitted batches explain the
+    missing offsets, and otherwise -1.
     """
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

@@ -69,7 +69,7 @@ class DamageColumns:
 
     @property
     def empty(self) -> npt.NDArray[np.bool_]:
-        """Mask of the damaged byte ranges that cannot have contained any offset."""
+        """Mask of the damaged byte ranges that cause no missing offsets."""
         empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
         return empty
 
@@ -153,9 +153,9 @@ class OffsetBounds:
     parts : Parts
         Valid and damaged byte ranges of the segment.
     chosen : array of int64, or slice
-        Indexes of the valid ranges of batches that are delivered in file order.
+        Indexes of the ranges of valid batches that are delivered in file order.
     moved : tuple of two arrays of int64, or None
-        First and last offsets of the valid ranges of batches that are not delivered in file order.
+        First and last offsets of the ranges of valid batches that are not delivered in file order.
         None if there are none.
     lower : int
         Lowest offset of the segment.

@@ -42,8 +42,8 @@ from .replicas import choose_replicas, in_order
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
 LOOKED_INTO = 200
-"""If a path contains no log, at most this number of directories below it are searched. The error
-message then lists the logs that were found in them.
+"""Maximum number of directories that are searched for logs if a path contains none. The error
+message then names the logs that were found.
 """
 INCOMPLETE = ".kafkafmt-salvage"
 """Name of the subdirectory in which `salvage` writes its output. A log directory that contains such
@@ -398,7 +398,7 @@ def _partition(
 
 
 def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> PartitionDir:
-    """Set the attributes of a partition that are stored in the checkpoints of its log directory."""
+    """Set the offsets of a partition from the checkpoints of its log directory."""
     key = partition.key
     offsets = {file: found[key] for file, found in values.items() if key in found} if partition.state == "live" else {}
     partition.checkpoints = offsets

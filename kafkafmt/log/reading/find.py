@@ -65,7 +65,7 @@ class Conditions:
     key : bytes, optional
         Required key of the record.
     key_regex, value_regex : BytePattern, optional
-        Regular expressions. The key or the value must contain a match.
+        Regular expressions that must match a part of the key, or a part of the value.
     headers : tuple of HeaderEquals
         Required headers of the record.
     value_json : tuple of JsonEquals
@@ -156,9 +156,10 @@ def _rows_of_headers(columns: RecordColumns) -> IntArray:
 
 
 def matching(chunks: Iterable[Chunk], conditions: Conditions, limit: int | None = None) -> Iterator[Chunk]:
-    """Yield the records that meet the conditions, as chunks of columns, up to `limit` records in total.
+    """Yield decoded records that meet the conditions, as columns. At most `limit` records are yielded in total.
 
-    Every chunk contains at least one record. A chunk is valid until the next chunk is requested.
+    Every yielded `Chunk` contains at least one record, and is valid until the next one is
+    requested.
     """
     left = limit
     if left is not None and left <= 0:

@@ -82,7 +82,7 @@ class Follower:
         self._stamp: Stamp = ()
         self.log: PartitionLog = PartitionLog(directory, self._limits, tell=tell)
         self._told = -1
-        """Position of the last unreadable end of the log for which a message was sent."""
+        """Position at which the end of the log was last reported as unreadable."""
         self._begin()
         self._interval = selection.resolve(self.log)
         self.next: int = max(self._low, self._interval.low)
@@ -125,7 +125,7 @@ class Follower:
             yield from core.make_records(source, columns)
 
     def chunks(self, on_damage: OnDamage | None = None, capacity: int = 16384) -> Iterator[Chunk]:
-        """Yield records of accepted batches that have not been delivered yet, as chunks of columns."""
+        """Yield records of accepted batches that have not been delivered yet, decoded as columns."""
         if self.next < self._low:
             self._tell(f"{self.name}: retention removed offsets {self.next} to {self._low - 1} before they were read")
             self.next = self._low
@@ -243,7 +243,7 @@ class Follower:
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
         """Return whether the bytes after the last valid batch are damaged.
 
-        If not, a broker may still be writing a batch.
+        If they are not damaged, a broker may still be writing a batch.
         """
         if view.unreadable:
             return True

@@ -21,7 +21,7 @@ from .part_builder import TABLE_ROWS
 BLOCK = 1 << 20
 """Size in bytes of the blocks in which a segment with small batches is read."""
 ROWS = 1024
-"""If batch headers are read one by one, each returned array has at most this number of rows."""
+"""Maximum number of batch headers in an array if headers are read one by one."""
 _LENGTH_AND_MAGIC = struct.Struct(">i4xb")
 _FIELDS = {
     "base_offset": ">i8",

@@ -29,9 +29,9 @@ from ..format.file_view import FileView, aligned_buffer
 from .part_builder import TABLE_ROWS
 
 SMALL_BATCH = 8 << 10
-"""Batches up to this size are called small, in bytes."""
+"""Maximum size of a small batch, in bytes."""
 FEW_BATCHES = 4
-"""After this number of consecutive small batches, whole blocks of batches are read, and all CRCs are checked."""
+"""Number of consecutive small batches after which whole blocks of batches are read, and all CRCs are checked."""
 MARKER_SIZE = 78
 """Size of a transaction marker's batch, in bytes. A larger batch does not contain a marker."""
 BLOCK = 256 << 10
@@ -117,15 +117,15 @@ class HeaderWalk:
     def read(self) -> list[TransactionalBatch] | None:
         """Read the next batch header, or a block of batches if the batches are small.
 
-        Return the transactional batches and control batches among them. At the end of the byte
+        Return the transactional batches and control batches that were read. At the end of the byte
         range, return None.
 
         Raises
         ------
         UnclearHeadersError
             A header contains an impossible value, offsets do not increase, or a batch that may be a
-            marker is damaged. Wrapper messages also raise this error, because no CRC covers their
-            offsets.
+            marker is damaged. The error is also raised for wrapper messages, because no CRC covers
+            their offsets.
         """
         if self.position >= self._end:
             return None

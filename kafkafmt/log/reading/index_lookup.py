@@ -50,11 +50,11 @@ class TimeBounds(NamedTuple):
     Attributes
     ----------
     after : int
-        All records up to this offset (inclusive) have earlier timestamps.
+        All records up to this offset (inclusive) have timestamps before the requested timestamp.
     upto : int or None
-        A record up to this offset should have the requested timestamp or a later one. The index
-        entry that contains this offset was not compared with the batches. None if there is no such
-        entry.
+        One of the records up to this offset should have the requested timestamp or a later one. The
+        index entry that contains this offset was not compared with the batches. None if there is no
+        such entry.
     """
 
     after: int
@@ -105,8 +105,8 @@ def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBou
 def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     """Return the largest timestamp in a segment, in ms.
 
-    It is the larger one of the timestamp in the last entry of the time index and the timestamps of
-    the later batches. If the batches contradict the entry, return None.
+    The result is the maximum of the last timestamp in the time index and the timestamps of all
+    later batches. If the batches contradict the last index entry, return None.
     """
     if segment.base_offset is None:
         return None

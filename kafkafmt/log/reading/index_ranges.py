@@ -158,7 +158,7 @@ def divide(
     inside = (positions > stretch.start.position) & (positions < stretch.end.position)
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
-    # A batch at the first index entry whose offset is at least `end` - 1 can still contain offsets below `end`.
+    # The batch at the first index entry with an offset of at least `end` - 1 can contain offsets below `end`.
     # The batch at the following index entry begins at or after `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
@@ -202,8 +202,8 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
     """Return the byte range of a segment that contains the offsets [start, end), as short as the index allows.
 
     If the segment has no usable offset index, the result is the whole segment. Otherwise, the batch
-    headers at both ends of the byte range are read. They must confirm that all offsets in [start,
-    end) are inside. The numbers of bytes and read calls are added to `counts`.
+    headers at both ends of the byte range are read. They must confirm that the byte range contains
+    all offsets in [start, end). The numbers of bytes and read calls are added to `counts`.
     """
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
@@ -230,7 +230,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
 def first_offset_at(log: FileView, border: Border) -> int | None:
     """Return the first offset of the batch at the position `border`, or None if the index contradicts its header.
 
-    `border` must be from an index entry. Only the batch header is read.
+    The index must contain an entry for `border`. Only the batch header is read.
     """
     try:
         first, last, _ = read_head(log, border.position)

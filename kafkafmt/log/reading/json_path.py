@@ -1,4 +1,4 @@
-"""Search for record values that are JSON objects and contain an expected value at a given path."""
+"""Search for record values that are JSON and contain an expected value at a given path."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class JsonEquals:
 
 
 def _written(value: Any) -> bytes:
-    """Return a regular expression for the first bytes of the JSON text of a value, without backslashes."""
+    """Return a regular expression that matches the start of a value's JSON text, if the text contains no backslash."""
     if value is None or isinstance(value, bool):
         return json.dumps(value).encode()
     if isinstance(value, str):
@@ -96,7 +96,7 @@ def _written(value: Any) -> bytes:
 
 
 def json_path(text: str) -> tuple[str, ...]:
-    r"""Split a path such as ``order.items.0.sku`` at its dots. Before a dot or a backslash, a backslash is an escape.
+    r"""Split a path such as ``order.items.0.sku`` at its dots. A backslash escapes a dot or backslash in a name.
 
     If a name in the path is empty, raise ValueError.
     """

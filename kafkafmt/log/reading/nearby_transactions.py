@@ -42,7 +42,7 @@ from .partition_dir import PartitionDir, SegmentFile
 from .transactions import Transactions
 
 MOST_SNAPSHOTS = 2
-"""If a producer snapshot cannot be read, an older one is tried. At most this number of snapshots is tried."""
+"""Maximum number of producer snapshots that are tried until one can be read, starting with the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def outcomes_near(
                     outcomes.add(found)
             if high >= end and not outcomes.open:
                 break
-            high = walk.last + 1  # `high` is trusted once the next header has a higher offset
+            high = walk.last + 1  # the next header must confirm `high` by a higher offset
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
     if high < end or outcomes.open or not outcomes.agrees_with_indexes(base if low is None else low, high):

@@ -21,8 +21,8 @@ def split_at_wrong_offsets(
     """Divide an array of batch headers (a table) at each batch whose offsets are wrong.
 
     For each group of rows without wrong offsets, yield a tuple: the rows, the first offset of each
-    row, and a `Bad` object for the batch with wrong offsets after them. For the last group, the
-    third item is None.
+    row, and a description of the next batch, whose offsets are wrong. For the last group, the third
+    item is None.
 
     Offsets are wrong in these cases:
 
@@ -52,7 +52,7 @@ def split_at_wrong_offsets(
 
 
 def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
-    """Create the `Bad` object for a wrapper message whose offset contradicts its inner messages."""
+    """Describe the damage of a wrapper message whose offset contradicts its inner messages."""
     position, offset = start + int(row["position"]), int(row["base_offset"])
     end = position + int(row["size"])
     what = (
@@ -64,6 +64,6 @@ def _contradicted_wrapper(row: Any, start: int, last: int, count: int) -> Bad:
 
 
 def _negative_delta(row: Any, start: int) -> Bad:
-    """Create the `Bad` object for a batch whose last offset delta is negative."""
+    """Describe the damage of a batch whose last offset delta is negative."""
     position, error = start + int(row["position"]), offset_range_error(row)
     return Bad(position, position + int(row["size"]), error.code, error.message)

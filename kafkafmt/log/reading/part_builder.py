@@ -16,9 +16,9 @@ from .segment_stats import Stats
 TABLE_ROWS = 8192
 """Largest number of batch headers in an array."""
 CRC_INTERVAL = 4096
-"""Consecutive damaged batches are divided into groups of this number of batches.
+"""Number of consecutive damaged batches that form one group for error messages.
 
-The CRCs are stated in the error messages of only the first SINGLE_SPANS batches of each group.
+Error messages contain CRCs only for the first SINGLE_SPANS batches of each group.
 """
 SINGLE_SPANS = 16
 """Number of adjacent damaged byte ranges that are stored separately. All further adjacent ranges are merged."""

@@ -41,7 +41,7 @@ OnDamage = Callable[[Damage], None]
 
 
 class BatchDamage:
-    """Callback that collects only damage that the plans of segments do not contain.
+    """Callback that collects only damage which was not found when the segments were planned.
 
     Examples are batches whose records are damaged although the CRC matches, and files that were
     damaged after they were planned. Pass a `BatchDamage` as `on_damage` if the damage in the plans
@@ -62,7 +62,7 @@ class BatchDamage:
 
 
 FEW_EXTENTS = 4
-"""If a segment consists of more ranges of valid batches than this, small ranges are read together."""
+"""Maximum number of ranges of valid batches in a segment for which all ranges are read separately."""
 
 
 class PartitionLog(PlannedLog):

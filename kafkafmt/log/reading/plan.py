@@ -44,8 +44,8 @@ from .segment_walker import See, Walker
 UNREADABLE = "unreadable_sectors"
 """Code of damage and findings that are caused by bytes that the disk cannot read."""
 MIN_ZERO_TAIL = 8
-"""If a file ends with at least this many zero bytes, a last batch with a wrong CRC is treated as
-incomplete, because the zeros may be pages that were never written.
+"""Minimum number of zeros at the end of a file that indicate pages which were never written. A last
+batch with a wrong CRC is then treated as incomplete.
 """
 
 

@@ -32,7 +32,7 @@ from .segment_walker import FIRST_READ, See, Walker
 
 Tell = Callable[[str], None]
 MOST_TRIED = 16
-"""If none of this many segments can be read, the disk is treated as failed."""
+"""Maximum number of segments that are tried. If none of them can be read, the disk is treated as failed."""
 UNKNOWN = MIN_OFFSET
 """Value in `largest_timestamps` for a segment if its largest timestamp has not been looked up yet."""
 
@@ -235,7 +235,7 @@ class PlannedLog:
 
     @property
     def next_offset(self) -> int:
-        """Offset after the last valid batch. If the base offset of the last segment is higher, this base offset."""
+        """Offset after the last valid batch, or the base offset of the last segment if it is higher."""
         for segment in reversed(self.segments):
             following = self._end_of(segment)
             if following is not None or segment.base_offset is not None:

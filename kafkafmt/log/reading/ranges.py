@@ -46,7 +46,7 @@ class Reached(NamedTuple):
     last : int
         Last offset of the previous batch.
     before : int
-        Position of the previous batch. If there is none, position of the found batch.
+        Position of the previous batch, or of the found batch if there is no previous batch.
     """
 
     position: int
@@ -175,8 +175,8 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     """Read a batch header, and return the first offset, the last offset and the size in bytes of the batch.
 
-    The header of a wrapper message contains only its last offset, which is returned as both
-    offsets.
+    The header of a wrapper message contains only its last offset. It is also returned as the first
+    offset.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     if view.is_filler(position, position + len(head)):

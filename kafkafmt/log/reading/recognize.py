@@ -12,11 +12,9 @@ from ..format.names import base_offset_of, parse_partition_name
 from .search import Search
 
 SEARCHED = 16 << 20
-"""If the name of a `.log` file is not a base offset, this many bytes of the file are searched for a valid batch."""
+"""Number of bytes that are searched for a valid batch in a `.log` file whose name is not a base offset."""
 FOLLOWED = 1000
-"""If the name of a `.log` file is not a base offset, at most this number of batches is checked by
-following length fields.
-"""
+"""Maximum number of batch positions that are computed from length fields to find a valid batch in a file."""
 HEAD_BYTES = 512
 _TAR_MAGIC_AT = 257
 _MAGICS = (

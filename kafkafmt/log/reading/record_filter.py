@@ -136,7 +136,7 @@ def narrowed(
 ) -> OffsetInterval | None:
     """Restrict an offset interval to the records that can match a filter. If no record can match, return None.
 
-    Timestamps in the filter are looked up in the time indexes, as by `find_timestamp`.
+    Timestamps in the filter are looked up in the time indexes (see `find_timestamp`).
     """
     limits = offset_range(for_partition(filtered, log.topic, log.partition))
     low, high = max(interval.low, limits.low), min(interval.high, limits.high)

@@ -19,7 +19,7 @@ Time = int | datetime | str
 
 
 class OffsetBound(NamedTuple):
-    """Start or end of an offset range. It can be given as an offset, a time or in another way.
+    """Start or end of an offset range, given as an offset, a time, a distance from the end, or a consumer group.
 
     Attributes
     ----------

@@ -48,8 +48,8 @@ class SegmentRemainder:
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the batches in `part` that have not been read yet, and the damage among them.
 
-        If no batch remains, the first item is None. Batches are damage if their offsets contradict
-        batches that have been read.
+        If no batch remains, the first item is None. The second item describes batches whose offsets
+        contradict batches that have already been read.
         """
         table = part.table
         keep = table["base_offset"] >= self.reached
@@ -94,8 +94,8 @@ class StretchRemainder:
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
         """Return the batches in `part` that have not been read yet, and the damage among them.
 
-        If no batch remains, the first item is None. Batches are damage if other tasks read their
-        offsets.
+        If no batch remains, the first item is None. The second item describes batches whose offsets
+        belong to other tasks.
         """
         table = part.table
         position = table["position"] + part.position

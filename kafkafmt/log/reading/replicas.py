@@ -55,7 +55,7 @@ def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: l
 
     If two readable directories contain the same partition and `replicas` is "longest", only the
     directory with the higher end offset is returned, and a message is added. If `replicas` is None,
-    raise DuplicatePartitionError. Directories whose partitions are not read are always returned.
+    raise DuplicatePartitionError. Directories that are listed but not read are always returned.
     """
     kept: list[PartitionDir] = []
     chosen: dict[tuple[str, int], PartitionDir] = {}

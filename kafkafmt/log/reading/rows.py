@@ -23,8 +23,8 @@ BLOCK = 8192
 class Rows(Sequence[T_co]):
     """A read-only sequence that creates each item from arrays when the item is accessed.
 
-    It is equal to any sequence with equal items. Items are not cached: each access creates a new
-    object.
+    The sequence is equal to any other sequence with equal items. Items are not cached: each access
+    creates a new object.
     """
 
     @abstractmethod

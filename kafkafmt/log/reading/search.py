@@ -37,12 +37,12 @@ from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
 from .batch_head import Head, header_continues, header_stands, whole_varint
 
 OWN_CRC_FINDS = 64
-"""Maximum number of valid batches at which the damaged batch may end. The CRC of the damaged batch
-is compared up to each of them before its length field is trusted.
+"""Maximum number of possible end positions at which the CRC of a damaged batch is tested before its
+length field is trusted.
 """
 LATER_FINDS = 16
-"""Maximum number of valid batches after the first confirmed batch at which the damaged batch may
-end. The CRC of the damaged batch is compared up to each of them.
+"""Maximum number of possible end positions after the first confirmed batch at which the CRC of a
+damaged batch is tested.
 """
 SPANNING_FINDS = 256
 """Maximum number of valid batches before a position that are checked to find out whether the
@@ -50,11 +50,11 @@ position is inside a valid batch.
 """
 CHAIN_ROWS = 1 << 14
 LONG_CHAIN = 1 << 16
-"""If consecutive valid batches have more than this number of bytes in total, they belong to the
-log. The bytes after them are then not checked.
+"""Total size of consecutive valid batches, in bytes. If they are larger, they are accepted without
+a check of the bytes after them.
 """
 MANY_MESSAGES = 1 << 20
-"""Every wrapper message contains fewer messages than this. Therefore, a higher offset is not a relative offset."""
+"""Upper limit for the number of messages in a wrapper message. A higher offset is therefore not a relative offset."""
 
 
 class Search(BatchFinder):
@@ -128,7 +128,7 @@ class Search(BatchFinder):
         return SearchWindow(window.data, window.at, found, self._from, self._to, self.size, self.zero_tail())
 
     def _is_spanned(self, position: int) -> bool:
-        """Return whether `position` is inside a valid batch. The valid batch begins after the damaged batch."""
+        """Return whether `position` is inside a valid batch that begins after the damaged batch."""
         while self._to < min(position, self.size):
             self._scan_on(position)
         end = self._index_of(position)
@@ -299,7 +299,7 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the position after the uncompressed messages from `find` on with consecutive offsets up to `highest`."""
+        """Return the end of the uncompressed messages from `find` on that have consecutive offsets up to `highest`."""
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
         other = (rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0) | (rows["base_offset"] > highest)
@@ -310,9 +310,8 @@ class Search(BatchFinder):
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
         """Read the consecutive valid batches from `find` on. Return their end positions and their last offset.
 
-        At most LARGEST_WINDOW bytes are read. Only FIRST_WINDOW bytes are read if this is
-        sufficient for `reach` bytes after the start of `find`, or for all consecutive valid
-        batches.
+        FIRST_WINDOW bytes are read. If more valid batches follow within `reach` bytes after the
+        start of `find`, LARGEST_WINDOW bytes are read.
         """
         window = self._looked
         for size in (FIRST_WINDOW, LARGEST_WINDOW):

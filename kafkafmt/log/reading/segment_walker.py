@@ -72,8 +72,8 @@ class Walker:
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     run_bytes : int, optional
-        Size in bytes at which a range of adjacent valid batches is ended, so that the next batch
-        begins a new range. By default, there is no limit.
+        Maximum size of a range of adjacent valid batches, in bytes. The next batch then begins a
+        new range. By default, there is no limit.
     first_read : int, default 4194304 (4 MiB)
         Number of bytes that are read at first.
     """
@@ -368,7 +368,7 @@ class Walker:
         return int.from_bytes(entry[:LENGTH_AT], "big", signed=True)
 
     def _bad(self, position: int, error: KafkaFormatError, expected: int) -> Bad:
-        """Create a `Bad` object for the bytes from `position` to the next position at which reading can continue."""
+        """Describe the damage from `position` to the next position at which reading can continue."""
         end, own_crc_matches = self.search.resume(position, expected)
         known = own_crc_matches or isinstance(error, TooLargeError)
         return Bad(position, end, error.code, error.message, self._count(position) if known else None)

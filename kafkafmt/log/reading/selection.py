@@ -99,7 +99,7 @@ def _listed(names: list[str], most: int = 5) -> str:
 def _numbers(known: list[int]) -> str:
     """Return a phrase that lists partition numbers.
 
-    If all of them are consecutive, it contains only the first and the last one.
+    If all numbers are consecutive, the phrase contains only the first and the last one.
     """
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
         return f"there are partitions {known[0]} to {known[-1]}"

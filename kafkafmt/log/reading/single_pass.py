@@ -144,8 +144,8 @@ class SinglePass:
         - If the range begins at the start of the task's bytes, the last offset of the batch before
           it must be lower.
         - If earlier ranges were skipped because of their offsets, the first offset in the range
-          must be at most `start`. In a compacted log, the last offset of the first batch must
-          instead be equal to the offset in its index entry.
+          must be at most `start`. In a compacted log, the last offset of the first batch must be
+          equal to the offset in its index entry instead.
         """
         border = found.start
         if not border.indexed:
@@ -234,7 +234,7 @@ class SinglePass:
 
 
 def add_run(runs: list[Run], run: Run) -> None:
-    """Append a range of valid batches to a list. If it directly continues the last range, extend that range instead."""
+    """Append a range of valid batches to a list. If it directly continues the last range, merge both ranges."""
     last = runs[-1] if runs else None
     if last is None or last.end != run.position:
         runs.append(replace(run))

@@ -246,7 +246,7 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
 
 
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
-    """Return whether a segment is missing between two segments. Compaction can also be the reason for missing offsets.
+    """Return whether a segment is missing between two segments, if compaction cannot explain the missing offsets.
 
     `end` is the offset after the last batch of `before`. `segment` is the next segment that
     contains a batch, and `first_offset` is the offset of this batch. There can be empty segments
@@ -266,7 +266,7 @@ def _order(segment: SegmentFile) -> tuple[bool, int, str]:
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
-    """Look up transactions whose markers may be damaged or missing in the transaction indexes.
+    """Find the outcomes of transactions with damaged or missing markers in the transaction indexes.
 
     - If an index lists the transaction, the transaction was aborted.
     - If the transaction has ended and no index lists it, the transaction was committed. A
