@@ -19,15 +19,15 @@ include "_corelib/buffer.pxi"     # Source, Arrays: the caller's buffers and arr
 include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked against constants.py
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
 include "_corelib/crc.pxi"        # crc32c, crc32, crc32c_way
-include "_corelib/batch.pxi"      # scan_batches: headers into a table
+include "_corelib/batch.pxi"      # scan_batches: batch headers into a table
 include "_corelib/search.pxi"     # find_batch(es), scan_extents: valid batches in arbitrary bytes
 include "_corelib/resume.pxi"     # resume_after: where reading resumes after a damaged batch
-include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged spans of a buffer
+include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged byte ranges of a buffer
 include "_corelib/runs.pxi"       # summarize_batches, combine_batches: many batch headers at once
 include "_corelib/chain.pxi"      # heaviest_chain: which batches to trust if their offsets contradict each other
 include "_corelib/walk.pxi"       # records of one batch of magic 2 into columns
 include "_corelib/records.pxi"    # decode_records, decode_plain_batches, message_offsets (legacy.pxi)
-include "_corelib/gather.pxi"     # gather, total_length: spans into Arrow's binary layout
+include "_corelib/gather.pxi"     # gather, total_length: values into Arrow's binary layout
 include "_corelib/objects.pxi"    # Record, make_records, make_values, RecordIterator: columns into Python objects
 include "_corelib/encode.pxi"     # encoding of records, messages and headers
 include "_corelib/fields.pxi"     # Python objects and columns into fields, which are encoded
@@ -40,6 +40,6 @@ include "_corelib/wire_write.pxi" # write_messages
 include "_corelib/assign.pxi"     # write_offsets, number_batches: offsets and leader epochs into the batches of a table
 include "_corelib/check.pxi"      # number_buffer, validate_buffer: check a buffer and assign offsets in one pass
 include "_corelib/murmur.pxi"     # murmur2, murmur2_spans: hashes of keys for partitioning
-include "_corelib/find.pxi"       # find_spans: spans that contain or equal a byte string
+include "_corelib/find.pxi"       # find_spans: keys or values that contain or equal a byte string
 include "_corelib/text.pxi"       # numbers, times and escaped text
 include "_corelib/format.pxi"     # format_records: columns into lines of text
