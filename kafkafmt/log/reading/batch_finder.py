@@ -171,8 +171,8 @@ class BatchFinder:
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
         """Read a part of the file into `window`, so that it contains the `size` bytes that begin at `position`.
 
-        If the file ends earlier, the window contains the bytes up to the end of the file. If the
-        file is read, the window also contains the `kept` bytes before `position`.
+        If the file ends earlier, `window` contains the bytes up to the end of the file. If bytes
+        must be read, `window` also contains the `kept` bytes before `position`.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return

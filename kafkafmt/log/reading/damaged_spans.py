@@ -153,9 +153,9 @@ class OffsetBounds:
     parts : Parts
         Valid and damaged byte ranges of the segment.
     chosen : array of int64, or slice
-        Indexes of the ranges of valid batches that are delivered in file order.
+        Indexes of the ranges of valid batches that are read in file order.
     moved : tuple of two arrays of int64, or None
-        First and last offsets of the ranges of valid batches that are not delivered in file order.
+        First and last offsets of the ranges of valid batches that are out of place in the file, or
         None if there are none.
     lower : int
         Lowest offset of the segment.

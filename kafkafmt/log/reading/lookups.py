@@ -1,4 +1,4 @@
-"""Find a record by its timestamp or its offset, like a broker.
+"""Find a record by its timestamp, as a broker does, or by its offset.
 
 A search by timestamp returns the record with the lowest offset that has this timestamp or a later
 one.

@@ -1,8 +1,8 @@
 """Decide what to do with valid batches whose offsets contradict other batches of the segment.
 
-If the offsets of such batches are missing between two other batches, the batches are delivered
-there. If a batch is an identical copy of a delivered batch, it is omitted. All other contradicting
-batches are reported as damage.
+If the offsets of such a batch are missing between two other batches, the batch is read between
+them. If it is an identical copy of another batch, it is omitted. All other contradicting batches
+are reported as damage.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ _FINDING_SETTERS = field_setters(Finding)
 
 @dataclass
 class Placed:
-    """Result of `place`: which batches of a segment are delivered, and which are reported as damage.
+    """Result of `place`: which batches of a segment are read, and which are reported as damage.
 
     Attributes
     ----------
     extents : sequence of Run
-        Ranges of valid batches that are delivered, in offset order.
+        Ranges of valid batches that are read, sorted by offset.
     findings : sequence of Finding
-        A finding for each range of batches that is out of place or is a copy, in file order.
+        A report for each range of batches that is out of place in the file, or is a copy. The
+        reports are in file order.
     moved : tuple of two arrays of int64
-        First and last offsets of the ranges of batches that are not delivered in file order.
+        First and last offsets of the ranges of batches that are out of place in the file, and are
+        nevertheless read.
     contradicting : list of (int, Run)
         Ranges of batches that are reported as damage, in file order. The integer is the index of
         the range, or of the original range before it was divided, among all ranges of the segment.
@@ -48,7 +50,7 @@ class Placed:
 
 
 def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArray, lower: int) -> Placed:
-    """Decide which batches of a segment are delivered, which are skipped, and which are reported as damage.
+    """Decide which batches of a segment are read, which are skipped, and which are reported as damage.
 
     `runs` contains all ranges of valid batches. `chosen` contains the indexes of the ranges that do
     not contradict each other. `lower` is the lowest offset of the segment.
@@ -78,7 +80,7 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
 
 
 class OutOfPlace(Rows[Finding]):
-    """Sequence of findings about batches that are not delivered in file order."""
+    """Reports about batches that are out of place in the file, as a sequence."""
 
     def __init__(self, file: str, runs: RunColumns) -> None:
         self._file = file
@@ -101,9 +103,9 @@ class OutOfPlace(Rows[Finding]):
 def _in_file_order(
     file: str, runs: RunColumns, fills: IntArray, others: list[tuple[int, Finding]]
 ) -> Sequence[Finding]:
-    """Merge findings about the batch ranges with the indexes `fills` and the findings in `others`, in file order.
+    """Merge reports about the batch ranges with the indexes `fills` and the reports in `others`, in file order.
 
-    Each item of `others` is a pair: index of a batch range, and finding.
+    Each item of `others` is a pair: index of a batch range, and report.
     """
     parts: list[Sequence[Finding]] = []
     start = 0
@@ -165,7 +167,7 @@ def _pieces(walker: Walker, run: Run) -> list[Run]:
 
 
 class _Delivered:
-    """Ranges of valid batches that are delivered, in offset order. Further ranges can be inserted."""
+    """Ranges of valid batches that are read, sorted by offset. Further ranges can be inserted."""
 
     def __init__(self, runs: RunColumns) -> None:
         self._runs = runs
@@ -173,7 +175,7 @@ class _Delivered:
 
     @property
     def extents(self) -> Extents:
-        """All ranges of valid batches that are delivered, in offset order."""
+        """All ranges of valid batches that are read, sorted by offset."""
         inserted = self._inserted.extents
         if not inserted:
             return Extents(self._runs)

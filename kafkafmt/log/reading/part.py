@@ -96,7 +96,7 @@ class Part:
         )
 
     def _after(self, extent: Run) -> int | None:
-        """Return the first offset that is delivered after the range of batches `extent`.
+        """Return the first offset that is read after the range of batches `extent`.
 
         If the segment contains no later batches, return the base offset of the next segment.
         """

@@ -220,7 +220,7 @@ class PartitionLog(PlannedLog):
         reading = SinglePass(view, segment, stretch, self.max_batch_bytes, self.directory.cleaned)
         delivered: list[Run] = []
         known = self.confirmed.setdefault(segment.name, SegmentPlan(segment, view.size, delivered, [], []))
-        if known.extents is not delivered:  # another pass has delivered batches of the segment
+        if known.extents is not delivered:  # an earlier pass has already read batches of the segment
             known.extents = delivered = list(known.extents)
         try:
             for part in reading.parts(start, end):
@@ -368,7 +368,7 @@ class PartitionLog(PlannedLog):
             With "read_committed", also read records after the last stable offset, but no records of
             open or aborted transactions. Kafka's coordinators read their topics in this way.
         capacity : int, default 16384
-            Largest number of records in one chunk.
+            Largest number of records in one yielded `Chunk`.
         see : callable, optional
             Called with each `Part` before its records are decoded.
         """

@@ -1,4 +1,4 @@
-"""Decide which batches of a segment are delivered, in which order, and what is damaged.
+"""Decide which batches of a segment are read, in which order, and what is damaged.
 
 `plan_segment` reads a whole segment and checks every CRC. It returns a `SegmentPlan`, which
 consists of
@@ -42,7 +42,7 @@ from .segment_stats import Stats
 from .segment_walker import See, Walker
 
 UNREADABLE = "unreadable_sectors"
-"""Code of damage and findings that are caused by bytes that the disk cannot read."""
+"""Code that is reported for bytes that the disk cannot read."""
 MIN_ZERO_TAIL = 8
 """Minimum number of zeros at the end of a file that indicate pages which were never written. A last
 batch with a wrong CRC is then treated as incomplete.
@@ -143,7 +143,7 @@ def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentP
     """Add reports about unreadable sectors to a plan, and return the new plan.
 
     Damage that contains unreadable bytes gets the code `unreadable_sectors`. All other unreadable
-    bytes are reported as findings.
+    bytes are reported as problems that are not damage.
     """
     damaged: list[Damage] = []
     covered: set[tuple[int, int]] = set()
@@ -233,7 +233,7 @@ def _with_contradicting(
 
 
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """Report an incomplete last batch as a finding, and return the number of damaged byte ranges before it.
+    """Report an incomplete last batch as a problem, and return the number of damaged byte ranges before it.
 
     If the last batch is complete, return the number of all damaged byte ranges.
     """

@@ -1,4 +1,4 @@
-"""Find a record of a partition by offset or by timestamp, like a broker for a ListOffsets request."""
+"""Find a record of a partition by offset or by timestamp, as a broker does for a ListOffsets request."""
 
 from __future__ import annotations
 
