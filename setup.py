@@ -1,9 +1,12 @@
-"""Build the native core; everything else about the package is in pyproject.toml.
+"""Build the native core. pyproject.toml contains all other properties of the package.
 
-The core is one extension module, `kafkafmt._core`. If it cannot be compiled, the package is built without it and works on the pure
-core, many times slower. A box on stderr says so, but pip shows it only with -v; so the reason is also written into the package, and
-the warning at run time and `kafkafmt --version` show it. With KAFKAFMT_REQUIRE_NATIVE=1 (CI, wheels) it is an error instead. With
-KAFKAFMT_PURE=1 nothing is compiled: that makes the wheel for machines without a compiler.
+The native core is one extension module, `kafkafmt._core`. If it cannot be compiled, kafkafmt is
+built without it, and uses the pure-Python core, which is many times slower. The build then prints
+the reason on stderr, which pip shows only with -v. The reason is also stored in a file of the
+package, so that `kafkafmt --version` and the warning at run time contain it.
+
+If KAFKAFMT_REQUIRE_NATIVE=1 is set, as in CI, a missing native core is an error. If KAFKAFMT_PURE=1
+is set, nothing is compiled. This builds the wheel for machines without a compiler.
 """
 
 import os
@@ -23,25 +26,29 @@ def is_set(name: str) -> bool:
 REQUIRE_NATIVE, PURE = is_set("KAFKAFMT_REQUIRE_NATIVE"), is_set("KAFKAFMT_PURE")
 
 REMEDY = "Install a C compiler and Python's headers (Debian, Ubuntu: apt-get install gcc python3-dev) and build again."
-PURE_WHEEL = "this is the wheel for any platform, which has no native core; install the wheel for this one, or build from the source"
+PURE_WHEEL = "this is the wheel for any platform, which has no native core; install the wheel for this platform, or build from the source"
 RECORD = "native_core.txt"
-"""In the package: why there is no native core. kafkafmt/_backend.py reads it."""
+"""File in the package with the reason why the native core was not built. kafkafmt/_backend.py reads it."""
 
-# Hardening. The core needs nothing but libc, so a search path for libraries would only name directories of the build machine.
-# Level 3 of FORTIFY adds the sizes that are known only at run time; an older compiler takes it for level 2. Neither costs speed here.
+# These options harden the native core. They do not reduce its speed.
+# Older compilers treat level 3 of _FORTIFY_SOURCE as level 2, which does not check sizes known only at run time.
 COMPILE = [
     "-O3",
     "-fstack-protector-strong",
     "-U_FORTIFY_SOURCE",
     "-D_FORTIFY_SOURCE=3",
-]  # no -march: the processor is asked at run time
+]  # -march is not set, because the core detects the features of the processor at run time
 LINK = ["-Wl,-z,relro,-z,now", "-Wl,-z,noexecstack"] if sys.platform == "linux" else []
 WINDOWS = sys.platform == "win32"
 
 
 def shout(reason: object) -> None:
     lines = ["kafkafmt: THE NATIVE CORE WAS NOT BUILT.", f"Reason: {one_line(reason)}"]
-    lines += [REMEDY] if REQUIRE_NATIVE else ["Going on with the pure core: same results, many times slower.", REMEDY]
+    lines += (
+        [REMEDY]
+        if REQUIRE_NATIVE
+        else ["kafkafmt will use its pure-Python core, which has the same results but is many times slower.", REMEDY]
+    )
     rule = "*" * max(map(len, lines))
     print("", rule, *lines, rule, "", sep="\n", file=sys.stderr, flush=True)
 
@@ -51,7 +58,7 @@ def one_line(reason: object) -> str:
 
 
 class BuildPython(build_py):
-    """Records why there is no native core, if nothing is to be compiled at all."""
+    """Build step that stores the reason for the missing native core if nothing was compiled."""
 
     reason = ""
 
@@ -62,11 +69,11 @@ class BuildPython(build_py):
 
 
 class BuildCore(build_ext):
-    """setuptools ignores the failure of an optional extension in silence; this class reports and records it."""
+    """Build step that reports a failure to compile the native core. setuptools would ignore the failure."""
 
     def build_extensions(self) -> None:
         linker = getattr(self.compiler, "linker_so", None)
-        if linker:  # Python's own flags, which can have the directory of the Python that builds
+        if linker:  # remove library search paths of Python's build, because the core needs only libc
             self.compiler.linker_so = [flag for flag in linker if not flag.startswith(("-Wl,-rpath", "-Wl,-R"))]
         super().build_extensions()
 
@@ -76,13 +83,12 @@ class BuildCore(build_ext):
         except Exception as error:
             shout(error)
             for stale in {self.get_ext_fullpath(ext.name), self.inplace_path(ext)}:
-                if os.path.exists(stale):  # an older build must not pass for this one
+                if os.path.exists(stale):  # the result of an earlier build must not be used
                     os.remove(stale)
             if not self.inplace:
                 write_record(self.build_lib, f"the native core was not built: {one_line(error)}. {REMEDY}")
-            raise CompileError(
-                str(error)
-            ) from error  # the one kind that is ignored whatever the compiler's trouble was
+            # setuptools continues without an optional extension only after this error.
+            raise CompileError(str(error)) from error
 
     def inplace_path(self, ext: Extension) -> str:
         return os.path.join(*ext.name.split(".")[:-1], os.path.basename(self.get_ext_filename(ext.name)))
@@ -116,7 +122,7 @@ def native_core() -> list[Extension]:
         extra_link_args=[] if WINDOWS else LINK,
     )
     (core,) = cythonize([core], language_level=3)
-    core.optional = not REQUIRE_NATIVE  # set here, since cythonize would drop it
+    core.optional = not REQUIRE_NATIVE  # set this after cythonize(), which would discard it
     return [core]
 
 

@@ -9,7 +9,7 @@ from kafkafmt.spark import make_session
 
 path, *topic = sys.argv[1:]
 
-spark = make_session()  # any session works, because Spark finds the format if kafkafmt is installed
+spark = make_session()  # any Spark session can be used, because Spark finds the data source if kafkafmt is installed
 logs = spark.read.format("kafkafmt").option("includeHeaders", "true")
 if topic:
     logs = logs.option("subscribe", topic[0])
@@ -20,8 +20,7 @@ df.selectExpr("topic", "offset", "timestamp", "cast(key as string) key", "cast(v
     5
 )
 
-# A schema selects columns. Other columns are not decoded, which saves most of the time for large
-# logs.
+# A schema selects columns. Other columns are not decoded, which saves most of the time if the logs are large.
 values = logs.schema("value binary").load(path)
 values.selectExpr("count(*) records", "sum(length(value)) bytes").show()
 spark.stop()

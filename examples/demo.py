@@ -1,4 +1,4 @@
-"""Export log directories of real brokers, one of them damaged, to Parquet with Spark (`make demo`).
+"""Export log directories of real brokers to Parquet with Spark (`make demo`). One of them is damaged.
 
 python examples/demo.py [DIRECTORY]     # directory of the result, ./demo-output by default
 """

@@ -1,7 +1,7 @@
-"""Read records as Python objects in an RDD, with `mapPartitions` over the paths of logs.
+"""Read the logs at the paths in an RDD with `mapPartitions`, and get the records as Python objects.
 
-`mapPartitions` is slower than the data source and `mapInArrow`. Use it for code that needs Record
-objects.
+`mapPartitions` is slower than the data source and `mapInArrow`. Use it only for code that needs
+Record objects.
 
 python examples/map_partitions.py PATH…          .log files, partition directories or log directories
 """

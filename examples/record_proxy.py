@@ -3,15 +3,16 @@
     python examples/record_proxy.py 19092 HOST:PORT DIRECTORY
     kafkafmt decode --requests DIRECTORY/1.requests --responses DIRECTORY/1.responses
 
-Clients connect to a port on the loopback interface. Each connection N creates two files with the
-unchanged frames: N.requests and N.responses.
+Clients connect to a port on the loopback interface. The frames of connection N are stored unchanged
+in two files, N.requests and N.responses.
 
-A broker's responses contain the addresses of the cluster. The proxy replaces these addresses in
-responses of Metadata, FindCoordinator and DescribeCluster, so that clients stay connected to the
-proxy. It connects to only one broker. Therefore, it works with clusters of one broker.
+A broker's responses contain the addresses of the brokers in the cluster. The proxy replaces these
+addresses in responses of Metadata, FindCoordinator and DescribeCluster, so that clients connect
+only to the proxy. The proxy works only with clusters of one broker, because it connects to only one
+broker.
 
-Every frame is forwarded. A frame is forwarded unchanged if its API or version is unknown, or if it
-cannot be read.
+Every frame is forwarded. If its API or version is unknown, or if it cannot be read, it is forwarded
+unchanged.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from kafkafmt.errors import KafkaFormatError
 
 HOST = "127.0.0.1"
 NAMES_BROKERS = {3: "brokers", 10: "coordinators", 60: "brokers"}
-"""Responses that contain broker addresses: the API key, and the field with the addresses."""
+"""Responses that contain broker addresses. API keys are mapped to the fields with the addresses."""
 
 
 class Proxied:
-    """The connection of a client, and the corresponding connection to the broker."""
+    """A connection of a client to the proxy, and the corresponding connection to the broker."""
 
     def __init__(self, number: int, client: socket.socket, port: int, broker: tuple[str, int], directory: Path) -> None:
         self.number, self.client, self.port = number, client, port
@@ -94,7 +95,7 @@ class Proxied:
             return [frame]
         brokers = getattr(response.body, NAMES_BROKERS[response.api_key]) or [
             response.body
-        ]  # old versions of FindCoordinator contain one address, directly in the body
+        ]  # in old versions of FindCoordinator, the body itself contains one address
         for broker in brokers:
             if getattr(broker, "host", ""):
                 broker.host, broker.port = HOST, self.port

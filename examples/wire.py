@@ -1,10 +1,10 @@
-"""Communicate with a broker through `kafkafmt.protocol` and a socket. This is not a complete client.
+"""Communicate with a broker, using `kafkafmt.protocol` and a socket. This is not a complete client.
 
     python examples/wire.py HOST:PORT list                              topics, partitions, offsets
     python examples/wire.py HOST:PORT produce TOPIC PARTITION VALUE…
     python examples/wire.py HOST:PORT fetch TOPIC PARTITION [OFFSET]
 
-Each request has the newest version that both sides support.
+Each request is sent in the newest version that this script and the broker support.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def check_error(code: int, what: str) -> None:
 
 
 def leader_of(link: Connection, topic: str, partition: int) -> tuple[Connection, Any]:
-    """Return a connection to the leader of the partition, and the id of the topic."""
+    """Return a connection to the leader of a partition, and the id of its topic."""
     request = protocol.MetadataRequest
     answer = link.ask(request(topics=[request.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False))
     (found,) = answer.topics
@@ -127,7 +127,7 @@ def fetch(link: Connection, topic: str, partition: int, offset: int) -> None:
             for record in kafkafmt.read_records(data.records, start=offset, aborted=data.aborted):
                 print(record.offset, record.key, record.value)
             end = protocol.batches_end(data.records).next_offset
-        if end is None:  # there are no records below the last stable offset
+        if end is None:  # there are no more records below the last stable offset
             return
         offset = end
 

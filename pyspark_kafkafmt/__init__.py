@@ -1,6 +1,6 @@
-"""Make the data source "kafkafmt" available in Spark.
+"""Make the data source "kafkafmt" available in all Spark sessions.
 
-Spark imports all packages whose names start with `pyspark_` to find data sources.
+To find data sources, Spark imports all packages whose names start with `pyspark_`.
 """
 
 from kafkafmt.spark.source.data_source import KafkaLogSource as DefaultSource

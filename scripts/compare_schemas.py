@@ -1,13 +1,15 @@
 """Compare the schemas of the wire protocol with those in a kafka-clients jar, and update them.
 
-    python scripts/compare_schemas.py kafka-clients-4.4.0.jar           list what is missing or different; exit code 1 if anything is
-    python scripts/compare_schemas.py kafka-clients-4.4.0.jar --write   write it into kafkafmt/protocol/schemas
+    python scripts/compare_schemas.py kafka-clients-4.4.0.jar           # list the differences
+    python scripts/compare_schemas.py kafka-clients-4.4.0.jar --write   # write them to kafkafmt/protocol/schemas
 
-The jar contains a JSON file for each message (`common/message/*.json`). A release removes versions
-that it no longer supports, but our files keep them. Therefore, only the versions in the jar are
-compared, and a merge keeps the fields of older versions. A merge is written only if no version on
-either side loses a field. Error codes are not in these files. tests/protocol/test_java_oracle.py
-compares them with Kafka's class.
+If differences remain, the exit code is 1.
+
+The jar contains a JSON file for each message (`common/message/*.json`). A Kafka release removes
+versions that it no longer supports, but our schemas keep them. Therefore, only the versions in the
+jar are compared, and a merge keeps the fields of older versions. A merged schema is written only if
+no version loses a field. These files do not contain error codes, which
+tests/protocol/test_java_oracle.py compares with Kafka's class.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass
 class Node:
-    """A field, with the fields of its struct if they are declared there."""
+    """A field, and the fields of its struct if this field declares the struct."""
 
     field: Field
     children: list[Node] = dataclasses.field(default_factory=list)
@@ -44,7 +46,7 @@ class Node:
 
 @dataclass
 class Body:
-    """The fields of a request or a response, and the structs that several fields share, by name."""
+    """The fields of a request or a response, and its named structs, which several fields can use."""
 
     nodes: list[Node] = dataclasses.field(default_factory=list)
     shared: dict[str, list[Node]] = dataclasses.field(default_factory=dict)
@@ -52,7 +54,7 @@ class Body:
 
 @dataclass
 class Schema:
-    """One API, as described by a file in kafkafmt/protocol/schemas."""
+    """Schema of an API, as described by a file in kafkafmt/protocol/schemas."""
 
     key: int
     name: str
@@ -70,7 +72,7 @@ def versions_of(text: str) -> Versions:
 
 
 def from_jar(jar: Path) -> dict[int, Schema]:
-    """Return the APIs in a kafka-clients jar by key. Keys without valid versions are reserved, and omitted."""
+    """Return the APIs in a kafka-clients jar, by key. APIs without valid versions are omitted."""
     found: dict[int, dict[str, Any]] = {}
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():
@@ -183,7 +185,7 @@ NAMES = ("type", "nullable", "tag", "default", "ignorable", "compact")
 
 
 def differences(mine: Schema, jars: Schema) -> Iterator[str]:
-    """Yield a line for each difference in the versions that the jar contains."""
+    """Yield a line of text for each difference in the versions that the jar contains."""
     if mine.versions.last < jars.versions.last:
         yield f"versions {mine.versions.last + 1} to {jars.versions.last} are missing"
     if mine.versions.first > jars.versions.first:
@@ -212,7 +214,7 @@ def _version_differences(where: str, a: dict[str, tuple[Any, ...]], b: dict[str,
 
 
 def merge(mine: Schema, jars: Schema) -> Schema:
-    """Return the jar's schema, with the fields and versions of our schema that the jar has dropped."""
+    """Return the schema in the jar. Add fields and versions that only our schema contains."""
     versions = Versions(min(mine.versions.first, jars.versions.first), max(mine.versions.last, jars.versions.last))
     bodies = {}
     for kind in KINDS:
@@ -225,7 +227,7 @@ def merge(mine: Schema, jars: Schema) -> Schema:
 
 
 def _merge_nodes(mine: list[Node], jars: list[Node], oldest: int) -> list[Node]:
-    """Merge fields by name. A field that is missing in the jar ends before `oldest`, the jar's oldest version."""
+    """Merge fields by name. A field that is missing in the jar is kept for the versions before `oldest`."""
     known = {node.field.kafka_name: node for node in mine}
     merged = []
     for node in jars:
@@ -257,7 +259,7 @@ def _merge_nodes(mine: list[Node], jars: list[Node], oldest: int) -> list[Node]:
 
 
 def lost(merged: Schema, mine: Schema, jars: Schema) -> list[str]:
-    """Return what a merge would change in versions of only one side, and what it would not take from the jar."""
+    """Return the differences that a merge would leave or cause, as lines of text."""
     wrong = list(differences(merged, jars))
     for kind in KINDS:
         for version in range(mine.versions.first, jars.versions.first):
@@ -268,7 +270,7 @@ def lost(merged: Schema, mine: Schema, jars: Schema) -> list[str]:
 
 
 def to_text(schema: Schema) -> str:
-    """Return the text of an API's file, with aligned columns in each message."""
+    """Return the content of the schema file of an API. The columns of each message are aligned."""
     flexible = "" if schema.flexible == NONE else f", flexible {_range(schema.flexible)}"
     span = schema.versions
     which = f"version {span.first}" if span.first == span.last else f"versions {_range(span)}"
@@ -286,7 +288,7 @@ def to_text(schema: Schema) -> str:
 
 
 def _rows(body: Body) -> Iterator[tuple[str, ...]]:
-    """Yield the indented name, type, versions and other properties of each field, and headings of structs."""
+    """Yield the columns of each line: indented name, type, versions and options. Lines of structs have one column."""
 
     def walk(nodes: list[Node], depth: int) -> Iterator[tuple[str, ...]]:
         for node in nodes:

@@ -1,7 +1,7 @@
-"""Add pages from other parts of the project to the documentation site (a MkDocs hook).
+"""MkDocs hook that adds pages to the documentation site.
 
-Markdown files outside of docs/ are added with changed links. The reference of the command is
-generated from click's help texts.
+Markdown files outside of docs/ are added, and their links are changed. The reference of the command
+`kafkafmt` is generated from its help texts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ COPIED = {
     "benchmarks/README.md": "performance.md",
     "benchmarks/RESULTS.md": "benchmark-results.md",
 }
-"""Pages of the site, by the project files from which they are copied."""
+"""Files that are copied to pages of the site."""
 COMMAND_PAGE = "reference/command.md"
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[#)])")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages."""
     for source, page in COPIED.items():
         files.append(File.generated(config, page, content=copied_page(source, page, config["repo_url"])))
     files.append(File.generated(config, COMMAND_PAGE, content=command_page()))
@@ -38,9 +37,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def copied_page(source: str, page: str, repository: str) -> str:
-    """Return the content of a file, with links that are valid on the site.
+    """Return the content of a Markdown file. Its links are changed so that they are valid on the site.
 
-    A link to a page of the site is changed to its path there. Other links point to the repository.
+    A link to a file that is a page of the site is changed to the path of the page. All other links
+    are changed to URLs of the repository.
     """
 
     def target(link: re.Match[str]) -> str:
@@ -54,7 +54,7 @@ def copied_page(source: str, page: str, repository: str) -> str:
 
 
 def command_page() -> str:
-    """Return the reference of the command, with the arguments, options and help of each subcommand."""
+    """Return a Markdown page that describes the arguments and options of each subcommand."""
     from kafkafmt.cli.main import COMMANDS, group
 
     context = click.Context(group, info_name="kafkafmt")
@@ -76,7 +76,7 @@ def command_page() -> str:
 
 
 def command_help(command: click.Command, context: click.Context) -> list[str]:
-    """Return a subcommand's description, a table of its options, and its example."""
+    """Return the description of a subcommand, a table of its options, and its example, as lines of Markdown."""
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     lines = ["```text", usage, "```", "", *help_text(command), "", "| option | meaning |", "|---|---|"]
     for parameter in command.params:
@@ -95,7 +95,7 @@ def help_text(command: click.Command) -> list[str]:
     """Convert the help of a command to Markdown paragraphs."""
     lines = []
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
-        if paragraph.startswith("\b"):  # click prints such a paragraph without wrapping its lines
+        if paragraph.startswith("\b"):  # click does not wrap such a paragraph
             lines += ["```text", paragraph.removeprefix("\b").strip("\n"), "```\n"]
         else:
             lines.append(escaped(" ".join(paragraph.split())) + "\n")
@@ -103,11 +103,11 @@ def help_text(command: click.Command) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """Escape angle brackets, asterisks and underscores outside of code, so that Markdown ignores them."""
+    """Escape characters outside of code that have a meaning in Markdown."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([*_<\[|])", r"\\\1", part) for part in parts)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Repair types such as "bytes-like", which mkdocstrings formats as a subtraction."""
+    """Remove the blanks that mkdocstrings adds to types such as "bytes-like"."""
     return re.sub(r"((?:<span[^>]*>)?(?:bytes|array|path)(?:</span>)?) - (?=like)", r"\1-", output)

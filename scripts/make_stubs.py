@@ -1,8 +1,8 @@
 """Write `kafkafmt/protocol/_classes.pyi`, which declares the types of the message classes (`make stubs`).
 
 The classes are created at run time from the schemas in `kafkafmt/protocol/schemas`. Therefore, type
-checkers and IDEs cannot see them. Run this script after a schema has changed. A test fails if the
-file is outdated.
+checkers and IDEs cannot find them in the source code. Run this script after a change to a schema. A
+test fails if the file is outdated.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ HEAD = '''\
 # Written by scripts/make_stubs.py from the schemas: do not edit, run `make stubs`.
 """Types of the message classes, for type checkers and IDEs. The classes exist at run time in `kafkafmt.protocol`.
 
-The docstring of a field gives the wire type of a number, and the versions that have the field, if
-not all have it. In other versions, a value other than the default is an error, unless the field is
-"ignorable": then it is not written.
+The docstring of a field contains the wire type, if the field is a number, and the versions that
+have the field, if not all versions have it. If a version does not have the field, writing a value
+other than the default raises an error. If the field is "ignorable", the value is omitted instead.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def stubs() -> str:
 
 
 def lines_of(name: str) -> Iterator[str]:
-    """Yield the lines of a message class, including the nested classes of its structs."""
+    """Yield the lines that declare a message class and the nested classes of its structs."""
     message: Any = find_class(name)
     yield "@dataclass(kw_only=True, slots=True, repr=False)\n"
     yield f"class {name}(Message):\n"
@@ -72,7 +72,7 @@ def lines_of(name: str) -> Iterator[str]:
 
 
 def fields_of(part: Any, message: Any) -> Iterator[str]:
-    """Yield the lines for the fields of a message or struct."""
+    """Yield the lines that declare the fields of a message or struct."""
     for f in part.SCHEMA.fields:
         default = part.DEFAULTS[f.name]
         type_ = f"{message.__name__}.{f.type}" if f.struct is not None else TYPES.get(f.type, "int")
@@ -89,7 +89,7 @@ def fields_of(part: Any, message: Any) -> Iterator[str]:
 
 
 def docstring_of(field: Field, versions: Versions) -> str:
-    """Return the docstring of a field, or "" if it needs none."""
+    """Return the docstring of a field. If it does not need a docstring, return an empty string."""
     present = common(field.versions, versions)
     facts = [field.type] if field.struct is None and field.type not in TYPES else []
     facts += [text_of(present)] if present != versions else []

@@ -1,10 +1,9 @@
-"""Set up .venv for development: packages, the native core, and Java for Spark (`make setup`).
+"""Set up .venv for development: install the packages and Java for Spark, and build the native core (`make setup`).
 
-A step does nothing if its result is already up to date. The script needs only Python's standard
-library.
+A step is skipped if its result is up to date. The script needs only Python's standard library.
 """
 
-from __future__ import annotations  # older Pythons must be able to start this script
+from __future__ import annotations  # old versions of Python must be able to start this script
 
 import hashlib
 import os
@@ -33,7 +32,7 @@ def succeeds(*command: str, stdout: int | None = None, stderr: int | None = None
 
 
 def new_enough_python() -> None:
-    """If this Python is too old, run the script again with a newer one."""
+    """If this Python is too old, run this script again with a newer Python."""
     if sys.version_info >= OLDEST_PYTHON:
         return
     for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
@@ -53,8 +52,7 @@ def environment() -> None:
     say(f"creating .venv with Python {sys.version.split()[0]}")
     if succeeds(sys.executable, "-m", "venv", "--clear", VENV, stdout=subprocess.DEVNULL):
         return
-    # Some systems lack ensurepip, which installs pip in a new environment. The pip of the running
-    # Python can do this.
+    # Some systems lack ensurepip, which installs pip in a new environment. The pip of this Python can do the same.
     if succeeds(sys.executable, "-m", "venv", "--clear", "--without-pip", VENV) and succeeds(
         sys.executable, "-m", "pip", "--quiet", "--python", PYTHON, "install", "pip"
     ):
@@ -65,7 +63,7 @@ def environment() -> None:
 
 
 def packages() -> None:
-    """Install kafkafmt from this checkout, with all packages for development."""
+    """Install kafkafmt in editable mode, with all packages for development."""
     import tomllib
 
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
@@ -85,7 +83,7 @@ def packages() -> None:
 
 
 def core() -> None:
-    """Build kafkafmt._core in place. setup.py describes the result if there is no compiler."""
+    """Build kafkafmt._core in place. If there is no compiler, setup.py prints a warning."""
     sources = [os.path.join(ROOT, "setup.py"), os.path.join(ROOT, "kafkafmt", "_core.pyx")]
     for folder, _, names in os.walk(os.path.join(ROOT, "kafkafmt", "_corelib")):
         sources += [folder, *(os.path.join(folder, name) for name in names)]
@@ -111,7 +109,7 @@ def main() -> None:
     environment()
     packages()
     core()
-    import java  # this module is in the same directory, and needs Python 3.11
+    import java  # import this module of the same directory only now, because it needs Python 3.11
 
     runtime = java.provide(VENV, say)
     version = subprocess.check_output(

@@ -1,7 +1,7 @@
 """Decode records of Kafka's internal topics with the schemas in `schemas/`.
 
-- A coordinator record has a key and a value. The key starts with the record type as an int16. The
-  value starts with a version as an int16. A record without a value is a tombstone.
+- A record of a coordinator has a key and a value. The key starts with the record type as an int16.
+  The value starts with a version as an int16. A record without a value is a tombstone.
 - A metadata record (`__cluster_metadata`) has no key. Its value starts with the frame version (1),
   the record type and the version, each as an unsigned varint.
 
@@ -27,7 +27,7 @@ TOPICS = {
     "__transaction_state": "transaction_state",
     "__share_group_state": "share_group_state",
 }
-"""Names of the schema files, without suffix, by the name of the topic. Coordinators write to these topics."""
+"""Topics to which coordinators write, and the names of the schema files for their records (without suffix)."""
 FRAME_VERSION = 1
 _CONTROL_CHARACTER = re.compile(r"\\u00[01][0-9a-f]")
 
@@ -55,7 +55,7 @@ class UnknownTypeError(UnsupportedError):
 
 @cache
 def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
-    """Return the message classes of a schema file, by message name."""
+    """Return the message classes that a schema file defines, by message name."""
     text = files(__package__).joinpath("schemas", f"{file}.txt").read_text(encoding="utf-8")
     parsed = parse_messages(text)
     return {h.name: (h, make_class(struct, h.versions, h.flexible, SchemaMessage, __package__)) for h, struct in parsed}
@@ -63,7 +63,7 @@ def _classes(file: str) -> dict[str, tuple[Heading, type[SchemaMessage]]]:
 
 @cache
 def _pairs(topic: str) -> dict[int | None, tuple[type[SchemaMessage], type[SchemaMessage]]]:
-    """Return the message classes for the key and the value of each record type."""
+    """Return the classes of the key and the value for each record type of a topic."""
     known = _classes(TOPICS[topic])
     keys = [(heading.number, name, made) for name, (heading, made) in known.items() if name.endswith("Key")]
     return {number: (made, known[name.removesuffix("Key") + "Value"][1]) for number, name, made in keys}
@@ -156,8 +156,8 @@ def read_metadata_record(value: bytes) -> tuple[SchemaMessage, int]:
 def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
     """Decode a group member's subscription or assignment.
 
-    As in Kafka's clients, if the version is unknown, the data is decoded as the highest known
-    version.
+    If the version is unknown, the data is decoded as the highest known version. Kafka's clients do
+    the same.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def read_member(data: bytes, what: str) -> tuple[SchemaMessage, int] | None:
 
 
 def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    """Return the key and the value of a coordinator record as ``kafka-dump-log`` prints them."""
+    """Format the key and the value of a coordinator record as ``kafka-dump-log`` prints them."""
     if key is None:
         return f"Error at offset {offset}, skipping. The key is missing", None
     try:
@@ -197,9 +197,9 @@ def coordinator_texts(topic: str, offset: int, key: bytes | None, value: bytes |
 
 
 def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
-    """Return the value of a coordinator record as JSON data.
+    """Convert the value of a coordinator record to JSON types.
 
-    The subscriptions and assignments of consumer group members are also decoded, if possible.
+    If possible, the subscriptions and assignments of consumer group members are also decoded.
     """
     data = to_json(record.value, record.version)
     if getattr(record.value, "protocol_type", None) == "consumer":
@@ -211,7 +211,7 @@ def _value_json(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def metadata_text(offset: int, value: bytes | None) -> str:
-    """Return the value of a metadata record as ``kafka-dump-log`` prints it."""
+    """Format the value of a metadata record as ``kafka-dump-log`` prints it."""
     try:
         message, version = read_metadata_record(value or b"")
     except KafkaFormatError as error:
@@ -227,11 +227,11 @@ def metadata_text(offset: int, value: bytes | None) -> str:
 
 
 def java_double(value: float) -> str:
-    """Return a finite float as Java's ``Double.toString`` formats it, such as ``1.0E7``."""
+    """Format a finite float as Java's ``Double.toString`` does, such as ``1.0E7``."""
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int)
     text = "".join(map(str, digits)).rstrip("0")
-    power = len(digits) + exponent - 1  # This is the decimal exponent of the first digit.
+    power = len(digits) + exponent - 1  # decimal exponent of the first digit
     minus = "-" if sign else ""
     if not text:
         return f"{minus}0.0"
@@ -243,7 +243,7 @@ def java_double(value: float) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Serialize a value as JSON. Escape control characters with uppercase hex, as Jackson does."""
+    """Serialize a value as JSON. As in Jackson, control characters are escaped with uppercase hex digits."""
     return _CONTROL_CHARACTER.sub(lambda m: "\\u" + m[0][2:].upper(), _ENCODER.encode(value))
 
 

@@ -1,4 +1,4 @@
-"""Define `metadata`, which reads the state of a cluster, and its result `ClusterMetadata`."""
+"""Define `metadata`, which reads the state of a KRaft cluster, and the class of its result."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ VIEWS = (
     "delegation_tokens",
     "cluster",
 )
-"""Names of the tables of a `ClusterMetadata`."""
+"""Names of the tables of a cluster's metadata."""
 
 
 class MetadataRangeError(ValueError):
-    """Raised if the files do not contain the state at the requested offset or time."""
+    """Raised if the metadata log does not contain the state at the requested offset or time."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class ClusterMetadata:
     acls : tuple of MetadataAcl
         Access control entries, ordered by resource, principal and operation.
     brokers, controllers : tuple of MetadataBroker, tuple of MetadataController
-        Registrations, ordered by id.
+        Registered brokers and controllers, ordered by id.
     quotas : tuple of MetadataQuota
         Client quotas, ordered by entity and name.
     scram : tuple of MetadataScram
@@ -90,10 +90,10 @@ class ClusterMetadata:
     cluster : tuple of ClusterInfo
         One row with facts about the cluster and the metadata log. `info` is this row.
     damaged : tuple of Damage
-        The damaged range of bytes at which the replay ended. The tuple is empty if the log is not
-        damaged.
+        Damaged range of bytes in the metadata log. Only records before the damage were applied.
+        Empty if the log is not damaged.
     problems : tuple of ReplayProblem
-        Records that could not be applied.
+        Metadata records that could not be applied.
     messages : tuple of str
         Warnings and notes, for example about damage or uncommitted records.
     """
@@ -126,7 +126,10 @@ class ClusterMetadata:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt metadata``: 1 if the log is damaged or a record was not applied. Otherwise, 0."""
+        """Exit code of ``kafkafmt metadata``. It is 1 if the log is damaged or a record was not applied.
+
+        Otherwise, it is 0.
+        """
         return 1 if self.damaged or self.problems else 0
 
     def view(self, name: str) -> tuple[Row, ...]:
@@ -186,14 +189,14 @@ def metadata(
     max_batch_bytes : int, default 134217728 (128 MiB)
         Largest size of one batch, in bytes after decompression.
     on_message : callable, optional
-        Function that is called immediately with each message. `ClusterMetadata.messages` contains
-        all messages.
+        Function that is called with each message, as soon as the message is created.
+        `ClusterMetadata.messages` contains all messages.
 
     Returns
     -------
     ClusterMetadata
         The state. If the log is damaged, it is the state before the damage, and
-        `ClusterMetadata.damaged` contains the damaged span.
+        `ClusterMetadata.damaged` contains the damaged range of bytes.
 
     Raises
     ------
@@ -207,9 +210,9 @@ def metadata(
 
     Notes
     -----
-    The function loads the newest usable snapshot before `at`, and replays the log after this
+    The function loads the newest usable snapshot before `at`, and applies the records after this
     snapshot. The rules are those of Kafka's ``MetadataLoader``, ``MetadataDelta`` and
-    ``MetadataImage``. The files do not contain the high watermark. Records with offsets below
+    ``MetadataImage``. The files do not contain the high watermark. Only records with offsets below
     `ClusterInfo.committed_offset` are certainly committed.
     """
     offset = arguments.optional_integer("at", at, 0, "an offset")
@@ -336,7 +339,7 @@ def _build(
     damaged: tuple[Damage, ...],
     messages: tuple[str, ...],
 ) -> ClusterMetadata:
-    """Convert a replayed state to sorted tables."""
+    """Convert the state of a cluster to sorted tables."""
     image = replay.image
     return ClusterMetadata(
         path=path,
@@ -366,14 +369,14 @@ def _topics(image: Image) -> tuple[MetadataTopic, ...]:
 
 
 def acl_order(acl: MetadataAcl) -> tuple[str, ...]:
-    """Return a sort key for an access control entry. The sort key does not depend on the entry's id."""
+    """Return a sort key for an access control entry. Entries are sorted by resource, principal and operation."""
     return (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission, acl.id)  # fmt: skip
 
 
 def _quotas(image: Image) -> list[MetadataQuota]:
     rows = []
     for entity, limits in image.quotas.items():
-        # A null name stands for the default user, client id or IP address.
+        # In a record, a null name stands for the default user, client id or IP address.
         parts = {kind: name or "" for kind, name in entity}
         names = (parts.get("user"), parts.get("client-id"), parts.get("ip"))
         rows += [MetadataQuota(*names, key, value) for key, value in limits.items()]
@@ -385,14 +388,14 @@ def _quota_order(quota: MetadataQuota) -> tuple[str, ...]:
 
 
 def _voter_ids(quorum: dict[str, Any]) -> list[int]:
-    """Return the valid voter ids in the content of the file `quorum-state`."""
+    """Return the ids of the voters in the file `quorum-state`. Invalid ids are omitted."""
     found = quorum.get("currentVoters")
     listed = [v.get("voterId") for v in found if isinstance(v, dict)] if isinstance(found, list) else []
     return [number for number in map(_number, listed) if number is not None]
 
 
 def _number(value: Any) -> int | None:
-    """Return a node id or an epoch from a JSON file, or None if it is missing, invalid or -1."""
+    """Check a node id or epoch from a JSON file. If it is missing, invalid or -1, return None."""
     valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_OFFSET
     return value if valid else None
 

@@ -1,9 +1,9 @@
 """Write a shell script that recreates topics, configs, quotas and ACLs on another cluster.
 
 The script calls Kafka's tools `kafka-topics`, `kafka-configs` and `kafka-acls`. Names and values
-come from a file and can contain any character. Therefore, all names and values are quoted for the
-shell. Each of them is written as part of an argument `--option=VALUE`, so that no value can be
-parsed as an option.
+come from a file and can contain any character. Therefore, they are quoted for the shell. In
+addition, each of them is part of an argument `--option=VALUE`, so that no value can be parsed as an
+option.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ACL_OPTIONS = {
     "DELEGATION_TOKEN": "--delegation-token",
     "USER": "--user-principal",
 }
-"""The options of `kafka-acls` that name a resource."""
+"""Options of `kafka-acls` that name a resource, by the type of the resource."""
 ENTITIES = {"broker": "brokers", "client_metrics": "client-metrics", "group": "groups"}
-"""Maps resource types to entity types of `kafka-configs`."""
+"""Entity types of `kafka-configs`, by the type of the resource."""
 _IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")
 _CONFIG_NAME = re.compile(r"[\w.-]+\Z", re.ASCII)
 HEAD = """\
@@ -88,7 +88,7 @@ def _call(tool: str, *arguments: str) -> str:
 
 
 def _note(text: str) -> str:
-    """Return a shell comment of one line, in which control characters are escaped."""
+    """Return a shell comment of one line. Control characters are escaped."""
     return f"# {plain(text)}"
 
 
@@ -97,18 +97,18 @@ def _option(name: str, value: str) -> str:
 
 
 def _exact(*texts: str) -> bool:
-    """Return whether Kafka's tools receive all given texts unchanged.
+    """Return whether all given texts can be passed to Kafka's tools without change.
 
-    The tools strip blanks at both ends of a text. Arguments cannot contain NUL, or text that cannot
-    be encoded as UTF-8.
+    The tools remove blanks at both ends of a text. An argument cannot contain NUL, or text that
+    cannot be encoded as UTF-8.
     """
     return not any(text != text.strip() or _IMPOSSIBLE.search(text) for text in texts)
 
 
 def _config_text(name: str, value: str) -> str | None:
-    """Return a config in the syntax of `kafka-configs`, or None if the syntax cannot express it.
+    """Write a config in the syntax of `kafka-configs`. If this is not possible, return None.
 
-    Kafka's ``ConfigCommand`` splits the text at commas and at `=`, except inside brackets, and
+    Kafka's ``ConfigCommand`` splits the text at each comma and `=` that is not inside brackets, and
     removes all brackets from values.
     """
     if not _CONFIG_NAME.match(name) or not _exact(value) or "[" in value or "]" in value:
@@ -151,14 +151,14 @@ def _topic(topic: MetadataTopic, configs: list[MetadataConfig]) -> Iterator[str]
 
 
 def _configs(state: ClusterMetadata) -> Iterator[str]:
-    """Yield a command for each config that is not a config of a topic."""
+    """Yield a command for each config of a broker, a group or client metrics."""
     for config in state.configs:
         if config.resource_type in ENTITIES:
             yield _config(config, ENTITIES[config.resource_type])
 
 
 def _config(config: MetadataConfig, entity: str) -> str:
-    """Return the command that sets a config, or a comment if no command can set the config."""
+    """Return the command that sets a config. If no command can set it, return a comment."""
     what = f"{config.resource_type} {config.resource_name or '(default)'}: set {config.name} yourself;"
     if config.value is None:
         return _note(f"{what} its value is hidden")
@@ -193,7 +193,7 @@ def number(value: float) -> str:
 
 
 def _acls(state: ClusterMetadata) -> Iterator[str]:
-    """Yield one command for each group of ACLs that differ only in the operation."""
+    """Yield the commands that add ACLs. ACLs that differ only in the operation are added by one command."""
     groups: dict[tuple[str, ...], list[MetadataAcl]] = {}
     for acl in sorted(state.acls, key=acl_order):
         key = (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.permission)
@@ -223,7 +223,7 @@ def _acl(acl: MetadataAcl, operations: Iterable[str]) -> str:
 
 
 def operation_name(operation: str) -> str:
-    """Return the name of an operation as `kafka-acls` writes it, such as DescribeConfigs."""
+    """Convert the name of an ACL operation to the form of `kafka-acls`, such as DescribeConfigs."""
     return "".join(part.capitalize() for part in operation.split("_"))
 
 

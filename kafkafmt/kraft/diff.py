@@ -24,30 +24,31 @@ KEYS: dict[str, tuple[str, ...]] = {
     "controllers": ("id",),
     "delegation_tokens": ("token_id",),
 }
-"""Maps each table that can be compared to the attributes that identify a row of the table."""
+"""Attributes that identify a row of each table. Only these tables can be compared."""
 DIFF_VIEWS = tuple(KEYS)
 PER_CLUSTER = ("topic_id", "directories", "leader_epoch", "partition_epoch")
-"""Attributes that are compared only within one cluster, because they always differ between clusters."""
+"""Attributes that always differ between clusters. They are compared only if both states belong to one cluster."""
 HIDDEN = "(hidden)"
 """Text that replaces a sensitive value."""
 
 
 @dataclass(frozen=True)
 class MetadataDifference:
-    """A row that exists in only one of two states, or that differs between the states.
+    """A row that was added, removed or changed between two states of a cluster's metadata.
 
     Attributes
     ----------
     view : str
         Table of the row, such as "topics".
     key : dict
-        The attributes that identify the row.
+        Values of the attributes that identify the row.
     change : {"added", "removed", "changed"}
         "added" if the row exists only in the second state, "removed" if it exists only in the first
         state, and "changed" if it exists in both states.
     fields : dict of (object, object)
-        Pairs of the values in the first and the second state, for each attribute that differs. The
-        dict is empty unless `change` is "changed". Sensitive values are "(hidden)".
+        Attributes that differ. Each is mapped to a pair of its values in the first and in the
+        second state. The dict is empty unless `change` is "changed". Sensitive values are replaced
+        by "(hidden)".
     """
 
     view: str
@@ -63,7 +64,7 @@ class MetadataDifference:
 
 @dataclass(frozen=True)
 class MetadataDiff:
-    """Differences between two states, as returned by `kafkafmt.metadata_diff`.
+    """Differences between two states of a cluster's metadata, as returned by `kafkafmt.metadata_diff`.
 
     Attributes
     ----------
@@ -84,7 +85,7 @@ class MetadataDiff:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of ``kafkafmt metadata diff``: 0 if no differences were found. Otherwise, 1."""
+        """Exit code of ``kafkafmt metadata diff``. It is 0 if no differences were found, otherwise 1."""
         return 0 if self.equal else 1
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,7 +100,7 @@ class MetadataDiff:
 def metadata_diff(
     first: ClusterMetadata, second: ClusterMetadata, *, views: str | Iterable[str] | None = None
 ) -> MetadataDiff:
-    """Compare two states of clusters.
+    """Compare the metadata of two clusters, or of one cluster at two times.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def _changes(old: Row, new: Row, ignored: tuple[str, ...]) -> dict[str, tuple[An
 
 
 def _compared(row: Row) -> dict[str, Any]:
-    """Return the attributes to compare. A topic is compared by its id and its numbers of partitions and replicas."""
+    """Return the attributes to compare. Those of a topic are its id and its numbers of partitions and replicas."""
     if isinstance(row, MetadataTopic):
         factors = sorted({len(p.replicas) for p in row.partitions})
         return {"topic_id": row.topic_id, "partitions": len(row.partitions), "replication_factors": factors}

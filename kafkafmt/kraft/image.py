@@ -1,8 +1,8 @@
-"""Apply metadata records one by one to the state of a cluster.
+"""Apply metadata records to the state of a KRaft cluster.
 
-The rules are those of Kafka's classes `MetadataDelta`, `TopicsDelta`, `ClusterDelta`,
-`ConfigurationsDelta` and similar classes. If a record contradicts the state, for example because it
-changes a partition that does not exist, `ReplayError` is raised, and the state does not change.
+The rules are those of Kafka's `MetadataDelta`, `TopicsDelta`, `ClusterDelta`, `ConfigurationsDelta`
+and similar classes. If a record contradicts the state, `ReplayError` is raised, and the state does
+not change. An example is a record that changes a partition that does not exist.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TopicImage:
 
 @dataclass
 class Image:
-    """The state of a cluster. The method `apply` changes the state.
+    """The state of a KRaft cluster. The method `apply` changes the state.
 
     Attributes
     ----------
@@ -68,17 +68,18 @@ class Image:
     brokers, controllers : dict
         Registrations by node id.
     quotas : dict of dict
-        Limits by entity, and by the name of the quota. An entity is a sorted tuple of (type, name).
+        Limits by entity, and by the name of the quota. An entity is a sorted tuple of pairs (type,
+        name).
     scram : dict of MetadataScram
         Credentials by user and mechanism.
     features : dict of int
-        Levels by the name of the feature.
+        Finalized levels, by the name of the feature.
     tokens : dict of MetadataToken
         Delegation tokens by id.
     next_producer_id : int or None
-        The first producer id that has not been allocated.
+        First producer id that has not been allocated.
     zk_migration_state : int
-        Number of the state of a migration from ZooKeeper.
+        State of a migration from ZooKeeper, as a number.
     """
 
     topics: dict[UUID, TopicImage] = field(default_factory=dict)
@@ -94,10 +95,12 @@ class Image:
     zk_migration_state: int = 0
     _ids_by_name: dict[str, UUID] = field(default_factory=dict, compare=False)
     _with_elr: dict[UUID, set[int]] = field(default_factory=dict, compare=False)
-    """Partitions with eligible leader replicas (ELRs), by topic id. With this dict, clearing ELRs takes linear time."""
+    """Partitions with eligible leader replicas (ELRs), by topic id. This dict makes it possible to
+    clear ELRs in linear time.
+    """
 
     def apply(self, record: SchemaMessage) -> None:
-        """Apply a metadata record, or raise ReplayError and leave the state unchanged."""
+        """Apply a metadata record. If the record contradicts the state, raise ReplayError, and change nothing."""
         change = _CHANGES.get(type(record).__name__)
         if change is None:
             raise ReplayError(f"records of type {type(record).__name__} are not supported")
@@ -155,7 +158,7 @@ class Image:
         self._set_partition(r.topic_id, topic, _merged(old, r))
 
     def _clear_elr(self, r: Any) -> None:
-        """Clear the eligible leader replicas of a topic, or of all topics if the record names no topic."""
+        """Clear the eligible leader replicas of a topic. If the record names no topic, clear those of all topics."""
         if r.topic_name and r.topic_name not in self._ids_by_name:
             raise ReplayError(f"there is no topic {r.topic_name}")
         for topic_id in [self._ids_by_name[r.topic_name]] if r.topic_name else list(self._with_elr):
@@ -328,15 +331,15 @@ _CHANGES: dict[str, Callable[[Image, Any], None]] = {
     "ZkMigrationStateRecord": Image._zk_migration,
     "NoOpRecord": Image._nothing,
 }
-"""Methods of `Image` that apply records, by record type. The module replay.py handles transaction records."""
+"""Methods that apply a record, by the type of the record. replay.py handles the records of transactions."""
 
 
 def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:
     """Apply a change to a partition, as ``PartitionRegistration.merge`` does.
 
-    Fields that are null in the record do not change. The leader -2 means that the leader does not
-    change. If the record contains any other leader, even the same leader, the leader epoch
-    increases.
+    If a field of the record is null, the field of the partition does not change. The leader -2
+    means that the leader does not change. If the record contains another value as leader, the
+    leader epoch increases, even if the leader remains the same.
     """
     replicas = old.replicas if r.replicas is None else tuple(r.replicas)
     directories = old.directories if r.directories is None else tuple(map(uuid_text, r.directories))
@@ -360,7 +363,7 @@ def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:
 
 
 MIGRATING = uuid_text(UUID(int=0))
-"""Kafka's ``DirectoryId.MIGRATING``, which means that the log directory of a replica is not known."""
+"""Id that indicates that the log directory of a replica is not known. Kafka's name is ``DirectoryId.MIGRATING``."""
 
 
 def _directories(given: tuple[str, ...], replicas: int) -> tuple[str, ...]:
@@ -379,17 +382,17 @@ def _recovery_state(number: int) -> str:
 
 
 def _name(names: tuple[str, ...], number: int) -> str:
-    """Return the name of an enum value, or "UNKNOWN(n)" if it has no name."""
+    """Return the name of an enum value. If it has no name, return "UNKNOWN(n)"."""
     return names[number] if 0 < number < len(names) else f"UNKNOWN({number})"
 
 
 def _ids(numbers: Any) -> tuple[str, ...]:
-    """Return ids in ascending order, because their order in a record has no meaning."""
+    """Convert ids to text, and sort them, because their order in a record has no meaning."""
     return tuple(sorted(map(uuid_text, numbers)))
 
 
 def _endpoints(listeners: Any) -> tuple[Endpoint, ...]:
-    """Return listeners ordered by name, because their order in a record has no meaning."""
+    """Convert listeners to endpoints, and sort them by name, because their order in a record has no meaning."""
     made = [Endpoint(e.name, e.host, e.port, _protocol(e.security_protocol)) for e in listeners]
     return tuple(sorted(made, key=lambda e: e.name))
 
@@ -399,6 +402,6 @@ def _protocol(number: int) -> str:
 
 
 def _features(features: Any) -> tuple[SupportedFeature, ...]:
-    """Return features ordered by name, because their order in a record has no meaning."""
+    """Convert supported features, and sort them by name, because their order in a record has no meaning."""
     made = [SupportedFeature(f.name, f.min_supported_version, f.max_supported_version) for f in features]
     return tuple(sorted(made, key=lambda f: f.name))

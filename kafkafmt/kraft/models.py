@@ -1,6 +1,7 @@
-"""Define classes for the rows of a cluster's metadata, such as topics, partitions and brokers.
+"""Define classes for a cluster's metadata, such as topics, partitions and brokers.
 
-All classes are frozen dataclasses. No row contains a secret; see `SENSITIVE` in `sensitive.py`.
+All classes are frozen dataclasses. No object contains a secret, such as the value of a config in
+`sensitive.SENSITIVE`.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from typing import Any
 
 
 class Row:
-    """Base class of the rows, which are dataclasses."""
+    """Base class of a row in a table of a cluster's metadata."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as the dict that ``kafkafmt metadata --format json`` prints."""
-        # vars() contains the attributes in their order, and is much faster than dataclasses.fields().
+        # Use vars(), because it is much faster than dataclasses.fields(). The order of the attributes is the same.
         return {name: _json_value(value) for name, value in vars(self).items() if name[0] != "_"}
 
 
 def _json_value(value: Any) -> Any:
-    """Convert a value for JSON: rows become dicts, tuples become lists, and infinite floats become text."""
+    """Convert a value to a JSON type: tuples become lists, rows become dicts, and infinite floats become text."""
     if isinstance(value, tuple):
         return [item.to_dict() if isinstance(item, Row) else item for item in value]
-    if isinstance(value, float) and not math.isfinite(value):  # JSON does not support infinite floats.
+    if isinstance(value, float) and not math.isfinite(value):  # JSON cannot represent infinite floats.
         return str(value)
     return value
 
@@ -41,9 +42,9 @@ class MetadataPartition(Row):
     leader : int
         Id of the broker that leads the partition; -1 if there is no leader.
     leader_epoch, partition_epoch : int
-        Number of leader changes, and number of all changes of the partition.
+        Number of leader changes, and number of changes of any kind.
     replicas, isr : tuple of int
-        Ids of the brokers that have a replica, and ids of the brokers whose replica is in sync.
+        Ids of the brokers that have a replica, and ids of those whose replica is in sync.
     adding_replicas, removing_replicas : tuple of int
         Replicas that a reassignment adds or removes.
     elr, last_known_elr : tuple of int
@@ -123,7 +124,7 @@ class MetadataConfig(Row):
     value: str | None
     sensitive: bool
     _digest: bytes | None = field(default=None, repr=False)
-    """Keyed hash of a sensitive value, for comparing two states. The key exists only in this process."""
+    """Keyed hash of a sensitive value. It is used to compare two states. The key exists only in this process."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class Endpoint(Row):
 
 @dataclass(frozen=True)
 class SupportedFeature(Row):
-    """A range of levels of a feature that a broker or a controller supports."""
+    """A feature, and the range of its levels that a broker or a controller supports."""
 
     name: str
     min_level: int
@@ -200,8 +201,7 @@ class MetadataBroker(Row):
     features : tuple of SupportedFeature
         Features that the broker supports.
     log_dirs, cordoned_log_dirs : tuple of str
-        Ids of the broker's log directories, and ids of the log directories that get no new
-        partitions.
+        Ids of the broker's log directories, and ids of those that get no new partitions.
     """
 
     id: int
@@ -249,8 +249,8 @@ class MetadataQuota(Row):
     Attributes
     ----------
     user, client_id, ip : str or None
-        Parts of the entity to which the quota applies. None if the entity does not have the part.
-        "" stands for the default user, client id or IP address.
+        The clients to which the quota applies. None means that the quota does not depend on the
+        attribute. "" stands for the default user, client id or IP address.
     key : str
         Name of the quota, such as "producer_byte_rate".
     value : float
@@ -280,7 +280,7 @@ class MetadataScram(Row):
     mechanism: str
     iterations: int
     _digest: bytes | None = field(default=None, repr=False)
-    """Keyed hash of the salt and keys, for comparing two states."""
+    """Keyed hash of the salt and keys. It is used to compare two states."""
 
 
 @dataclass(frozen=True)
@@ -304,8 +304,8 @@ class MetadataVoter(Row):
     endpoints : tuple of Endpoint
         Listeners of the controller. The tuple is empty if the quorum is static.
     source : str
-        Record or file that contains the voters: "voters record" (dynamic quorum), "leader change"
-        or "quorum-state".
+        Record or file from which the voter was read: "voters record" (dynamic quorum), "leader
+        change" or "quorum-state".
     """
 
     id: int
@@ -348,20 +348,20 @@ class ClusterInfo(Row):
     node_id : int or None
         Id of the node to which the directory belongs, from `meta.properties`.
     snapshot : str or None
-        File name of the snapshot with which the replay began. None if the whole log was replayed.
+        File name of the snapshot from which the state was rebuilt. None if only the log was used.
     end_offset : int
-        The state contains all records with lower offsets.
+        All records with lower offsets were applied.
     committed_offset : int
         All records with lower offsets are certainly committed. Later records may be uncommitted,
-        because the files do not contain the high watermark. The value equals `end_offset` if the
-        quorum has one voter.
+        because the files do not contain the high watermark. If the quorum has one voter, this is
+        equal to `end_offset`.
     timestamp : int or None
-        Timestamp of the last record of the state, in milliseconds since 1970-01-01 UTC.
+        Timestamp of the last applied record, in milliseconds since 1970-01-01 UTC.
     leader_epoch : int or None
-        Leader epoch of the last record of the state.
+        Leader epoch of the last applied record.
     quorum_leader_id, quorum_leader_epoch : int or None
-        Leader and epoch in the file `quorum-state`, which contains the latest election that this
-        node has seen. The values do not depend on `at`.
+        Leader and epoch of the latest election that this node has seen, from the file
+        `quorum-state`. They do not depend on the requested offset or time.
     next_producer_id : int or None
         The first producer id that has not been allocated.
     zk_migration_state : str

@@ -1,4 +1,4 @@
-"""Rebuild the state of a cluster from a snapshot and from the metadata log after the snapshot."""
+"""Rebuild the state of a KRaft cluster from a snapshot and from the metadata log after the snapshot."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ KRAFT_FEATURE = "kraft.version"
 
 
 class UnusableSnapshotError(Exception):
-    """Raised if a snapshot of the metadata is damaged or incomplete."""
+    """Raised if a metadata snapshot is damaged or incomplete."""
 
 
 class SnapshotHeader(NamedTuple):
-    """The header of a snapshot.
+    """The header of a metadata snapshot.
 
     Attributes
     ----------
@@ -42,19 +42,19 @@ class SnapshotHeader(NamedTuple):
 
 
 class Replay:
-    """Applies the records of a snapshot and of the log to an `Image`.
+    """Rebuilds the state of a cluster by applying the records of a snapshot and of the metadata log.
 
-    Records of a transaction (KIP-868) are applied when the transaction ends. If the transaction is
-    aborted, or is still open at the end of the replay, its records are dropped.
+    The records of a metadata transaction (KIP-868) are applied when the transaction ends. If the
+    transaction is aborted or never ends, its records are not applied.
 
     Attributes
     ----------
     image : Image
-        The state.
+        The state of the cluster.
     end_offset : int
-        The offset after the last record.
+        Offset after the last applied record.
     timestamp : int or None
-        Timestamp of the last record, in milliseconds since 1970-01-01 UTC.
+        Timestamp of the last applied record, in milliseconds since 1970-01-01 UTC.
     voters : tuple of MetadataVoter
         The latest voters.
     problems : list of ReplayProblem
@@ -72,11 +72,11 @@ class Replay:
 
     @property
     def open_transaction(self) -> int | None:
-        """Offset at which the open transaction begins. None if no transaction is open."""
+        """Offset at which the open metadata transaction begins. None if no transaction is open."""
         return self._open_since
 
     def load(self, snapshot: SnapshotFile, max_batch_bytes: int) -> None:
-        """Apply all records of a snapshot, or raise UnusableSnapshotError."""
+        """Apply all records of a snapshot. If the snapshot is damaged or incomplete, raise UnusableSnapshotError."""
         types = []
         for record in snapshot_records(snapshot, max_batch_bytes):
             if record.key is None:
@@ -90,19 +90,19 @@ class Replay:
         self.end_offset = snapshot.end_offset
 
     def follow(self, directory: PartitionDir, end: int, until: int | None, limits: ReadLimits) -> None:
-        """Apply the records of the log from `end_offset` up to `end` (exclusive).
+        """Apply the records of the metadata log from `end_offset` up to `end` (exclusive).
 
         Parameters
         ----------
         directory : PartitionDir
             The log.
         end : int
-            Offset at which the replay ends.
+            Offset of the first record that is not applied.
         until : int or None
-            Time in milliseconds since 1970-01-01 UTC. The replay ends before the first record with
-            a later timestamp. None means no limit.
+            Time in milliseconds since 1970-01-01 UTC. The first record with a later timestamp, and
+            all records after it, are not applied. None means no limit.
         limits : ReadLimits
-            Limits of the reader.
+            Limits for reading the log.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class Replay:
             self.timestamp = record.timestamp
 
     def _metadata(self, offset: int, value: bytes | None) -> None:
-        """Decode and apply a metadata record. If a transaction is open, apply the record when the transaction ends."""
+        """Decode and apply a metadata record. If a transaction is open, the record is applied when it ends."""
         try:
             message, _ = read_metadata_record(value or b"")
         except KafkaFormatError as error:
@@ -184,7 +184,7 @@ class Replay:
 
 
 def static_voters(ids: Any, source: str) -> tuple[MetadataVoter, ...]:
-    """Return the voters of a static quorum. Only the ids of the voters are known."""
+    """Return the voters of a static quorum, of which only the ids are known."""
     return tuple(MetadataVoter(number, None, (), source) for number in sorted(ids))
 
 
@@ -220,7 +220,7 @@ def snapshot_records(snapshot: SnapshotFile, max_batch_bytes: int) -> Iterator[c
 
 
 def header_of(snapshot: SnapshotFile, max_batch_bytes: int) -> SnapshotHeader:
-    """Return the header of a snapshot without reading the other records, or raise UnusableSnapshotError."""
+    """Read the header of a snapshot. If the header is missing or damaged, raise UnusableSnapshotError."""
     for record in snapshot_records(snapshot, max_batch_bytes):
         if record.key is None:
             break

@@ -1,8 +1,8 @@
-"""Decide which configs can contain a secret, so that their values are never shown.
+"""Determine which configs can contain a secret. The values of these configs are never shown.
 
-Kafka treats a config as sensitive if its type is PASSWORD or if Kafka does not define the config
-(``KafkaConfigSchema.isSensitive``). In contrast, this module treats a config that Kafka does not
-define as sensitive only if its name contains a word such as "password".
+Kafka treats a config as sensitive if its type is PASSWORD or if it is unknown
+(``KafkaConfigSchema.isSensitive``). In contrast, this module treats an unknown config as sensitive
+only if its name contains a word such as "password".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SENSITIVE = frozenset(
         "ssl.truststore.password",
     }
 )
-"""The configs of brokers with the type PASSWORD, from ``KafkaConfig`` of Kafka 3.9 to 4.4."""
+"""Broker configs with the type PASSWORD, from ``KafkaConfig`` of Kafka 3.9 to 4.4."""
 NOT_SENSITIVE = frozenset(
     {
         "delegation.token.expiry.check.interval.ms",
@@ -39,9 +39,9 @@ NOT_SENSITIVE = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""Configs of Kafka that are not sensitive. Their names match `_WORDS`, but their type is not PASSWORD."""
+"""Configs of Kafka whose names match `_WORDS` although their type is not PASSWORD. They are not sensitive."""
 _LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:(?:plain|gssapi|oauthbearer|scram-sha-[0-9]+)\.)?")
-"""Prefix of the name of a config that applies to one listener, or to one SASL mechanism of a listener."""
+"""Prefix in the names of configs that apply to one listener, or to one SASL mechanism of a listener."""
 _WORDS = re.compile(
     r"passw(?:or)?d|passphrase|pwd|secret|token|credential|jaas|private[._-]?key|(?:access|api|account|sas|shared)[._-]?key"
     r"|(?:^|[._-])(?:key|auth|basic[._-]auth)$",
@@ -59,7 +59,7 @@ def is_sensitive(name: str) -> bool:
 
 
 def digest(*parts: bytes) -> bytes:
-    """Return a keyed hash that allows comparing two secrets but does not reveal them.
+    """Return a keyed hash of a secret. Hashes can be compared, but do not reveal the secret.
 
     The key is random and exists only in this process.
     """

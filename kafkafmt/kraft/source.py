@@ -1,4 +1,4 @@
-"""Find the metadata log of a node, the snapshots, and the files `meta.properties` and `quorum-state`."""
+"""Find the metadata log of a KRaft node, its snapshots, and the files `meta.properties` and `quorum-state`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHERE = "KRaft nodes store the metadata log in metadata.log.dir, which is by def
 
 @dataclass(frozen=True)
 class SnapshotFile:
-    """A snapshot of the metadata.
+    """A metadata snapshot of a KRaft cluster.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class SnapshotFile:
 
 @dataclass
 class MetadataSource:
-    """The files from which the metadata is rebuilt.
+    """Files of a KRaft node from which the state of the cluster is rebuilt.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class MetadataSource:
     log : PartitionDir or None
         The metadata log. None if only snapshots exist.
     snapshots : list of SnapshotFile
-        The snapshots, starting with the newest snapshot.
+        The snapshots, from the newest to the oldest.
     properties : dict of str
         Content of `meta.properties`; empty if the file does not exist.
     quorum : dict
@@ -67,7 +67,7 @@ class MetadataSource:
 
 
 def find_source(path: str | os.PathLike[str], tell: Callable[[str], None]) -> MetadataSource:
-    """Find the metadata log under a path.
+    """Find the metadata log and the snapshots at a path.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def find_source(path: str | os.PathLike[str], tell: Callable[[str], None]) -> Me
 
 
 def _log(place: Location, snapshots: list[SnapshotFile], tell: Callable[[str], None]) -> PartitionDir | None:
-    """Return the partition directory at a path, or None if the directory contains snapshots but no segment."""
+    """Return the metadata log in a directory. If the directory contains only snapshots, return None."""
     try:
         found = discover([place if isinstance(place, UrlPath) else str(place)])
     except NoLogError:

@@ -1,4 +1,4 @@
-"""Format the tables of a cluster's metadata as text."""
+"""Format a cluster's metadata as text tables."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .diff import HIDDEN, MetadataDifference
 from .models import Endpoint, MetadataTopic, Row
 
 DEFAULT = "(default)"
-"""Text that is shown for a default entity, such as the default user, which has no name."""
+"""Text for a default entity, such as the default user, which has no name."""
 
 
 class Table(NamedTuple):
-    """Defines the columns of a table in text output.
+    """Columns of a text table.
 
     Attributes
     ----------
     columns : dict of callable
-        Functions that return the cell of a row, by the name of the column.
+        Functions that return the text of a cell for a row. The keys are the names of the columns.
     right : tuple of str
         Columns that are aligned to the right.
     """
@@ -53,7 +53,7 @@ def _broker_state(row: Any) -> str:
 
 
 def _time(ms: int | None) -> str:
-    """Return a time as ISO text in UTC, or the number if `datetime` cannot represent the time."""
+    """Format a time as ISO text in UTC. If `datetime` cannot represent it, return the number of milliseconds."""
     if ms is None or ms < 0:
         return ""
     try:
@@ -184,17 +184,17 @@ TABLES = {
         ("node", "offset", "committed", "leader epoch", "next producer id"),
     ),
 }
-"""Maps the name of each table to the definition of its columns."""
+"""Columns of each table, by the name of the table."""
 
 
 def cells(view: str, rows: Iterable[Row]) -> list[tuple[str, ...]]:
-    """Return the cells of a table."""
+    """Return the cells of each row of a table, as text."""
     columns = TABLES[view].columns.values()
     return [tuple(cell(row) for cell in columns) for row in rows]
 
 
 def difference_text(difference: MetadataDifference) -> str:
-    """Return a line that describes a difference."""
+    """Return a line of text that describes a difference between two states."""
     name = " ".join(str(part) or DEFAULT for part in difference.key.values() if part is not None)
     line = f"{difference.change:8} {difference.view:10} {name}"
     changes = [f"{field}: {_shown(old)} -> {_shown(new)}" for field, (old, new) in difference.fields.items()]

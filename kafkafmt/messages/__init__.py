@@ -1,10 +1,9 @@
 """Create Python classes from Kafka's message schemas, and convert messages to bytes and JSON.
 
-- `schema` parses the text form of the schemas.
+- The module `schema` parses the text form of the schemas.
 - `make_class` creates a dataclass from a schema.
-- `layout_of` returns the wire layout of one version of a class. With this layout, the core reads
-  and writes bytes.
-- `to_json` converts a message to JSON values, as Kafka's JSON converters do.
+- `layout_of` returns an object that reads and writes one version of a message.
+- `to_json` converts a message to JSON types, as Kafka's JSON converters do.
 """
 
 from .as_json import to_json

@@ -1,4 +1,4 @@
-"""Convert messages to JSON values, as Kafka's generated ``…JsonConverter`` classes do.
+"""Convert messages to JSON types, as Kafka's generated ``…JsonConverter`` classes do.
 
 - Fields are in schema order and have Kafka's names.
 - Fields that the version does not have are omitted. Tagged fields with their default value and
@@ -20,7 +20,7 @@ from .schema import Field
 
 
 def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
-    """Convert the fields that a message has in the given version to JSON values.
+    """Convert the fields of a message in a given version to JSON types.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ def to_json(message: SchemaMessage, version: int) -> dict[str, Any]:
 
 
 def uuid_text(value: UUID) -> str:
-    """Return a UUID as URL-safe base64 text without padding, as Kafka's ``Uuid.toString`` does."""
+    """Format a UUID as URL-safe base64 without padding, as Kafka's ``Uuid.toString`` does."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def size_of_records(value: RecordBytes) -> int:
-    """Return the size of record data, in bytes."""
+    """Return the size of record data in bytes. Record data is a buffer or a list of buffers."""
     return sum(byte_view(part).nbytes for part in (value if isinstance(value, list | tuple) else [value]))
 
 

@@ -4,8 +4,8 @@ Each class is a dataclass with slots and keyword-only parameters. The class has 
 versions of the message, with Kafka's default values. The field names are Kafka's names in snake
 case. The classes of nested structures are attributes of the message class.
 
-The core reads and writes messages with a `Layout`, which describes the wire format of one version
-of a message. The layout is compiled when this version is first read or written.
+A `Layout` describes the wire format of one version of a message, and reads and writes messages in
+this version. It is created when this version is first read or written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ZERO_UUID = UUID(int=0)
 RecordBytes = Buffer | list[Buffer]
 """Type of a field that contains record data.
 
-If the field was read from a frame, its value is a memoryview of the frame. If the value is a list
+If the message was read from a frame, the value is a memoryview of the frame. If the value is a list
 of buffers, the buffers are written one after another.
 """
 _PYTHON_TYPES: dict[str, Any] = {
@@ -43,7 +43,7 @@ class SchemaMessage:
     Attributes
     ----------
     unknown_tagged_fields : tuple of (int, bytes)
-        Tag and content of each tagged field that the schema does not contain. When the message is
+        Tag and content of each tagged field that the schema does not define. When the message is
         written, these fields are written unchanged.
     """
 
@@ -52,8 +52,8 @@ class SchemaMessage:
     SCHEMA: ClassVar[Struct]
     """Schema of this message or structure."""
     DEFAULTS: ClassVar[dict[str, Any]]
-    """Default value of each field, by field name. If the default is a type, this type is called to
-    create a new value for each message.
+    """Default value of each field, by field name. If the default value is a type, the type is
+    called to create a new value for each message.
     """
     STRUCTS: ClassVar[dict[str, type[SchemaMessage]]]
     """Classes of all structures inside the message, by name."""
@@ -76,7 +76,7 @@ class SchemaMessage:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """Return the state for `copy` and `pickle`. Views of a frame are copied to bytes."""
+        """Return the state for `copy` and `pickle`. Views of a frame are converted to bytes."""
         names = [*(f.name for f in self.SCHEMA.fields), "unknown_tagged_fields"]
         return None, {name: _owned(getattr(self, name)) for name in names}
 
@@ -90,7 +90,7 @@ M = TypeVar("M", bound=SchemaMessage)
 
 
 def _owned(value: Any) -> Any:
-    """Copy a memoryview, or the memoryviews in a list, to bytes. Return other values unchanged."""
+    """Convert a memoryview, or the memoryviews in a list, to bytes. Return other values unchanged."""
     if isinstance(value, memoryview):
         return bytes(value)
     if isinstance(value, list | tuple) and any(isinstance(part, memoryview) for part in value):
@@ -103,7 +103,7 @@ def _shown(value: Any) -> str:
 
 
 def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
-    """Return the default value of a field, or a type that must be called to create the default value."""
+    """Return the default value of a field. If it must be created for each message, return its type instead."""
     if field.default == "null":
         return None
     if field.array:
@@ -129,7 +129,7 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
     base : type
         Base class of the message and of the structures inside it.
     module : str
-        Value of `__module__` in the classes. `pickle` uses it to find the classes.
+        Value of the attribute `__module__` of the classes, which `pickle` uses to find them.
 
     Returns
     -------
@@ -147,8 +147,8 @@ def make_class(struct: Struct, versions: Versions, flexible: Versions, base: typ
 def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, common: dict[str, Any]) -> type[M]:
     """Create the class of a structure.
 
-    The classes of nested structures are created first. `made` maps the name of each structure to
-    its class.
+    The classes of nested structures are created first. `made` contains the class of each structure,
+    by name.
     """
     namespace: dict[str, Any] = {}
     fields: list[tuple[str, Any, Any]] = []
@@ -176,7 +176,7 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
     message = dataclasses.make_dataclass(
         struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False
     )
-    message.__module__ = namespace["__module__"]  # Since Python 3.12, make_dataclass() sets __module__ to this module.
+    message.__module__ = namespace["__module__"]  # since Python 3.12, make_dataclass() overwrites __module__
     return message
 
 
@@ -196,7 +196,7 @@ _layouts: dict[tuple[Any, int, Any], Any] = {}
 
 
 def layout_of(message: type[SchemaMessage], version: int, of_core: ModuleType | None = None) -> Any:
-    """Return the wire layout of a message in one version.
+    """Return the object that reads and writes a message in one version.
 
     Parameters
     ----------
@@ -205,13 +205,12 @@ def layout_of(message: type[SchemaMessage], version: int, of_core: ModuleType | 
     version : int
         Version of the message.
     of_core : module, optional
-        The core module that provides the class `Layout`. By default, the core that is in use.
+        Module that defines the class `Layout`. By default, the core that is in use.
 
     Returns
     -------
     Layout
-        The layout. Layouts are cached, so that calls with the same arguments return the same
-        object.
+        The layout. It is cached, so that calls with the same arguments return the same object.
 
     Raises
     ------
@@ -232,10 +231,10 @@ def _make_layout(message: type[SchemaMessage], version: int, core: Any) -> Any:
 
 
 def _compile(part: type[SchemaMessage], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
-    """Return the layout of a message or structure.
+    """Create the layout of a message or of a structure inside a message.
 
-    The layouts of nested structures are compiled first. `done` maps the name of each structure to
-    its layout.
+    The layouts of nested structures are created first. `done` contains the layout of each
+    structure, by name.
     """
     fields, tagged, absent = [], [], []
     for f in part.SCHEMA.fields:

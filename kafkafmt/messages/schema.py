@@ -3,10 +3,10 @@
     1 Fetch, versions 0-18, flexible 12+
 
 The first line contains a number, the name, the versions, and the flexible versions (KIP-482) of the
-message. Each of the other lines describes a field: its name, its type, its versions and its
-options. If the type of a field is a structure, the next lines are indented, and describe the fields
-of the structure. A line with ``struct`` starts the definition of a structure that several fields
-can use.
+message. Each further line describes a field: its name, its type, its versions and its options. If
+the type of a field is a structure, the next lines are indented and describe the fields of the
+structure. A line that begins with ``struct`` starts the definition of a structure that several
+fields can use.
 
 The type of a field is one of `TYPES` or the name of a structure. The prefix `[]` means that the
 field is an array, and the suffix `?` means that the field can be null. The options of a field are:
@@ -14,7 +14,7 @@ field is an array, and the suffix `?` means that the field can be null. The opti
 - ``null 1+``: null is allowed only in these versions.
 - ``tag 0``: the field is a tagged field with tag 0.
 - ``= 60000``: the default value. Without this option, the default is zero or empty.
-- ``ignorable``: the value is dropped without an error if the version does not have the field.
+- ``ignorable``: if a version does not have the field, the value is omitted without an error.
 - ``plain``: the field never has a compact type.
 - ``as name``: the Python name, if Kafka's name in snake case is unsuitable.
 - ``also name``: a second Python name.
@@ -35,7 +35,7 @@ WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass(frozen=True)
 class Versions:
-    """A range of versions that includes `first` and `last`.
+    """A range of versions. It includes `first` and `last`.
 
     The range is empty if `last` is less than `first`.
     """
@@ -73,7 +73,7 @@ class Field:
     type : str
         One of `TYPES`, or the name of a structure. For an array, the type of its elements.
     array : bool
-        True if the field is an array.
+        Whether the field is an array.
     versions : Versions
         Versions of the message that have the field.
     nullable : Versions
@@ -83,13 +83,13 @@ class Field:
     default : str, optional
         Default value as text. None means zero or empty.
     ignorable : bool
-        If True, the value is omitted without an error when a version without this field is written.
+        Whether the value is omitted without an error when a version without this field is written.
     plain : bool
-        True if the field has no compact type, even in flexible versions.
+        Whether the field has no compact type, even in flexible versions.
     second_name : str, optional
         A second Python name.
     struct : Struct, optional
-        The structure that `type` names.
+        The structure, if `type` is the name of a structure.
     """
 
     kafka_name: str
@@ -153,12 +153,12 @@ class Heading:
 
 
 def snake_case(name: str) -> str:
-    """Return a camel case name in snake case."""
+    """Convert a name from camel case to snake case."""
     return WORD_START.sub("_", name).lower()
 
 
 def parse_field(line: str) -> Field:
-    """Parse a line that describes a field. If the type is a structure, do not parse the structure."""
+    """Parse the line that describes a field. The fields of a structure are described by other lines."""
     kafka_name, type_, versions, *rest = line.split(maxsplit=3)
     present = Versions.parse(versions)
     nullable = type_.endswith("?")

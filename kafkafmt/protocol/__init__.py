@@ -14,8 +14,8 @@
     body = protocol.MetadataRequest(topics=[topic])
     buffers = protocol.write_request(protocol.make_request(body, api_version=12, correlation_id=1))
 
-Each message has a class, such as `FetchRequest` or `FetchResponse`. This class has an attribute for
-the class of each structure inside the message. A class is created when it is first used.
+Each message has a class, such as `FetchRequest` or `FetchResponse`. The classes of structures
+inside the message are attributes of this class. A class is created when it is first used.
 """
 
 from __future__ import annotations

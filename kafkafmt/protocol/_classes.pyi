@@ -1,9 +1,9 @@
 # Written by scripts/make_stubs.py from the schemas: do not edit, run `make stubs`.
 """Types of the message classes, for type checkers and IDEs. The classes exist at run time in `kafkafmt.protocol`.
 
-The docstring of a field gives the wire type of a number, and the versions that have the field, if
-not all have it. In other versions, a value other than the default is an error, unless the field is
-"ignorable": then it is not written.
+The docstring of a field contains the wire type, if the field is a number, and the versions that
+have the field, if not all versions have it. If a version does not have the field, writing a value
+other than the default raises an error. If the field is "ignorable", the value is omitted instead.
 """
 
 from dataclasses import dataclass

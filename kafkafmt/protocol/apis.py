@@ -28,7 +28,7 @@ class Api:
     Attributes
     ----------
     key : int
-        Kafka's number for the API; -1 if the object describes a header.
+        Kafka's number for the API. -1 if the object describes a header.
     name : str
         Kafka's name for the API, such as "ApiVersions".
     versions, flexible : Versions
@@ -47,7 +47,7 @@ class Api:
 
 @cache
 def keys() -> dict[str, int]:
-    """Return a dict that maps API names in snake case to API keys, sorted by key."""
+    """Return the keys of all APIs, in ascending order. The keys of the dict are API names in snake case."""
     names = (file.name.removesuffix(".txt").partition("_") for file in files(__package__).joinpath("schemas").iterdir())
     return dict(sorted(((name, int(key)) for key, _, name in names if key.isdigit()), key=lambda item: item[1]))
 
@@ -58,8 +58,8 @@ def key_of(given: int | str) -> int:
     Parameters
     ----------
     given : int or str
-        The key or the name of an API. If it is a key, it is returned unchanged. If it is a name,
-        case and underscores are ignored.
+        The key or the name of an API. A key is returned unchanged. In a name, case and underscores
+        are ignored.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def _load(file: str) -> Api:
 
 @cache
 def api(key: int) -> Api | None:
-    """Return the API with this key, or None if there is no such API."""
+    """Return the API with this key. If this release does not define it, return None."""
     return next((_load(f"{key:02}_{name}.txt") for name, known in keys().items() if known == key), None)
 
 

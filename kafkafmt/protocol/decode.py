@@ -1,4 +1,4 @@
-"""Decode the requests and responses that were sent over a connection."""
+"""Decode the bytes that a client and a broker have sent over a connection."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from .streams import Correlation, FrameSplitter
 
 CHUNK = 1 << 20
 MAX_FRAME = 2**31 - 1
-"""Largest frame size that the protocol allows, in bytes. A lower limit is not necessary: even if a
-damaged size field contains a large value, memory is allocated only for bytes that were read.
+"""Largest frame size that the protocol allows, in bytes. A lower limit is not necessary, because
+memory is allocated only for bytes that were read, even if a damaged size field contains a large
+value.
 """
 
 
 @dataclass
 class DecodedFrame:
-    """A decoded frame from a stream. Fields that could not be decoded are None.
+    """A request or response from a stream of bytes. Fields that could not be decoded are None.
 
     Attributes
     ----------
@@ -51,11 +52,11 @@ class DecodedFrame:
     error : str or None
         Reason why the frame could not be decoded. None if it was decoded.
     unmatched : bool
-        True if the frame is a response for which no matching request was found.
+        Whether the frame is a response for which no matching request was found.
     trailing_bytes : int
         Number of bytes in the frame after the body.
     undecoded_bytes : int or None
-        Size of a body whose API or version is unknown.
+        Size of the body in bytes, if its API or version is unknown. Otherwise None.
     """
 
     direction: str
@@ -97,7 +98,7 @@ class DecodedFrame:
         self.api_key, self.api, self.api_version = key, None if known is None else known.name, version
 
     def _set_body(self, message: Message | UnknownBody, version: int, trailing: Any) -> None:
-        """Set the body of the frame. Raise `UnsupportedError` if the API or the version is unknown."""
+        """Store the body of the frame. Raise `UnsupportedError` if its API or version is unknown."""
         self.message = message
         if isinstance(message, UnknownBody):
             self.undecoded_bytes = len(message.data)
@@ -115,7 +116,7 @@ def _frames(stream: Any) -> Iterator[tuple[int, int, memoryview | None, str]]:
     """
     splitter, position = FrameSplitter(MAX_FRAME), 0
     try:
-        while data := stream.read1(CHUNK):  # Unlike read(), read1() does not wait for CHUNK bytes.
+        while data := stream.read1(CHUNK):  # unlike read(), read1() does not wait for CHUNK bytes
             for frame in splitter.feed(data):
                 yield position, len(frame), frame, ""
                 position += len(frame)
@@ -133,10 +134,10 @@ def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedF
     Parameters
     ----------
     stream : binary stream with the method read1
-        Frames, each of which starts with its size.
+        Consecutive frames, each with a size field at its start.
     waiting : Correlation
-        Object to which the requests are added. `decode_responses` uses it to match responses to the
-        requests.
+        Object to which the requests are added, so that `decode_responses` can match responses to
+        them.
 
     Yields
     ------
@@ -172,14 +173,14 @@ def decode_responses(
     Parameters
     ----------
     stream : binary stream with the method read1
-        Frames, each of which starts with its size.
+        Consecutive frames, each with a size field at its start.
     waiting : Correlation
-        Requests to which the responses are matched by correlation id.
+        Requests that were decoded before. Responses are matched to them by correlation id.
     api : int or str, optional
-        Key or name of the API to assume for responses that match no request. By default, responses
-        that match no request are errors.
+        Key or name of the API of responses that match no request. By default, such a response is an
+        error.
     api_version : int, optional
-        Version of the API to assume for responses that match no request.
+        API version of responses that match no request.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-"""Define Kafka's error codes, with their names and meanings, and whether a retry may succeed."""
+"""Define the error codes in Kafka's responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ErrorCode(IntEnum):
     message : str
         The meaning of the code.
     retriable : bool
-        True if the same request may succeed later.
+        Whether the same request may succeed later.
 
     Notes
     -----

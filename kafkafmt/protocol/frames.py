@@ -1,12 +1,12 @@
-"""Read and write whole requests and responses as frames.
+"""Convert whole requests and responses from frames and to frames.
 
 A frame consists of a size field of four bytes, a header and a body. The header of a request
 contains the API key and the version. The header of a response contains only a correlation id.
 Therefore, to read a response, the caller must pass the API key and the version of the request.
 
-In flexible versions (KIP-482), headers have tagged fields. The headers of ApiVersions responses
-never have tagged fields, because a client must be able to read these responses before it knows
-which versions the broker supports.
+In flexible versions (KIP-482), headers have tagged fields. The header of an ApiVersions response
+never has tagged fields, because clients read this response before they have received the supported
+versions.
 
 Some clients, such as librdkafka, send additional bytes after a message, which Kafka's parser
 ignores. This module stores such bytes in `trailing`, and writes them unchanged. If the API or the
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from ._classes import ApiVersionsResponse, RequestHeader, ResponseHeader
 
 SIZE_BYTES, MAX_FRAME = 4, 2**31 - 1
-"""Number of bytes in a frame's size field, and the largest value that the field can contain."""
+"""Number of bytes in the size field of a frame, and the largest value of this field."""
 FIXED_HEADER_BYTES = 8
 """Total size of the API key, version and correlation id at the start of a request, in bytes."""
 CORRELATION_ID_BYTES = 4
 
 
 def header_version(kind: Kind, key: int, version: int) -> int:
-    """Return the version of the header that belongs to the given API key and API version."""
+    """Return the version of the header for messages with the given API key and API version."""
     api = apis.api(key)
     flexible = api is not None and version in api.flexible
     if kind == RESPONSE:
@@ -47,7 +47,7 @@ def header_version(kind: Kind, key: int, version: int) -> int:
 
 
 def _view_of_frame(frame: Buffer) -> memoryview:
-    """Return a view of the whole frame. Raise a KafkaFormatError if its size field is wrong."""
+    """Return a view of the bytes of a frame. If the size field is wrong, raise a KafkaFormatError."""
     view = byte_view(frame)
     if len(view) < SIZE_BYTES:
         raise TruncatedError(
@@ -63,9 +63,9 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
-    If the API version is too new, the header has the form of the newest supported version, as in
-    Kafka. If the API is not supported, the header is read without tagged fields, because it is not
-    known whether the header has tagged fields.
+    As in Kafka, if the API version is too new, the header is read as that of the newest supported
+    version. If the API is not supported, the header is read without tagged fields, because it is
+    not known whether it has tagged fields.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:
@@ -82,7 +82,7 @@ def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[
 def read_request_body(
     frame: Buffer, header: RequestHeader, position: int, max_objects: int | None = None
 ) -> tuple[Message | UnknownBody, bytes]:
-    """Read the request body that starts at `position`. Return the body, and the bytes after the body."""
+    """Read the body of a request, which starts at `position`. Return the body and the bytes after the body."""
     return _read_body(frame, position, REQUEST, header.api_key, header.api_version, max_objects)
 
 
@@ -94,9 +94,9 @@ def read_request(frame: Buffer, *, max_objects: int | None = None) -> Request[Me
     frame : bytes-like
         The whole frame, including its size field of four bytes.
     max_objects : int, optional
-        Largest number of objects in the header and in the body. Arrays, array elements other than
-        numbers, and unknown tagged fields count as objects. Each object needs about 100 bytes of
-        memory. By default, the limit is 8388608 objects.
+        Largest number of objects in the header and in the body. Each array, each unknown tagged
+        field, and each array element that is not a number is an object. An object needs about 100
+        bytes of memory. By default, the limit is 8388608 objects.
 
     Returns
     -------
@@ -139,9 +139,9 @@ def read_response_header(frame: Buffer, api_key: int, api_version: int) -> tuple
 def read_response_body(
     frame: Buffer, position: int, api_key: int, api_version: int
 ) -> tuple[Message | UnknownBody, int, bytes]:
-    """Read the response body at `position`. Return the body, its version, and the bytes after the body.
+    """Read the body of a response at `position`. Return the body, its version, and the bytes after it.
 
-    The version is usually `api_version`. It can be 0 for ApiVersions responses; see
+    The version is usually `api_version`. For ApiVersions responses, it can be 0, as described in
     `read_response`.
     """
     try:
@@ -208,7 +208,7 @@ def read_response(frame: Buffer, *, api_key: int | str, api_version: int) -> Res
 def _read_body(
     frame: Buffer, position: int, kind: Kind, key: int, version: int, max_objects: int | None = None
 ) -> tuple[Message | UnknownBody, bytes]:
-    """Read a body that starts at `position`. Return the body, and the bytes after the body.
+    """Read the body of a request or response, which starts at `position`. Return the body and the bytes after the body.
 
     An `UnknownBody` contains all bytes from `position` onwards.
     """
@@ -308,7 +308,7 @@ def _write(
 
 
 def _extend(buffers: list[bytes | memoryview], *more: bytes) -> list[bytes | memoryview]:
-    """Append buffers to a frame and update its size field."""
+    """Append buffers to a frame, and update its size field."""
     added = [part for part in more if memoryview(part).nbytes]
     if added:
         size = int.from_bytes(buffers[0][:SIZE_BYTES], "big") + sum(memoryview(part).nbytes for part in added)

@@ -31,9 +31,9 @@ class Message(SchemaMessage):
     __slots__ = ()
 
     API: ClassVar[Api]
-    """API of the message. Only the classes of whole messages have the attribute `API`."""
+    """API of the message. The classes of structures inside a message do not have this attribute."""
     KIND: ClassVar[Kind]
-    """Either "request" or "response". Only the classes of whole messages have the attribute `KIND`."""
+    """Kind: "request" or "response". Only the classes of requests, responses and headers have this attribute."""
 
 
 @dataclass(slots=True)
@@ -46,9 +46,8 @@ class UnknownBody:
     api_key, api_version : int
         API key and version from the header of the request.
     data : bytes
-        All bytes after the header. If the API is not supported, `data` also contains any tagged
-        fields of the header. They cannot be separated from the body, because it is not known
-        whether the version is flexible.
+        All bytes after the header. If the API is not supported, they include the tagged fields of
+        the header, because it is not known whether the version is flexible and has tagged fields.
     """
 
     kind: Kind
@@ -58,14 +57,14 @@ class UnknownBody:
 
     @property
     def KIND(self) -> Kind:
-        """Either "request" or "response", as in the attribute `Message.KIND`."""
+        """Kind of the message, "request" or "response", as in `Message.KIND`."""
         return self.kind
 
     def __repr__(self) -> str:
         return f"UnknownBody({self.kind}, api_key={self.api_key}, api_version={self.api_version}, <{len(self.data)} bytes>)"
 
     def why(self) -> str:
-        """Return a text with the size of the body and the reason why the body was not decoded."""
+        """Return the reason why the body was not decoded, and its size, as text."""
         known = apis.api(self.api_key)
         if known is None:
             reason = f"API key {self.api_key} is not supported"
@@ -75,7 +74,7 @@ class UnknownBody:
 
 
 def to_json(message: SchemaMessage | UnknownBody, version: int) -> dict[str, Any]:
-    """Convert a message to JSON values, as Kafka's ``…JsonConverter`` classes do.
+    """Convert a message to JSON types, as Kafka's ``…JsonConverter`` classes do.
 
     Parameters
     ----------
@@ -107,7 +106,7 @@ def _make(api: Api, kind: Kind, name: str) -> type[Message]:
 
 
 def message_class(key: int | str, kind: Kind) -> type[Message]:
-    """Return the class of the requests or responses of an API.
+    """Return the message class for requests or responses of an API.
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ def message_class(key: int | str, kind: Kind) -> type[Message]:
 
 @cache
 def class_of_key(key: int, kind: Kind) -> type[Message]:
-    """Return the class of the requests or responses of the API with this key."""
+    """Return the message class for requests or responses of the API with this key."""
     api = apis.api(key)
     if api is None:
         raise UnsupportedError(f"API key {key} is not supported")
@@ -147,7 +146,7 @@ def class_names() -> list[str]:
 
 
 def find_class(name: str) -> type[Message] | None:
-    """Return the message class with this name, such as "FetchRequest", or None if no class has this name."""
+    """Return the message class with this name, such as "FetchRequest". If there is no such class, return None."""
     kinds: tuple[Kind, ...] = (REQUEST, RESPONSE)
     for kind in kinds:
         if name == f"{kind.title()}Header":

@@ -42,10 +42,10 @@ class RecordData(NamedTuple):
 
 
 class BatchesEnd(NamedTuple):
-    """Describes where the last complete batch in record data ends.
+    """End of the last complete batch in record data.
 
-    When a fetch response reaches its size limit, the broker truncates the last batch. Therefore,
-    any bytes after the complete batches are the start of another batch.
+    When a Fetch response reaches its size limit, the broker truncates the last batch. Bytes after
+    the last complete batch are the start of the truncated batch.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
 
 
 def batches_end(records: Buffer) -> BatchesEnd:
-    """Return the position and the offset after the last complete batch in record data.
+    """Find the end of the last complete batch in record data.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ Body = TypeVar("Body", bound=Message | UnknownBody)
 class _FrameContent:
     """Base class of `Request` and `Response`.
 
-    The fields of the body are also attributes of this object.
+    A field of the body can also be read as an attribute of the request or response.
     """
 
     __slots__ = ()
@@ -32,8 +32,7 @@ class _FrameContent:
     def __getattr__(self, name: str) -> Any:
         """Return a field of the body.
 
-        For type checkers, the field has the type Any. To get the precise type, read the field from
-        `body`.
+        Type checkers treat the field as Any. To get the precise type, read the field from `body`.
         """
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
@@ -46,7 +45,7 @@ class _FrameContent:
 
     @property
     def api(self) -> str | None:
-        """Name of the API, or None if this release does not support the API."""
+        """Name of the API. None if this release does not support the API."""
         known = apis.api(self.api_key)
         return None if known is None else known.name
 
@@ -58,7 +57,7 @@ class _FrameContent:
 
 @dataclass(slots=True)
 class Request(_FrameContent, Generic[Body]):
-    """A request. The fields of its body are also attributes of this object.
+    """A request of the wire protocol. A field of the body can also be read as an attribute of this object.
 
     Attributes
     ----------
@@ -82,15 +81,15 @@ class Request(_FrameContent, Generic[Body]):
 
     @property
     def client_id(self) -> str | None:
-        """Client id: a name that the client chooses for itself."""
+        """Client id, which is a name that the client chooses."""
         return self.header.client_id
 
     @property
     def has_response(self) -> bool:
         """Whether a broker responds to this request.
 
-        The property is False only for a Produce request with acks 0. If the body is an
-        `UnknownBody`, which could not be decoded, the property is True.
+        This is False only for a Produce request with acks 0. If the body could not be decoded
+        (`UnknownBody`), this is True.
         """
         return (
             self.api_key != apis.PRODUCE
@@ -101,7 +100,7 @@ class Request(_FrameContent, Generic[Body]):
 
 @dataclass(slots=True)
 class Response(_FrameContent, Generic[Body]):
-    """A response. The fields of its body are also attributes of this object.
+    """A response of the wire protocol. A field of the body can also be read as an attribute of this object.
 
     Attributes
     ----------
@@ -128,7 +127,7 @@ def key_of_body(body: Message | UnknownBody) -> int:
 
 
 def check_body(body: Any, kind: Kind) -> None:
-    """Raise TypeError unless `body` is the body of a message of this kind ("request" or "response")."""
+    """Raise TypeError if `body` is not the body of a request or response, as `kind` requires."""
     if not isinstance(body, BODIES) or getattr(body, "KIND", None) != kind:
         raise TypeError(
             f"the body must be a {kind}, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}"
@@ -136,7 +135,7 @@ def check_body(body: Any, kind: Kind) -> None:
 
 
 def make_request(body: Body, api_version: int, correlation_id: int = 0, client_id: str | None = None) -> Request[Body]:
-    """Create a request from a body, and add the header.
+    """Create a request from its body. The header is added.
 
     Parameters
     ----------
@@ -147,7 +146,7 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
     correlation_id : int, default 0
         Number that matches the response to the request.
     client_id : str, optional
-        The client id, which is a name that the client chooses for itself.
+        Client id, which is a name that the client chooses.
 
     Raises
     ------
@@ -163,7 +162,7 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
 
 
 def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Response[Body]:
-    """Create a response from a body, and add the header.
+    """Create a response from its body. The header is added.
 
     Parameters
     ----------

@@ -21,13 +21,13 @@ DEFAULT_MAX_SIZE = 100 << 20
 
 
 class FrameSplitter:
-    """Splits a stream of bytes into frames. Callers pass the stream in pieces of any size.
+    """Splits a stream of bytes into frames. The caller passes consecutive parts of the stream, which can have any size.
 
     Parameters
     ----------
     max_size : int, default 104857600 (100 MiB)
-        Largest value of a frame's size field. A larger value raises an error before the frame is
-        buffered.
+        Largest valid value of a frame's size field. A larger value raises an error before the frame
+        is buffered.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class FrameSplitter:
         return len(self._held)
 
     def feed(self, data: Buffer) -> Iterator[memoryview]:
-        """Add the next piece of the stream, and yield all frames that are now complete.
+        """Add the next part of the stream, and yield all frames that are now complete.
 
         Parameters
         ----------
         data : bytes-like
-            The next piece of the stream. If `data` is a bytes object that contains a whole frame,
-            the frame is not copied.
+            The next part of the stream. If it is a bytes object that contains a whole frame, this
+            frame is not copied.
 
         Yields
         ------
@@ -89,7 +89,7 @@ class FrameSplitter:
             raise self._error
 
     def _split(self, data: Buffer, frames: list[memoryview]) -> None:
-        """Append to `frames` each frame that `data` completes. Buffer the rest of `data`."""
+        """Append each frame that is now complete to `frames`. Store the rest of `data` in the buffer."""
         view = byte_view(data)
         if not isinstance(view.obj, bytes):
             view = memoryview(bytes(view))
@@ -106,7 +106,7 @@ class FrameSplitter:
         self._held += view[start:]
 
     def _complete(self, view: memoryview, frames: list[memoryview]) -> int:
-        """Add bytes of `view` to the frame whose start is buffered. Return the number of added bytes."""
+        """Append bytes of `view` to the incomplete frame in the buffer. Return the number of appended bytes."""
         start = max(0, min(SIZE_BYTES - len(self._held), len(view)))
         self._held += view[:start]
         if len(self._held) < SIZE_BYTES:
@@ -133,7 +133,7 @@ class FrameSplitter:
 class Correlation:
     """Matches the responses on one connection to their requests by correlation id.
 
-    Two threads can share an object of this class: a thread that sends requests and a thread that
+    An object can be used by two threads at the same time: one that sends requests, and one that
     reads responses.
     """
 
@@ -145,12 +145,12 @@ class Correlation:
         return f"<kafkafmt.protocol.Correlation: {len(self)} requests without a response>"
 
     def __len__(self) -> int:
-        """Return the number of requests that have no response yet."""
+        """Return the number of requests that wait for a response."""
         with self._lock:
             return sum(map(len, self._waiting.values()))
 
     def sent(self, request: Request[Any]) -> None:
-        """Add a request that was sent. Do nothing if the broker does not respond to the request."""
+        """Add a request that was sent. If the broker does not respond to such a request, do nothing."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 
@@ -161,17 +161,17 @@ class Correlation:
             self._waiting[correlation_id].append(expected)
 
     def forget(self, correlation_id: int) -> None:
-        """Remove the last request with this correlation id, because no response to it is expected."""
+        """Remove the last added request with this correlation id, for example because it has no response."""
         with self._lock:
             self._waiting[correlation_id].pop()
             if not self._waiting[correlation_id]:
                 del self._waiting[correlation_id]
 
     def take(self, correlation_id: int) -> tuple[int, int] | None:
-        """Remove the request to which a response belongs, and return its API key and version.
+        """Remove the request with this correlation id, and return its API key and version.
 
-        If several requests have this correlation id, the oldest request is removed, because a
-        broker responds to requests in order. Return None if no request has this correlation id.
+        If several requests have this correlation id, the oldest one is removed, because a broker
+        responds to requests in order. If no request has this correlation id, return None.
         """
         with self._lock:
             waiting = self._waiting.get(correlation_id)

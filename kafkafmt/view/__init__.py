@@ -1,4 +1,4 @@
-"""Open and read logs, with `open_log` and the classes `Log`, `Topic`, `Partition` and `Groups`."""
+"""The public API for reading Kafka logs: `open_log` and the classes `Log`, `Topic`, `Partition` and `Groups`."""
 
 from .groups import Groups
 from .log import Log

@@ -1,4 +1,4 @@
-"""Check the keyword arguments of the method `find`, which are conditions for records."""
+"""Check the arguments of the method `find`, which select records by key, value and headers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..log.reading.json_path import JsonEquals, json_path
 Pattern = str | bytes | re.Pattern[bytes]
 """Type of the arguments `key_regex` and `value_regex`."""
 HeaderConditions = str | Mapping[str, str | bytes | None] | Iterable[str | tuple[str, str | bytes | None]]
-"""Type of the argument `headers`. The argument contains the headers that a record must have."""
+"""Type of the argument `headers`, which describes the headers that a record must have."""
 
 
 class FindArguments(TypedDict, total=False):
-    """Keyword arguments of `find` that are conditions for records. `Partition.find` describes them."""
+    """Arguments of `find` that select records by key, value and headers. `Partition.find` describes them."""
 
     key: str | bytes | None
     key_regex: Pattern | None
@@ -29,7 +29,7 @@ class FindArguments(TypedDict, total=False):
 
 
 def parse_conditions(given: FindArguments) -> Conditions:
-    """Convert keyword arguments of `find` to conditions.
+    """Convert arguments of `find` to the conditions that a record must meet.
 
     Raise TypeError or ValueError if an argument is wrong.
     """
@@ -44,7 +44,7 @@ def parse_conditions(given: FindArguments) -> Conditions:
 
 
 def parse_limit(limit: int | None) -> int | None:
-    """Check the argument `limit` and return it. Raise TypeError or ValueError if it is wrong."""
+    """Check and return the argument `limit`. Raise TypeError or ValueError if it is wrong."""
     return arguments.optional_integer("limit", limit, 0)
 
 

@@ -1,4 +1,4 @@
-"""Find records by their key, value and headers, with the method `find`."""
+"""Define the method `find`, which selects records by key, value and headers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .find_arguments import FindArguments, HeaderConditions, Pattern, parse_cond
 from .selection_arguments import SelectionArguments
 
 CHUNK_ROWS = 4096
-"""Largest number of records that `find` decodes at once. The columns then fit into a CPU cache."""
+"""Largest number of records that `find` decodes in one call. Their data fits into a CPU cache."""
 
 
 class Finding:
     """Base class of partitions and other objects that have the method `find`."""
 
     def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
-        """Decode the selected records into `columns`, and return an iterator of the chunks."""
+        """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""
         raise NotImplementedError
 
     def find(
@@ -36,26 +36,27 @@ class Finding:
     ) -> Iterator[core.Record]:
         r"""Return an iterator of the records that meet all given conditions.
 
-        The conditions are applied to columns of records. Therefore, `find` is much faster than a
-        loop over `records`. Several threads may share the iterator.
+        Each condition is evaluated for many records at once. Therefore, `find` is much faster than
+        a loop over `records`. Several threads may share the iterator.
 
         Parameters
         ----------
         key : str or bytes, optional
             Key of the records. A str is encoded as UTF-8.
         key_regex, value_regex : str, bytes or re.Pattern of bytes, optional
-            Regular expressions that must match anywhere in the key or in the value, as bytes. A str
-            is encoded as UTF-8. A null key or value never matches.
+            Regular expressions for bytes, which must match anywhere in the key or in the value. A
+            str is encoded as UTF-8. A null key or value never matches.
         headers : str, dict or iterable, optional
             Headers that the record must have:
 
-            - A str, or an iterable of str, contains keys of headers. Their values are ignored.
+            - A str, or an iterable of str, contains keys of headers. The values of these headers
+              are ignored.
             - A dict, or an iterable of tuples, contains keys and values of headers. The value None
               matches a null value.
         value_json : dict, optional
-            Members that the value of a record must have, if the value is JSON. The dict maps paths
-            to expected values, such as ``{"customer.country": "DE", "items.0.count": 2}``. A number
-            in a path is an array index. A backslash in a path escapes a dot that is part of a name.
+            Select records whose value is JSON and has these members. The dict maps paths to
+            expected values, such as ``{"customer.country": "DE", "items.0.count": 2}``. A number in
+            a path is an array index. A backslash in a path escapes a dot that is part of a name.
         limit : int, optional
             Largest number of records to return. By default, there is no limit.
         start, end : int, optional

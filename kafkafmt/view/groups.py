@@ -1,4 +1,4 @@
-"""Represent the consumer groups of an open log, with their committed offsets and lags."""
+"""Define the class `Groups`, which contains consumer groups with their committed offsets and lags."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Groups:
     groups : list of Group
         Groups with their members, ordered by group name.
     totals : list of GroupTotal
-        The total lag of each group that has committed an offset, ordered by group name.
+        Total lag of each group that has committed an offset, ordered by group name.
     damaged : list of Damage
-        Damaged ranges of bytes in ``__consumer_offsets`` that were skipped. If the list is not
+        Damaged ranges of bytes in ``__consumer_offsets`` that were omitted. If the list is not
         empty, the latest committed offsets may be missing.
     unreadable : int
         Number of records of ``__consumer_offsets`` whose key or value cannot be decoded.
@@ -110,7 +110,7 @@ class Groups:
         return arrow.committed_offsets(self.offsets)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the table of `to_arrow` as an Arrow C stream.
+        """Export the committed offsets as an Arrow C stream. The columns are those of `to_arrow`.
 
         pandas, Polars and DuckDB can read this stream.
         """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Log:
-    """The partitions of one or more log directories.
+    """An open Kafka log: the partitions of one or more log directories.
 
     Iterating over a log returns its partitions. ``log[topic]`` returns a `Topic`, and
     ``log[topic, partition]`` returns a `Partition`.
@@ -41,8 +41,8 @@ class Log:
     Attributes
     ----------
     messages : list of str
-        Messages about unusual file names and about files that retention has removed. Messages are
-        added when the log is opened and while it is read.
+        Messages about unusual file names, and about files that retention has removed. Messages are
+        added while the log is opened and read.
     """
 
     discovery: Discovery
@@ -73,21 +73,20 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Live partitions, and partitions whose directories were passed to `kafkafmt.open`, by topic and number."""
+        """Live partitions, and partitions whose directories were passed to `kafkafmt.open`, in order."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property
     def not_live(self) -> list[Partition]:
-        """The partitions in ``-delete``, ``-stray`` and ``-future`` directories.
+        """Partitions in ``-delete``, ``-stray`` and ``-future`` directories.
 
-        If the path of such a directory was passed to `kafkafmt.open`, its partition is in
-        `partitions` instead.
+        A partition is in `partitions` instead if its directory was passed to `kafkafmt.open`.
         """
         return [p for p in self._partitions if not p.log.directory.readable]
 
     @property
     def topics(self) -> list[str]:
-        """Names of all topics in `partitions`, sorted."""
+        """Names of the topics in `partitions`, sorted."""
         return sorted({p.topic for p in self.partitions})
 
     def groups(self, on_error: str = "fail", *, at_time: Time | None = None) -> Groups:
@@ -100,8 +99,8 @@ class Log:
         Parameters
         ----------
         on_error : {"fail", "skip"}, default "fail"
-            "fail" raises an error at the first damage. "skip" omits damaged spans and lists them in
-            `Groups.damaged`.
+            "fail" raises an error if data is damaged. "skip" omits damaged ranges of bytes and
+            lists them in `Groups.damaged`.
         at_time : int, timezone-aware datetime or str, optional
             Time of the state to return. An int is a number of milliseconds since 1970-01-01 UTC. By
             default, the latest state is returned.
@@ -132,12 +131,12 @@ class Log:
         - groups, members and deletions whose record timestamp is `at_time` or earlier;
         - commits in a transaction, if the timestamp of its commit marker is `at_time` or earlier.
 
-        With the argument `at_time`, the log end offset of a partition is the offset of the first record
-        whose timestamp is `at_time` or later. It is an estimate if producers set the timestamps. If it is
-        below the committed offset, the lag is 0.
+        With the argument `at_time`, the log end offset of a partition is the offset of the first
+        record whose timestamp is `at_time` or later. If producers set the timestamps, this is only
+        an estimate. If it is below the committed offset, the lag is 0.
 
-        Compaction removes older commits. If commits that were valid at the time `at_time` may have
-        been removed, a message is added to `Log.messages`.
+        Compaction removes older commits. If it may have removed commits that were valid at the time
+        `at_time`, a message is added to `Log.messages`.
         """
         if GROUPS_TOPIC not in self.topics:
             raise NoLogError(f"the log contains no partition of {GROUPS_TOPIC}, the topic that stores consumer groups")
@@ -186,7 +185,7 @@ class Log:
             Time between two checks of the files, in seconds. New partitions are found within about
             3 seconds.
         idle_timeout : float, optional
-            Number of seconds without a new record after which the iteration ends. By default, the
+            The iteration ends if there is no new record for this number of seconds. By default, the
             iteration never ends.
 
         Yields
@@ -266,8 +265,8 @@ class Log:
             Largest number of partitions that are read at the same time, 1 or higher. By default,
             the number of CPUs.
         ordered : bool, default True
-            Return the batches of one partition after another. If False, return each batch as soon
-            as it is read. In both cases, the batches of one partition are in offset order.
+            Return the Arrow record batches of one partition after another. If False, return each of
+            them as soon as it is read. In both cases, those of one partition are in offset order.
         **selection
             Keyword arguments that select records in each partition: start, end, start_time,
             end_time, on_error, control, below_log_start and isolation. `Partition.records`
@@ -276,24 +275,24 @@ class Log:
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            Arrow record batches of about 8 MB. No batch is empty, and each batch contains records
-            of only one partition. If the iterator is closed, the threads end at their next batch,
-            and `close` waits until they have ended.
+            Arrow record batches of about 8 MB. None of them is empty, and each contains records of
+            only one partition. If the iterator is closed, each thread ends at its next Arrow record
+            batch, and `close` waits until all threads have ended.
 
         Raises
         ------
         DamagedLogError
             A partition contains damage, and `on_error` is "fail". Before the error is raised, the
-            iterator returns the batches of this partition before the damage. If `ordered` is True,
-            all batches of the previous partitions are also returned before the error.
+            iterator returns the records of this partition before the damage. If `ordered` is True,
+            it also returns all records of the previous partitions first.
         TypeError, ValueError
             An argument or column is unknown or wrong, a datetime has no time zone, or both a time
             and an offset are given for the start or for the end.
 
         Notes
         -----
-        At most about four Arrow record batches per thread are in memory: two batches that wait to be
-        returned, one that was just read, and one that is being built. With ``on_error="skip"``,
+        At most about four Arrow record batches per thread are in memory. Two of them wait to be
+        returned, one was just read, and one is incomplete. With ``on_error="skip"``,
         `Partition.damaged` lists the damaged ranges of bytes in each partition. Internal topics,
         such as ``__consumer_offsets``, are also read.
         """
@@ -332,7 +331,7 @@ class Log:
         -------
         pyarrow.RecordBatchReader
             A reader of Arrow record batches of about 8 MB, ordered by topic, partition and offset.
-            At most about four batches per thread are in memory at the same time.
+            At most about four of them per thread are in memory at the same time.
 
         Raises
         ------
@@ -340,8 +339,9 @@ class Log:
             A partition contains damage, and `on_error` is "fail". The reader raises this error when
             it reaches the damage.
         PartitionNotFoundError
-            No partition matches any pattern in `topics`. If only some of the patterns match no
-            partition, no error is raised, but a message for each of them is added to `messages`.
+            None of the patterns in `topics` matches a topic. If only some of the patterns match no
+            topic, no error is raised, but a message for each of these patterns is added to
+            `messages`.
         TypeError, ValueError
             An argument or column is unknown or wrong.
         """
@@ -430,14 +430,14 @@ class Log:
         return iter(self.partitions)
 
     def __enter__(self) -> Log:
-        """Return the log itself, so that it can be used in a ``with`` statement.
+        """Return the log itself, so that a ``with`` statement can be used.
 
         A log need not be closed.
         """
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Do nothing, because files are open only while they are read."""
+        """Do nothing. Files are open only while they are read."""
 
     def __repr__(self) -> str:
         return f"<kafkafmt.Log: {len(self.partitions)} partitions of {len(self.topics)} topics>"

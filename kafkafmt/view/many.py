@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def read_records(
     partitions: Sequence[Partition], views: bool, limit: int | None, selection: SelectionArguments
 ) -> core.RecordIterator:
-    """Check the arguments, and return an iterator of the selected records of all partitions.
+    """Return an iterator of the selected records of several partitions. Check the arguments first.
 
     The iterator returns at most `limit` records.
     """
@@ -48,7 +48,7 @@ def read_batches(
     limit: int | None,
     selection: SelectionArguments,
 ) -> Iterator[pa.RecordBatch]:
-    """Check the arguments, and return an iterator of the Arrow record batches of all partitions.
+    """Return an iterator of Arrow record batches of several partitions. Check the arguments first.
 
     `Topic.to_batches` describes the parameters. If `limit` is given, a single thread reads one
     partition after another, because several threads would read more records than needed.
@@ -67,7 +67,7 @@ def read_batches(
 def _first_batches(
     partitions: Sequence[Partition], names: Sequence[str], limit: int, selection: SelectionArguments
 ) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow record batches with the first `limit` records, one partition after another."""
+    """Yield Arrow record batches with the first `limit` records of the given partitions."""
     for p in partitions:
         if not limit:
             return

@@ -1,4 +1,4 @@
-"""Define the class `PartitionOffsets`, which looks up offsets in a partition."""
+"""Define the class `PartitionOffsets`, which finds offsets in a partition."""
 
 from __future__ import annotations
 
@@ -33,19 +33,18 @@ class PartitionOffsets:
 
     @property
     def log_start_offset(self) -> int:
-        """First offset of the partition that a broker makes available to consumers.
+        """Log start offset: the first offset that a broker makes available to consumers.
 
-        The log start offset is the higher of two offsets: the offset in the checkpoint file
-        ``log-start-offset-checkpoint``, and the base offset of the first segment. Kafka's
-        counterpart is ``UnifiedLog.logStartOffset``.
+        This is the higher of two offsets: the one in the file ``log-start-offset-checkpoint``, and
+        the base offset of the first segment. Kafka's counterpart is ``UnifiedLog.logStartOffset``.
         """
         return self.log.log_start_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """The last stable offset: the first offset of the oldest open transaction.
+        """Last stable offset: the first offset of the oldest open transaction.
 
-        If no transaction is open, the last stable offset is `next_offset`.
+        If no transaction is open, it is equal to `next_offset`.
 
         The first access to this property reads the batch headers after the latest producer
         snapshot. If there is no valid snapshot, the whole log is read. Kafka's counterpart is
@@ -55,7 +54,7 @@ class PartitionOffsets:
 
     @property
     def next_offset(self) -> int:
-        """Offset after the last valid batch. Kafka calls it the log end offset.
+        """Log end offset: the offset after the last valid batch.
 
         The first access to this property reads the batches of the last segment.
         """
@@ -128,16 +127,16 @@ class PartitionOffsets:
 
     @property
     def max_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record with the largest timestamp, or None.
+        """Offset and timestamp of the first record with the largest timestamp.
 
-        The timestamp is in milliseconds since 1970-01-01 UTC. The value is None if no record has a
-        timestamp. Kafka's counterpart is ListOffsets with ``MAX_TIMESTAMP`` (KIP-734).
+        None if no record has a timestamp. The timestamp is in milliseconds since 1970-01-01 UTC.
+        Kafka's counterpart is ListOffsets with ``MAX_TIMESTAMP`` (KIP-734).
         """
         hit = find_max_timestamp(self.log)
         return None if hit is None else (hit.offset, hit.timestamp)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest leader epoch that is at most `epoch`, and the end offset of this leader epoch.
+        """Return the largest leader epoch that is not above `epoch`, and the end offset of this leader epoch.
 
         Parameters
         ----------
@@ -147,13 +146,13 @@ class PartitionOffsets:
         Returns
         -------
         tuple of (int, int), or None
-            The epoch and its end offset (exclusive). None if no such epoch is stored in the
-            checkpoint or in the batches.
+            The leader epoch and its end offset (exclusive). None if the checkpoint and the batches
+            contain no such epoch.
 
         Notes
         -----
-        Epochs are read from the file ``leader-epoch-checkpoint``. If this file is missing or
-        damaged, epochs are read from the headers of all batches. Kafka's counterparts are
+        The leader epochs are read from the file ``leader-epoch-checkpoint``. If this file is
+        missing or damaged, they are read from the headers of all batches. Kafka's counterparts are
         ``LeaderEpochFileCache.endOffsetFor`` and the request OffsetsForLeaderEpoch.
         """
         return end_offset_for(self.log.leader_epochs, arguments.integer("epoch", epoch), self.next_offset)

@@ -95,7 +95,7 @@ class Partition(Finding, PartitionOffsets):
         poll : float, default 0.2
             Time between two checks of the files, in seconds.
         idle_timeout : float, optional
-            Number of seconds without a new record after which the iteration ends. By default, the
+            The iteration ends if there is no new record for this number of seconds. By default, the
             iteration ends only if the partition is deleted.
         on_message : callable, optional
             Function to call with a message if the log was truncated or deleted, or if retention
@@ -116,9 +116,8 @@ class Partition(Finding, PartitionOffsets):
         Notes
         -----
         Only the records of complete, valid batches are returned. If the last batch is incomplete, a
-        broker may still be writing this batch. The records of the batch are returned when the batch
-        is complete. With "read_committed", the records of a transaction are returned after the
-        transaction has ended.
+        broker may still be writing it, and its records are returned when it is complete. With
+        "read_committed", the records of a transaction are returned after the transaction has ended.
         """
         selection, skip = parse_selection(
             {
@@ -149,12 +148,13 @@ class Partition(Finding, PartitionOffsets):
         *,
         whole_batches: bool = True,
     ) -> Sent:
-        """Send unchanged batches to a file or a blocking socket.
+        """Send record batches to a file or a blocking socket, without changing them.
 
         Parameters
         ----------
         target : int, file or socket
-            Destination of the batches: a file descriptor, or an object with the method ``fileno``.
+            Destination of the batches, as a file descriptor or an object with the method
+            ``fileno``.
         start : int, optional
             Offset at which to start. The first batch that is sent contains this offset. A negative
             value counts back from the end of the log. By default, sending starts at the log start
@@ -260,7 +260,7 @@ class Partition(Finding, PartitionOffsets):
     def record_lists(
         self, views: bool, limit: int | None, selection: SelectionArguments
     ) -> Iterator[list[core.Record[Any]]]:
-        """Return an iterator of lists of records. The parameters are those of `records`."""
+        """Return an iterator of lists of the selected records. `records` describes the parameters."""
         most = arguments.optional_integer("limit", limit, 0)
         chunks = self._chunks(RecordColumns(1024, COLUMNS), selection)
         lists = (core.make_records(source, columns, views=views) for source, columns in chunks)
@@ -418,22 +418,22 @@ class Partition(Finding, PartitionOffsets):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _on_damage(self, skip: bool) -> OnDamage | None:
-        """Clear `damaged`, and return the function to call with each damaged range of bytes.
+        """Clear `damaged`. Return a function that adds a damaged range of bytes to it.
 
-        If `skip` is False, return None, so that reading damaged data raises an error.
+        If `skip` is False, return None. In this case, damaged data raises an error.
         """
         self.damaged = []
         return self.damaged.append if skip else None
 
     def _chunks(self, columns: RecordColumns, given: SelectionArguments) -> Iterator[Chunk]:
-        """Decode the selected records into `columns`, and return an iterator of the chunks."""
+        """Return an iterator that decodes the selected records into the arrays of `columns`, one chunk at a time."""
         selection, skip = parse_selection(given)
         on_damage = self._on_damage(skip)
         return self.log.chunks(columns, selection.resolve(self.log), on_damage=on_damage)
 
 
 def _first_records(lists: Iterable[list[core.Record[Any]]], limit: int) -> Iterator[list[core.Record[Any]]]:
-    """Yield the lists of records, and stop after `limit` records."""
+    """Yield the lists of records. End after `limit` records in total."""
     if not limit:
         return
     for records in lists:

@@ -1,4 +1,4 @@
-"""Check the keyword arguments that select records of a partition."""
+"""Check the keyword arguments that select records of a partition, such as `start` and `isolation`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SelectionArguments(TypedDict, total=False):
 
 
 def parse_selection(given: SelectionArguments) -> tuple[Selection, bool]:
-    """Return the selection that keyword arguments describe, and whether damaged data is skipped.
+    """Convert keyword arguments to a `Selection`. Also return whether `on_error` is "skip".
 
     Raise TypeError or ValueError if an argument is wrong.
     """

@@ -42,7 +42,7 @@ class Topic:
 
     @property
     def damaged(self) -> list[Damage]:
-        """Damaged ranges of bytes that the latest read of each partition omitted."""
+        """Damaged ranges of bytes that were omitted when each partition was last read."""
         return [damage for p in self.partitions for damage in p.damaged]
 
     def __getitem__(self, partition: int) -> Partition:
@@ -80,8 +80,8 @@ class Topic:
     ) -> Iterator[core.Record[bytes | memoryview]]:
         """Return an iterator of the selected records, one partition after another.
 
-        A `Record` does not contain a partition number. If you need the partition number, iterate
-        over `partitions`, or use `to_batches`. Several threads may share the iterator.
+        A `Record` does not contain its partition number. If you need the number, iterate over
+        `partitions`, or use `to_batches`. Several threads may share the iterator.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Topic:
         limit: int | None = None,
         **selection: Unpack[SelectionArguments],
     ) -> Iterator[tuple[Partition, core.Record]]:
-        """Return an iterator of the records that meet all given conditions, and of their partitions.
+        """Return an iterator of the records that meet all given conditions. Each item also contains the partition.
 
         Parameters
         ----------
@@ -180,8 +180,8 @@ class Topic:
             Largest number of partitions that are read at the same time, 1 or higher. By default,
             the number of CPUs. If `limit` is given, one partition is read at a time.
         ordered : bool, default True
-            Return the batches of one partition after another. If False, return each batch as soon
-            as it is read. In both cases, the batches of one partition are in offset order.
+            Return the Arrow record batches of one partition after another. If False, return each of
+            them as soon as it is read. In both cases, those of one partition are in offset order.
         limit : int, optional
             Largest number of records to return, from all partitions together. By default, there is
             no limit.
@@ -193,20 +193,20 @@ class Topic:
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            Arrow record batches of about 8 MB. No batch is empty, and each batch contains records
-            of only one partition.
+            Arrow record batches of about 8 MB. None of them is empty, and each contains records of
+            only one partition.
 
         Raises
         ------
         DamagedLogError
             A partition contains damage, and `on_error` is "fail". Before the error is raised, the
-            iterator returns the batches of this partition before the damage.
+            iterator returns the records of this partition before the damage.
         TypeError, ValueError
             An argument or column is unknown or wrong.
 
         Notes
         -----
-        At most about four batches per thread are in memory at the same time.
+        At most about four Arrow record batches per thread are in memory at the same time.
         """
         return SharedIterator(read_batches(self.partitions, columns, threads, ordered, limit, selection))
 
@@ -220,8 +220,8 @@ class Topic:
     ) -> pa.RecordBatchReader:
         """Return the selected records as a pyarrow RecordBatchReader.
 
-        `to_batches` describes the parameters, the errors and the memory use. The batches are
-        ordered by partition and offset.
+        `to_batches` describes the parameters, the errors and the memory use. The Arrow record
+        batches are ordered by partition and offset.
         """
         from .. import arrow
 
@@ -261,11 +261,11 @@ class Topic:
 
 
 SHOWN = 20
-"""Maximum number of partition numbers that a message lists."""
+"""Error messages list at most this number of partition numbers."""
 
 
 def partition_numbers(partitions: Sequence[Partition]) -> str:
-    """Return a phrase that lists the partition numbers of a topic, for error messages."""
+    """Return a phrase for error messages that lists the partition numbers of a topic."""
     return f"this topic has the {_numbers(partitions)}"
 
 
