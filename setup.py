@@ -31,7 +31,7 @@ RECORD = "native_core.txt"
 """File in the package with the reason why the native core was not built. kafkafmt/_backend.py reads it."""
 
 # These options harden the native core. They do not reduce its speed.
-# Older compilers treat level 3 of _FORTIFY_SOURCE as level 2, which does not check sizes known only at run time.
+# Older compilers treat level 3 as level 2, which does not check sizes that are known only at run time.
 COMPILE = [
     "-O3",
     "-fstack-protector-strong",

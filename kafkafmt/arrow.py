@@ -72,7 +72,7 @@ _DECODED = {
 ROW_BYTES, HEADER_BYTES = 16, 8
 """Assumed sizes of a row and of a header, in bytes. Keys and values are not included."""
 _COPIED = {"offset": "offset", "timestampMillis": "timestamp", "timestampType": "timestamp_type"}
-"""Arrow columns whose values are decoded values without any conversion, and the names of the decoded values."""
+"""Arrow columns that contain decoded values without conversion, with the names of the arrays of these values."""
 _HEADER_SPANS = [(name, f"{name}_position", f"{name}_length") for name in ("header_key", "header_value")]
 
 
@@ -153,10 +153,9 @@ class ArrowBuilder:
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Process the records of `chunk`, which were decoded into `columns`.
+        """Add the records that were decoded last, from `chunk` into `columns`, to the current Arrow record batch.
 
-        If the builder then contains enough rows for an Arrow record batch, yield the Arrow record
-        batch.
+        If this Arrow record batch is then large enough, yield it.
         """
         columns = self.columns
         if self._with_headers and columns.headers:
@@ -292,9 +291,9 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Decode Kafka records, and yield them as the Arrow record batches of `builder`.
 
-    The last Arrow record batch may be small, but no Arrow record batch is empty. If reading the
-    chunks raises a KafkaFormatError, the rows before the damage are yielded first. If `limit` is
-    given, yield only the first `limit` rows, and read only the chunks that contain these rows.
+    The last Arrow record batch may be small, but no Arrow record batch is empty. If damaged data
+    raises a KafkaFormatError, the rows before the damage are yielded first. If `limit` is given,
+    only the first `limit` rows are yielded, and reading ends early.
     """
     if limit is not None:
         yield from _first_rows(chunks, builder, limit)
@@ -311,7 +310,7 @@ def record_batches(
 
 
 def _first_rows(chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow record batches with the first `limit` records of all chunks."""
+    """Yield Arrow record batches with the first `limit` records."""
     if not limit:
         return
     try:

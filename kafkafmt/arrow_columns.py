@@ -108,7 +108,7 @@ class ArrowColumns(CopiedColumns):
         return int(getattr(self, f"{name}_offsets")[self.rows])
 
     def begin(self, capacity: int, rooms: dict[str, int]) -> None:
-        """Replace the arrays, which Arrow now uses, with new arrays of the given sizes."""
+        """Create new arrays of the given sizes, because Arrow now uses the previous arrays."""
         self.capacity, self.rooms = capacity, rooms
         self.rows = self.headers = 0
         self._make_arrays()

@@ -193,7 +193,7 @@ def _xerial(data: memoryview) -> bytes:
 
 
 class Decompressor:
-    """Decompresses batches into an arena.
+    """Decompresses batches into an `Arena`, which is a growing buffer.
 
     A batch may have at most `max_batch_bytes` after decompression.
 
@@ -213,7 +213,7 @@ class Decompressor:
         self._lz4: Any = lz4.frame.create_decompression_context()
 
     def decompress(self, codec: int, payload: Buffer, arena: Arena) -> int:
-        """Append the decompressed payload to the arena, and return its size in bytes.
+        """Decompress `payload`, and append the result to `arena`. Return the size of the result in bytes.
 
         If an error is raised, the contents of the arena do not change.
 

@@ -92,7 +92,7 @@ WITHOUT_HOST = frozenset("memory zip tar libarchive".split())
 
 
 if TYPE_CHECKING:
-    _Base = Path  # For type checkers, a UrlPath is a Path, because most code handles both alike.
+    _Base = Path  # Type checkers treat a UrlPath as a Path, because most code handles both in the same way.
 else:
     _Base = object
 

@@ -248,7 +248,7 @@ def _filter(node: Any) -> Filter:
 
 
 def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
-    """Convert the comparison of a column with a literal. Return None if the arguments have another form."""
+    """Convert the comparison of a column with a literal to a `Comparison`. For other arguments, return None."""
     match column:
         case {"Cast": {"expr": {"Column": "partition" | "offset" as name}, "dtype": {"Literal": "Int64"}}}:
             pass

@@ -51,7 +51,7 @@ BATCH_DTYPE = np.dtype(
     ],
     align=True,
 )
-"""NumPy dtype of a table of batches. Each row describes one batch, in native byte order.
+"""NumPy dtype of an array of batch headers. Each item describes one batch, in native byte order.
 
 `position` and `size` are the position and size of the batch in the scanned buffer, in bytes. `size`
 includes the 12 bytes of the fields offset and length. `payload_position` and `payload_size` are the
@@ -335,7 +335,7 @@ class RecordColumns:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Prepare for decoding another array of batches from its start.
+        """Prepare for decoding the records of another array of batch headers.
 
         All rows are removed, unless `collects` is True.
         """

@@ -6,10 +6,10 @@
 If differences remain, the exit code is 1.
 
 The jar contains a JSON file for each message (`common/message/*.json`). A Kafka release removes
-versions that it no longer supports, but our schemas keep them. Therefore, only the versions in the
-jar are compared, and a merge keeps the fields of older versions. A merged schema is written only if
-no version loses a field. These files do not contain error codes, which
-tests/protocol/test_java_oracle.py compares with Kafka's class.
+versions that it no longer supports, but the schemas of kafkafmt keep them. Therefore, only the
+versions in the jar are compared, and a merge keeps the fields of older versions. A merged schema is
+written only if no version loses a field. The JSON files do not contain error codes.
+tests/protocol/test_java_oracle.py compares the error codes with Kafka's class.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _field_from_json(given: dict[str, Any]) -> Field:
 
 
 def _default(given: Any) -> str | None:
-    """Convert a default to the form of our files, in which zero, false and empty values are None."""
+    """Convert a default value. Zero, false and empty values become None, as in our schema files."""
     text = "" if given is None else str(given).lower()
     if re.fullmatch(r"-?(0x[0-9a-f]+|\d+)", text):
         text = str(int(text, 0))
@@ -130,7 +130,7 @@ def _default(given: Any) -> str | None:
 
 
 def from_text(text: str) -> Schema:
-    """Parse one of our files."""
+    """Parse a schema file of kafkafmt."""
     title, *lines = text.splitlines()
     heading = Heading.parse(title)
     bodies: dict[str, Body] = {}
@@ -155,13 +155,13 @@ def from_text(text: str) -> Schema:
 
 
 def ours() -> dict[int, Schema]:
-    """Return our APIs by key."""
+    """Return the APIs in the schema files of kafkafmt, by key."""
     found = (from_text(path.read_text(encoding="utf-8")) for path in SCHEMAS.glob("[0-9]*_*.txt"))
     return {schema.key: schema for schema in sorted(found, key=lambda schema: schema.key)}
 
 
 def in_version(schema: Schema, kind: str, version: int) -> dict[str, tuple[Any, ...]]:
-    """Return the fields of a version by path, in wire order, with all properties that affect their encoding."""
+    """Return the fields of a version in wire order, with all properties that affect their encoding."""
     body = schema.bodies[kind]
     flexible = version in schema.flexible
 
@@ -214,7 +214,7 @@ def _version_differences(where: str, a: dict[str, tuple[Any, ...]], b: dict[str,
 
 
 def merge(mine: Schema, jars: Schema) -> Schema:
-    """Return the schema in the jar. Add fields and versions that only our schema contains."""
+    """Return the schema in the jar. Add fields and versions that only the schema of kafkafmt contains."""
     versions = Versions(min(mine.versions.first, jars.versions.first), max(mine.versions.last, jars.versions.last))
     bodies = {}
     for kind in KINDS:

@@ -49,11 +49,11 @@ from .read_errors import ReadError, read_errors_of, reading
 from .record_lines import FORMATS, LineFormat, line_format, line_template
 
 EXPLAINED = 3
-"""If no record is printed, a message describes at most this number of partitions."""
+"""If `kafkafmt cat` finds no record, its message describes at most this number of partitions."""
 CHUNK_ROWS = 4096
 """Largest number of records that are formatted in one call. Their text fits into a CPU cache."""
 OUTPUT_BYTES = 4 << 20
-"""Approximate limit for the text that one call formats, in bytes."""
+"""Approximate largest size of the text that is formatted in one call, in bytes."""
 
 
 class OutputFormat(ParamType[LineFormat]):
@@ -362,7 +362,7 @@ class _Printer:
 
 
 def why_nothing(chosen: list[PartitionDir], selection: Selection) -> str:
-    """Return a message for the user about the reason why no record was printed."""
+    """Return a message that explains to the user why no record was printed."""
     start, end = selection.start, selection.end
     if start is not None and end is not None and start.kind == end.kind == "offset" and start.n >= end.n:
         return f"the range {start.n}:{end.n} contains no offset, because its end is exclusive"

@@ -1,4 +1,4 @@
-"""Find partitions in the paths of a command, and select partitions and records by the command's options."""
+"""Find the partitions in the paths that a command gets, and select partitions and records by its options."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Choice:
 
 
 def find(paths: Collection[str], replicas: str | None) -> Discovery:
-    """Find all partitions in the paths of a command.
+    """Find all partitions in the paths that a command gets.
 
     Print a message about each file that will not be read.
     """

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..exporting.report import ExportReport
 
 MOST_LINES = 20
-"""The text output lists at most this number of partitions, damaged spans or transactions."""
+"""The text output lists at most this number of partitions, damaged byte ranges or transactions."""
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""Print messages, lines of text, tables and progress bars in a terminal or into a file."""
+"""Print messages, lines of text, tables and progress bars on stdout and stderr."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..times import EPOCH
 
 EXIT_DAMAGE, EXIT_USAGE, EXIT_UNREADABLE, EXIT_INTERRUPTED = 1, 2, 3, 130
 LABEL_WIDTH = 9
-"""Number of characters before the text that follows a label such as `DAMAGE`."""
+"""Width of the labels at the start of lines, such as `DAMAGE`, in characters."""
 NOTHING_MISSING = "no offset is missing"
 BYTES: dict[str, Callable[[bytes], str]] = {
     "utf8": lambda b: b.decode(errors="backslashreplace"),
@@ -71,7 +71,7 @@ def write_bytes(data: bytes) -> None:
 def raw_in_a_pipe(text: str) -> str:
     """Escape control characters in a text if stdout is a terminal. Otherwise, return the text unchanged.
 
-    Like Kafka's tools, commands that call this function do not escape output into a pipe or file.
+    Kafka's tools do not escape the text that they write into a pipe or file either.
     """
     return plain(text) if sys.stdout.isatty() else text
 

@@ -41,7 +41,7 @@ _TOKEN = re.compile(
 
 
 class LineFormat(NamedTuple):
-    """The format in which records are written as lines.
+    """A format for writing records as lines of text.
 
     Attributes
     ----------

@@ -308,7 +308,7 @@ def open_engine(
 def _from_group(
     group: str, options: ExportOptions, found: Discovery, chosen: list[PartitionDir]
 ) -> tuple[ExportOptions, list[PartitionDir]]:
-    """Return the options and partitions for an export that starts at a consumer group's committed offsets.
+    """Return options and partitions for an export that starts at the committed offsets of a consumer group.
 
     If ``__consumer_offsets`` is damaged, the result depends on `on_error`: "fail" raises an error,
     and "quarantine" adds a message about the damage to the report.

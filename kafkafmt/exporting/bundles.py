@@ -1,6 +1,6 @@
-"""Combine splits (ranges of a partition) into bundles. A bundle is exported by one task to its own Parquet files.
+"""Combine splits (ranges of a partition) into bundles. A task exports a bundle to separate Parquet files.
 
-A bundle is at least as large as the target size of a Parquet file. It is smaller only if there
+A bundle is normally at least as large as the target size of a Parquet file. It is smaller if there
 would otherwise be too few bundles for all cores.
 """
 
@@ -68,8 +68,8 @@ def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool =
     first : int
         Number of the first bundle.
     size : int
-        Size of a bundle, in bytes. A bundle may be up to a quarter larger if this avoids a small
-        file.
+        Target size of a bundle, in bytes. A bundle may be up to a quarter larger if this avoids a
+        small file.
     joined : bool, default False
         Whether a bundle may contain several partitions of one topic.
     """

@@ -1,4 +1,4 @@
-"""Check that the tasks of an export read all the data that the driver planned.
+"""Check that the tasks of an export have read all selected data.
 
 The same path can refer to the logs on the driver, and to an outdated or empty directory on an
 executor. Tasks report which segment files are missing on their executor. The driver then checks
@@ -22,7 +22,7 @@ from .tasks import BundleResult, Manifest
 
 
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
-    """Check the only segment in `directory`, and return its plan: valid batches and damage.
+    """Find the valid batches and the damage in the only segment of `directory`.
 
     If the segment file is missing and retention may have removed it, return the name of this host
     instead.

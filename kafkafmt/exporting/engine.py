@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class JobProgress:
-    """The progress of a job, as the sum of what its tasks have reported.
+    """The progress of a job: the sum of the progress that its tasks have reported.
 
     Attributes
     ----------
@@ -73,8 +73,8 @@ class Engine(Protocol):
         function : callable
             Function that a task calls with each item. It returns the result for the item.
         describe : callable
-            Function that a task calls with each item and its result. It returns the progress of the
-            job by this item.
+            Function that a task calls with each item and its result. It returns the progress that
+            results from this item.
         description : str
             Description of the job in a user interface, such as Spark's web UI.
         progress : callable, optional

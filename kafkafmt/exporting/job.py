@@ -9,8 +9,8 @@
 3. A task reads each segment only once. If it cannot confirm that all batches are valid, for example
    because of damage, another task makes a plan: it determines which batches of the segment can be
    read. The bundles that contain the segment are exported again with the plan (work.py).
-4. The driver checks the manifests, keeps the files that the manifests list, and publishes the
-   output (output.py).
+4. The driver checks the results of the tasks, keeps the files of successful tasks, and publishes
+   the output (output.py).
 
 All executors must be able to access the input under the same paths as the driver. This also applies
 to the output, unless it is in a bucket.
@@ -123,7 +123,7 @@ class Export:
             Function to call with the name of the current step, the number of processed bytes, and
             the total number of bytes.
         write : callable
-            Function that a task calls to export one bundle. Tests replace it.
+            Function that a task calls to export one bundle (a group of splits). Tests replace it.
 
         Raises
         ------
@@ -304,7 +304,7 @@ class Export:
             work.damaged += damage_in_range([plan], work.interval)
 
     def _check_damage(self, works: Works) -> None:
-        """Raise DamagedLogError if planning found damage and `on_error` is "fail"."""
+        """Raise DamagedLogError if damage was found and `on_error` is "fail"."""
         damaged = [(work, d) for work in works for d in work.damaged]
         if damaged and self.options.on_error == "fail":
             raise DamagedLogError(damaged[0][1], str(damaged[0][0].log.directory.path))
@@ -323,7 +323,7 @@ class Export:
                 raise TransactionInDoubtError(work.doubts[0], str(log.directory.path))
 
     def _decode(self, engine: Engine, bundles: list[Bundle], write: WriteBundle, show: Progress) -> list[BundleResult]:
-        """Run tasks that write the records of bundles to files. Return one result for each bundle, in order."""
+        """Run tasks that write the records of bundles (groups of splits) to files. Return their results in order."""
         options, started = self.options, perf_counter()
         settings = TaskSettings(
             self.output.attempts, self._format, self._limits, stop_at_damage=options.on_error == "fail"

@@ -50,7 +50,7 @@ class OutputLayout:
     def empty_data_file(self) -> PurePath:
         """Parquet file without rows. It is written if the export contains no records.
 
-        It enables programs to read the schema of an export without records.
+        Programs can read the schema of the export from this file.
         """
         return self.data / "empty.parquet"
 

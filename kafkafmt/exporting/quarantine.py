@@ -49,7 +49,7 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Return `damage` with a smaller range of possibly lost offsets, which follows from the surrounding batches.
+    """Reduce the range of offsets that damage may have destroyed, using the offsets of the surrounding batches.
 
     The task that found the damage could not determine this range, because it reads only a part of
     the segment.

@@ -153,7 +153,7 @@ def make_report(
 
 
 def left_out(found: Discovery, chosen: Iterable[PartitionDir]) -> list[LeftOutPartition]:
-    """Return the partitions that were found but not exported. Each has a reason."""
+    """Return the partitions that were found but not exported, and the reasons."""
     taken = {id(p) for p in chosen}
     rows = []
     for p in found.partitions:

@@ -32,7 +32,7 @@ from ..spark.processes import process_space, start_time
 
 LOCK = "_export.lock"
 CLOCK = "_export.clock-"
-"""Start of the name of an object that is created to read the clock of the object store."""
+"""Prefix of the names of objects that are created to read the clock of the object store."""
 WRITING, CHECKING, REPLACING, FINISHING = "writing", "checking", "replacing", "finishing"
 RENEWAL_SECONDS = 30.0
 EXPIRY_SECONDS = 300.0

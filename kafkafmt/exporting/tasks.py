@@ -57,7 +57,7 @@ class Manifest:
     removed them.
     """
     plans: list[SegmentPlan] = field(default_factory=list)
-    """The batches that the task has confirmed to be valid, as one plan for each segment of the split."""
+    """The batches that the task has confirmed to be valid. There is one plan for each segment that was read."""
     unconfirmed: list[str] = field(default_factory=list)
     """Names of the segments whose batches the task could not confirm to be valid.
 
@@ -85,7 +85,7 @@ class BundleResult:
     """Result of exporting one bundle (a group of splits): the data that was read, and the written files."""
 
     bundle: int
-    """Number of the bundle."""
+    """Number of the bundle (a group of splits)."""
     manifests: list[Manifest]
     """Counts and damage for each split of the bundle."""
     files: list[OutputFile] = field(default_factory=list)
@@ -175,10 +175,10 @@ def _batches(
 def _find_unconfirmed(
     bundle: Bundle, manifests: list[Manifest], stopped: Manifest, error: UnconfirmedError, settings: TaskSettings
 ) -> None:
-    """Find all segments of a bundle whose batches cannot be confirmed to be valid, and list them in its manifests.
+    """Find all segments whose batches cannot be confirmed to be valid, and add them to `manifests`.
 
-    `error` was raised for the first of these segments. All later segments of the bundle are also
-    checked, so that the driver can process all of them in one step.
+    `error` was raised for the first of these segments. All later segments are also checked, so that
+    the driver can process all of them in one step.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

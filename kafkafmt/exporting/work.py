@@ -116,7 +116,7 @@ class Works:
         return iter(self.all)
 
     def add(self, bundle: Bundle, result: BundleResult) -> None:
-        """Add the result of a bundle, and store the batches that the task has confirmed to be valid in its pieces."""
+        """Add the result of a bundle (a group of splits). Store its confirmed batches in the splits."""
         self.done.append((bundle, result))
         for split, manifest in zip(bundle.splits, result.manifests, strict=True):
             confirmed = {plan.segment.name: plan for plan in manifest.plans}
@@ -139,9 +139,9 @@ class Works:
         ]
 
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
-        """Remove the results of bundles that contain a planned segment. Return splits to export these bundles again.
+        """Remove the results of all bundles that contain given segments. Return splits to export them again.
 
-        The splits contain only the batches of planned segments that the plans list as valid.
+        For these segments, the splits contain only the valid batches.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Works:
         return sorted(splits, key=lambda s: (s.topic, s.partition, s.first_offset))
 
     def finish(self) -> None:
-        """Assign the results and files of all bundles to the partitions."""
+        """Assign the results and files of all bundles (groups of splits) to the partitions."""
         for bundle, result in self.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
                 self.by_key[split.topic, split.partition].exported.append((split, manifest))

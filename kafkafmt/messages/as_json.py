@@ -61,7 +61,7 @@ def size_of_records(value: RecordBytes) -> int:
 
 
 def _value(f: Field, value: Any, version: int) -> Any:
-    """Return the JSON value of a field, or of one element of an array field."""
+    """Convert the value of a field, or one element of an array field, to a JSON type."""
     if isinstance(value, SchemaMessage):
         return to_json(value, version)
     if isinstance(value, UUID):

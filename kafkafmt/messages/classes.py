@@ -38,7 +38,7 @@ _ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": ZERO_UUID, "str
 class SchemaMessage:
     """Base class of all classes that are created from a schema.
 
-    A schema describes a message or a structure inside a message.
+    Each subclass represents a message, or a structure inside a message.
 
     Attributes
     ----------

@@ -142,8 +142,8 @@ def decode_requests(stream: BinaryIO, waiting: Correlation) -> Iterator[DecodedF
     Yields
     ------
     DecodedFrame
-        One item for each frame. If a frame cannot be decoded, its `error` says why, and decoding
-        continues with the next frame. If the stream ends inside a frame or a size field is
+        One item for each frame. If a frame cannot be decoded, its `error` contains the reason, and
+        decoding continues with the next frame. If the stream ends inside a frame or a size field is
         negative, the last item has an error.
     """
     for position, size, frame, error in _frames(stream):
@@ -185,8 +185,8 @@ def decode_responses(
     Yields
     ------
     DecodedFrame
-        One item for each frame. If a frame cannot be decoded, its `error` says why, and decoding
-        continues with the next frame. If the stream ends inside a frame or a size field is
+        One item for each frame. If a frame cannot be decoded, its `error` contains the reason, and
+        decoding continues with the next frame. If the stream ends inside a frame or a size field is
         negative, the last item has an error.
     """
     default = None if api is None or api_version is None else (apis.key_of(api), api_version)

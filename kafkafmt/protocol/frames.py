@@ -1,4 +1,4 @@
-"""Convert whole requests and responses from frames and to frames.
+"""Read requests and responses from frames, and write them as frames.
 
 A frame consists of a size field of four bytes, a header and a body. The header of a request
 contains the API key and the version. The header of a response contains only a correlation id.

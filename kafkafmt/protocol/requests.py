@@ -127,7 +127,7 @@ def key_of_body(body: Message | UnknownBody) -> int:
 
 
 def check_body(body: Any, kind: Kind) -> None:
-    """Raise TypeError if `body` is not the body of a request or response, as `kind` requires."""
+    """Raise TypeError if `body` is not the body of a message of this kind ("request" or "response")."""
     if not isinstance(body, BODIES) or getattr(body, "KIND", None) != kind:
         raise TypeError(
             f"the body must be a {kind}, such as protocol.Fetch{kind.title()}(…), not {type(body).__name__}"

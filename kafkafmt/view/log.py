@@ -73,7 +73,7 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Live partitions, and partitions whose directories were passed to `kafkafmt.open`, in order."""
+        """Live partitions, and those whose directories were passed to `kafkafmt.open`, by topic and number."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property

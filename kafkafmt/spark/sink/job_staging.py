@@ -1,4 +1,4 @@
-"""Define the names of the staging directories of Spark jobs that write logs. Remove unused staging directories.
+"""Define the names of the directories in which Spark jobs stage rows. Remove unused directories of this kind.
 
     .<log directory>.kafkafmt-write-<owner>-<job>
 

@@ -181,9 +181,10 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 
 
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
-    """Append the batches in a file that a task has written to a log. Only a few MB are in memory at a time.
+    """Append the batches in a file to a log. Only a few MB of the file are in memory at a time.
 
-    If the size of the file differs from `size`, which the task has reported, raise OSError.
+    A task has written the file, and has reported `size`. If the file has another size, raise
+    OSError.
     """
     with FileView(path) as view:
         if view.size != size:
@@ -210,7 +211,7 @@ def new_attempt(staging: Path) -> Path:
 
 
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
-    """Append the batches that all tasks have written to files to the logs, in one atomic operation.
+    """Append the batches of all tasks to the log directory, in one atomic operation.
 
     If batches with the same `options.app_id` and `version` were already appended, return False.
     Otherwise, return True.

@@ -196,7 +196,7 @@ class KafkaLogSource(Shipped, DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return the options in `given` without those whose names are in `names` but not in `kept`."""
+    """Return a copy of the options in `given`. Options whose names are in `names` but not in `kept` are omitted."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 

@@ -58,7 +58,7 @@ PerPartition = dict[Key, int]
 
 @dataclass(frozen=True)
 class Bound:
-    """Start or end of the range of records that a query reads."""
+    """Start or end of the range that a query reads in each partition."""
 
     option: str
     """Name of the option that sets this start or end."""
@@ -80,7 +80,7 @@ class Bound:
         return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError if the start or end is missing for a partition, or is given for another partition.
+        """Raise OptionError if a partition of the query has no value, or if a value is given for another partition.
 
         As in Spark's Kafka source, a single value for all partitions is always valid.
         """
@@ -189,7 +189,7 @@ class Options:
 
 
 def parse(given: Mapping[str, str]) -> Options:
-    """Parse the options of a query that reads. `given` must ignore the case of its keys.
+    """Parse the options of a query that reads. The keys of `given` must be case-insensitive.
 
     Raise OptionError if the options are invalid.
     """

@@ -38,7 +38,7 @@ class DataLossError(RuntimeError):
 OPEN_COST = 1 << 20
 """Number of bytes that can be read in the time needed to open a partition.
 
-It is added to the size of each split (a range of a partition) to estimate the cost of a task.
+It is added to the size of each split (a range of a partition) when the cost of a task is estimated.
 """
 MAX_TASKS = 20_000
 """Approximate maximum number of tasks of a query, unless the option splitBytes is set.
@@ -46,7 +46,7 @@ MAX_TASKS = 20_000
 For example, Spark's driver needs 0.5 GB for 170,000 tasks, and planning takes a long time.
 """
 MOST_PARTS = 200_000
-"""Largest number of parts into which `maxRecordsPerPartition` may divide a partition.
+"""Largest number of parts into which a partition may be divided by the option `maxRecordsPerPartition`.
 
 Spark's driver runs out of memory at about twice this number of tasks. Even a small compacted log
 can need too many parts, because its offsets can have large gaps.
@@ -54,7 +54,7 @@ can need too many parts, because its offsets can have large gaps.
 RUNS_A_SPLIT = 8
 """Approximate number of groups of consecutive batches in a split (the data that a task reads from a partition).
 
-Groups are not divided. Because a split consists of several groups, all splits have about the same
+A group is never divided. If each split consists of several groups, all splits have about the same
 size.
 """
 

@@ -112,7 +112,7 @@ class Piece:
     def first_offset(self) -> int:
         """Lowest offset that this part of a segment can contain.
 
-        It differs from that of all other parts of the same partition.
+        No two parts of the same partition have the same lowest offset.
         """
         if self.plan is not None and self.plan.extents:
             return max(self.interval.low, self.plan.extents[0].first_offset)
@@ -264,7 +264,7 @@ class Split:
     def first_offset(self) -> int:
         """Lowest offset that this split (a range of a partition) can contain.
 
-        It differs from that of all other splits of the same partition.
+        No two splits of the same partition have the same lowest offset.
         """
         return self.pieces[0].first_offset
 
@@ -319,9 +319,9 @@ def cut_splits(
 
 
 def _check_exists(log: PartitionLog, segment: SegmentFile) -> None:
-    """Raise OSError if a segment that seems to be empty is missing or unreadable.
+    """Check a segment whose size is 0. Raise OSError if the file is missing or cannot be read.
 
-    If retention has removed the segment, only report a message.
+    If retention has removed the segment, no error is raised, but a message is reported.
     """
     try:
         FileView(segment.place).close()
@@ -334,9 +334,9 @@ def make_splits(
 ) -> list[Split]:
     """Divide the valid batches of segments into splits of about `split_bytes` bytes, in offset order.
 
-    No split contains damaged bytes. A split consists of whole extents (groups of consecutive
-    batches). `ReadLimits.run_bytes` limits the size of an extent. This limit should be much smaller
-    than `split_bytes`, so that splits have about the right size.
+    No split contains damaged bytes. A split consists of whole groups of consecutive batches.
+    `ReadLimits.run_bytes` limits the size of a group. It should be much smaller than `split_bytes`,
+    so that splits have about the right size.
 
     Parameters
     ----------
@@ -370,10 +370,10 @@ def make_splits(
 
 
 def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
-    """Return the known transactions of a log, and the part of `interval` before the last stable offset.
+    """Restrict `interval` to offsets below the last stable offset. Return it with the transactions of the log.
 
-    If the transactions are not known yet, the first item is None. If uncommitted records are also
-    selected, return None and the whole interval.
+    The first item of the result contains the transactions. It is None if they are not known yet. If
+    uncommitted records are also selected, the result is None and the unchanged interval.
     """
     if not interval.committed:
         return None, interval
@@ -389,9 +389,9 @@ def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return the fewest extents from the start of a list whose total size is at least `most` bytes.
+    """Return as many groups of batches from the start of a list as are needed for a size of `most` bytes.
 
-    If the list is not empty, at least one extent is returned.
+    If the list is not empty, at least one group is returned.
     """
     size, n = 0, 0
     while n < len(extents) and (n == 0 or size < most):

@@ -185,7 +185,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
-        """Return the partitions for a micro-batch. Use those that `latestOffset` has found, if possible."""
+        """Return the partitions of a micro-batch. If possible, those that `latestOffset` has found are used."""
         logs, self._listed = self._listed, {}
         if any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items()):
             return self._logs(begin, self._gone)
@@ -283,7 +283,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return end
 
     def _stamp(self, log: PartitionLog) -> Stamp | None:
-        """Return a tuple that identifies the state of the last segment of a log.
+        """Return a tuple that identifies the state of a log's last segment.
 
         If the results of two calls are equal, the segment has not changed between the calls. If the
         status of the file is not known, return None. Also return None if the segment was changed
