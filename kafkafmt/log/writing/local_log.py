@@ -17,10 +17,11 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ...constants import MAX_RELATIVE_OFFSET
+from ...constants import MAGIC_V2, MAX_RELATIVE_OFFSET
 from ...times import now_millis
 from ...types import BatchTable, Buffer, byte_view
 from ..format import file_view, files, local_files
@@ -152,8 +153,18 @@ class LocalLog:
             if self._must_roll(starts[i] - starts[begin], times[begin], sizes[i], times[i], last):
                 self._write(view, table[begin:i])
                 begin = i
-                self.roll(int(table["base_offset"][i]))
+                self.roll(self._start_of_segment(table[i], last))
         self._write(view, table[begin:])
+
+    def _start_of_segment(self, batch: Any, last_offset: int) -> int:
+        """Return the base offset of a new segment that begins with `batch`.
+
+        The header of a wrapper message contains the offset of its last message. Kafka therefore
+        names the segment after the log end, or after the lowest offset that the index can express.
+        """
+        if batch["magic"] >= MAGIC_V2:
+            return int(batch["base_offset"])
+        return max(self.next_offset, last_offset - MAX_RELATIVE_OFFSET)
 
     def _free_index_entries(self) -> int:
         """Return how many more entries fit in the active segment's indexes.

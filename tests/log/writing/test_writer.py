@@ -235,6 +235,19 @@ def test_segment_rolls_if_the_index_cannot_hold_the_offset(tmp_path: Path) -> No
     assert problems(tmp_path) == []
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_segment_starts_at_or_before_the_first_message_of_a_wrapper(tmp_path: Path, magic: int) -> None:
+    with LogDirectory(tmp_path, segment_bytes=250) as directory:
+        writer = directory.writer("t")
+        for first in range(0, 40, 10):
+            rows = [(b"k", b"v%d" % n, -1 if magic == 0 else n) for n in range(first, first + 10)]
+            data = kafkafmt.build_batch(rows, magic=magic, codec="gzip", base_offset=first)
+            writer.append_batches(data, assign_offsets=False)
+        assert writer.segments == [0, 10, 20, 30]
+    assert [r.value for r in kafkafmt.open(tmp_path)["t", 0]] == [b"v%d" % n for n in range(40)]
+    assert problems(tmp_path) == []
+
+
 @pytest.mark.parametrize("offset", [0, 1, 19, 20, 55, 60, 61, 99])
 def test_truncation_removes_whole_batches_and_their_state(tmp_path: Path, offset: int) -> None:
     """Whole batches are removed. Producer states and leader epochs are truncated too."""
