@@ -8,11 +8,13 @@ import click
 
 from ..log import DamagedLogError
 from ..log.auditing.salvage_output import OutputPlaceError
+from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.rewriting.rewrite import ON_ERROR, RewriteReport
 from ..log.rewriting.rewrite import rewrite as rewrite_paths
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
+from .find_options import BytesText, Regex
 from .options import Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, say, show, show_table, tell
 
@@ -29,8 +31,20 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, say, show, show
     type=LocalPath(),
     help="New log directory to write. DIR must be empty, or must not exist.",
 )
-@click.option("--drop-key", "keys", multiple=True, metavar="TEXT", help="Drop records with this key. May be repeated.")
-@click.option("--drop-key-regex", "regex", metavar="RE", help="Drop records whose key contains a match of RE.")
+@click.option(
+    "--drop-key",
+    "keys",
+    multiple=True,
+    type=BytesText(),
+    help="Drop records with this key. TEXT has the forms of --key in `kafkafmt cat`. May be repeated.",
+)
+@click.option(
+    "--drop-key-regex",
+    "regex",
+    type=Regex(),
+    help="Drop records whose key contains a match of this regular expression. `kafkafmt cat --key-regex` shows these "
+    "records.",
+)
 @click.option(
     "--before",
     type=Time(),
@@ -53,8 +67,8 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, say, show, show
 def rewrite(
     paths: tuple[str, ...],
     output: str,
-    keys: tuple[str, ...],
-    regex: str | None,
+    keys: tuple[bytes, ...],
+    regex: BytePattern | None,
     before: int | None,
     compact: bool,
     drop_tombstones: bool,
@@ -87,7 +101,7 @@ def rewrite(
                 topics=topics,
                 partitions=numbers,
                 drop_keys=keys,
-                drop_key_regex=regex,
+                drop_key_regex=None if regex is None else regex.pattern,
                 before_time=before,
                 compact=compact,
                 drop_tombstones=drop_tombstones,

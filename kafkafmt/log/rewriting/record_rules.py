@@ -11,7 +11,8 @@ import numpy as np
 
 from ..._backend import core
 from ...constants import NO_TIMESTAMP
-from ...types import RecordColumns, Spans, byte_view
+from ...types import IntArray, RecordColumns, Spans, byte_view
+from ..reading.byte_pattern import BytePattern
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,14 @@ class RecordRules:
     ----------
     keys : frozenset of bytes
         Drop records with one of these keys.
-    pattern : re.Pattern of str or None
-        Drop records whose key contains a match. Bytes that are not UTF-8 match only `.` and negated
-        sets.
+    pattern : BytePattern or None
+        Drop records whose key contains a match.
     before : int or None
         Drop records with a timestamp before this time, in ms. Records without a timestamp are kept.
     """
 
     keys: frozenset[bytes] = frozenset()
-    pattern: re.Pattern[str] | None = None
+    pattern: BytePattern | None = None
     before: int | None = None
 
     def __bool__(self) -> bool:
@@ -57,30 +57,22 @@ class RecordRules:
         assert columns.key_position is not None
         assert columns.key_length is not None
         keys = Spans(source, columns.key_position[:n], columns.key_length[:n])
-        view = byte_view(source)
-        rows = self._candidates(keys)
-        starts, ends = keys.positions[rows], keys.positions[rows] + keys.lengths[rows]
-        spans = zip(starts.tolist(), ends.tolist(), strict=True)
-        drop[rows] |= np.fromiter((self._matches(bytes(view[a:b])) for a, b in spans), bool, len(rows))
+        if self.pattern is not None:
+            drop[self.pattern.find(*keys)] = True
+        if self.keys:
+            drop[self._with_key(keys)] = True
         return drop
 
-    def _matches(self, key: bytes) -> bool:
-        if key in self.keys:
-            return True
-        return self.pattern is not None and self.pattern.search(key.decode(errors="surrogateescape")) is not None
-
-    def _candidates(self, keys: Spans) -> np.ndarray:
-        """Return the rows whose keys must be compared with the rules.
-
-        If there is a pattern, all rows with a key are returned. Otherwise, the rows whose key has
-        the same hash as one of `keys` are returned.
-        """
-        present = keys.lengths >= 0
-        if self.pattern is not None:
-            return np.flatnonzero(present)
+    def _with_key(self, keys: Spans) -> IntArray:
+        """Return the indexes of the keys that are equal to one of the keys to drop."""
         hashes = np.empty(len(keys.lengths), np.int32)
         core.murmur2_spans(*keys, len(hashes), hashes)
-        return np.flatnonzero(present & np.isin(hashes, self._hashes))
+        rows = np.flatnonzero((keys.lengths >= 0) & np.isin(hashes, self._hashes))
+        view = byte_view(keys.buffer)
+        starts = keys.positions[rows].tolist()
+        ends = (keys.positions[rows] + keys.lengths[rows]).tolist()
+        equal = (bytes(view[a:b]) in self.keys for a, b in zip(starts, ends, strict=True))
+        return rows[np.fromiter(equal, bool, len(rows))]
 
     @property
     def _hashes(self) -> np.ndarray:
@@ -89,7 +81,7 @@ class RecordRules:
 
 def record_rules(
     drop_keys: str | bytes | Iterable[str | bytes] | None,
-    drop_key_regex: str | re.Pattern[str] | None,
+    drop_key_regex: str | bytes | re.Pattern[bytes] | None,
     before: int | None,
 ) -> RecordRules:
     """Convert arguments of `rewrite` to rules. Raise TypeError or ValueError if an argument is invalid."""
@@ -98,8 +90,8 @@ def record_rules(
         if not isinstance(key, str | bytes):
             raise TypeError(f"drop_keys must contain str or bytes, not {key!r}")
     try:
-        pattern = None if drop_key_regex is None else re.compile(drop_key_regex)
-    except re.error as error:
-        raise ValueError(f"drop_key_regex is {drop_key_regex!r}, which is not a regular expression: {error}") from None
+        pattern = None if drop_key_regex is None else BytePattern(drop_key_regex)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"drop_key_regex: {error}") from None
     keys = frozenset(key.encode() if isinstance(key, str) else key for key in given)
     return RecordRules(keys, pattern, before)

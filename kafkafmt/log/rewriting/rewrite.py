@@ -121,7 +121,7 @@ def rewrite(
     topics: Globs | None = None,
     partitions: Numbers | None = None,
     drop_keys: str | bytes | Iterable[str | bytes] | None = None,
-    drop_key_regex: str | re.Pattern[str] | None = None,
+    drop_key_regex: str | bytes | re.Pattern[bytes] | None = None,
     before_time: Time | None = None,
     compact: bool = False,
     drop_tombstones: bool = False,
@@ -152,8 +152,9 @@ def rewrite(
         Numbers of the partitions to copy. By default all.
     drop_keys : str, bytes, or an iterable of these, optional
         Drop records with one of these keys. Text is encoded as UTF-8.
-    drop_key_regex : str or re.Pattern, optional
-        Drop records whose key contains a match of this regular expression.
+    drop_key_regex : str, bytes or compiled pattern of bytes, optional
+        Drop records whose key contains a match of this regular expression, as the argument
+        `key_regex` of `Topic.find` selects them. A str is encoded as UTF-8.
     before_time : int, timezone-aware datetime or str, optional
         Drop records with a timestamp before this time. An int is in milliseconds since 1970-01-01
         UTC. A str has one of the forms of `parse_time`, such as "2026-01-05" or "-7d". Records
@@ -276,7 +277,7 @@ def rewrite(
 
 def _changes(
     drop_keys: str | bytes | Iterable[str | bytes] | None,
-    drop_key_regex: str | re.Pattern[str] | None,
+    drop_key_regex: str | bytes | re.Pattern[bytes] | None,
     before_time: Time | None,
     compact: bool,
     drop_tombstones: bool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from random import Random
@@ -42,16 +43,14 @@ def check_unchanged_batches(source: Path, copy: Path, lost: set[int]) -> None:
 
 @pytest.mark.parametrize("golden", VALID, ids=str)
 def test_golden_log_loses_exactly_the_matching_records(golden: Case, tmp_path: Path) -> None:
-    pattern, out = re.compile(r"[02468]\b|a"), tmp_path / "out"
+    pattern, out = re.compile(rb"[02468]\b|a"), tmp_path / "out"
     report = k.rewrite(golden.roots, out, drop_key_regex=pattern)
     log, counts = k.open(out), {(p.topic, p.partition): p for p in report.partitions}
     for source in sources(golden):
         copy, lost = log[source.topic, source.partition], set[int]()
         for isolation in ("read_uncommitted", "read_committed"):
             before = rows(source, isolation=isolation)
-            stays = {
-                o: r for o, r in before.items() if r[1] is None or not pattern.search(r[1].decode(errors="replace"))
-            }
+            stays = {o: r for o, r in before.items() if r[1] is None or not pattern.search(r[1])}
             assert rows(copy, isolation=isolation) == stays
             lost |= before.keys() - stays.keys()
         assert (copy.next_offset, copy.last_stable_offset) == (source.next_offset, source.last_stable_offset)
@@ -195,6 +194,31 @@ def with_horizon(raw: bytes, horizon: int) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        (("key", "hex:ff00"), [0, 2]),
+        (("key", "base64:aGV4OmZm"), [0, 1]),
+        (("key", "utf8:hex:ff"), [0, 1]),
+        (("key", os.fsdecode(b"\xff\0")[:1]), [0, 1, 2]),
+        (("key-regex", r"\xff"), [0, 2]),
+        (("key-regex", "^.{2}$"), [2]),
+    ],
+    ids=str,
+)
+def test_drop_options_select_the_same_records_as_those_of_cat(
+    condition: tuple[str, str], left: list[int], tmp_path: Path
+) -> None:
+    keys = ["ü".encode(), b"\xff\0", b"hex:ff"]
+    partition(tmp_path / "in", batch([record(n, 0, key, b"v") for n, key in enumerate(keys)]))
+    option, text = condition
+    done = inside("rewrite", tmp_path / "in", "--output", tmp_path / "out", f"--drop-{option}", text)
+    assert done.returncode == 0, done.stderr
+    assert sorted(rows(*k.open(tmp_path / "out"))) == left
+    shown = inside("cat", tmp_path / "in", f"--{option}", text, "-f", "%o ").stdout.split()
+    assert sorted([*left, *map(int, shown)]) == [0, 1, 2]
+
+
 def test_segments_keep_their_names_even_if_they_become_empty(tmp_path: Path) -> None:
     for n in range(3):
         partition(tmp_path / "in", batch([record(0, key=b"k%d" % n)], base_offset=n), base=n)
@@ -245,7 +269,8 @@ def test_damage_is_skipped_on_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"drop_key_regex": "("}, "is not a regular expression"),
+        ({"drop_key_regex": "("}, "drop_key_regex: '(' is not a valid regular expression"),
+        ({"drop_key_regex": re.compile("a")}, "drop_key_regex: a compiled pattern must be a pattern of bytes"),
         ({"drop_keys": [1]}, "drop_keys must contain str or bytes"),
         ({"drop_tombstones": True}, "compact is False"),
         ({"level": 3}, "codec is None"),
