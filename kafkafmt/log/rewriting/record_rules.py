@@ -72,7 +72,8 @@ class RecordRules:
         starts = keys.positions[rows].tolist()
         ends = (keys.positions[rows] + keys.lengths[rows]).tolist()
         equal = (bytes(view[a:b]) in self.keys for a, b in zip(starts, ends, strict=True))
-        return rows[np.fromiter(equal, bool, len(rows))]
+        found: IntArray = rows[np.fromiter(equal, bool, len(rows))]
+        return found
 
     @property
     def _hashes(self) -> np.ndarray:
