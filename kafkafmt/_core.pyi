@@ -211,6 +211,44 @@ def scan_batches(
     The function runs without the GIL.
     """
 
+def scan_file(descriptor: int, buffer: ByteArray, table: BatchTable, start: int, end: int) -> Scan:
+    """Read the headers of successive batches and messages of a file into a table, and check the CRCs.
+
+    The file is read in pieces, so the memory use does not depend on ``end - start``.
+
+    Parameters
+    ----------
+    descriptor : int
+        Descriptor of an open regular file.
+    buffer : array of uint8
+        Memory for the pieces. Its content after the call is undefined.
+    table : array of BATCH_DTYPE
+        Receives one row per batch or message, beginning with row 0. The positions in the rows are
+        positions in the file.
+    start, end : int
+        Range of the file to scan.
+
+    Returns
+    -------
+    Scan
+        `Scan.count` is the number of rows of `table` that were filled, and `Scan.position` is the
+        position at which the scan ended. `Scan.error` is always None.
+
+    Raises
+    ------
+    ValueError
+        The range is not valid.
+
+    Notes
+    -----
+    The scan ends at the first batch that is not valid, that does not fit into `buffer`, that extends
+    past `end` or the end of the file, that has no row in `table`, or that cannot be read. The cause is
+    not reported. To find it, the caller reads the bytes from `Scan.position` on, and calls
+    `scan_batches`.
+
+    The function runs without the GIL.
+    """
+
 def find_batch(buffer: Buffer, start: int = 0, end: int | None = None, check_crc: bool = True) -> int | None:
     """Return the first position at which a batch or message begins, or None.
 

@@ -19,7 +19,7 @@ include "_corelib/buffer.pxi"     # Source, Arrays: the caller's buffers and arr
 include "_corelib/layout.pxi"     # Kafka's numbers as C constants, checked against constants.py
 include "_corelib/varint.pxi"     # read_varint, read_varlong, read_unsigned_varint
 include "_corelib/crc.pxi"        # crc32c, crc32, crc32c_way
-include "_corelib/batch.pxi"      # scan_batches: batch headers into a table
+include "_corelib/batch.pxi"      # scan_batches, scan_file: batch headers into a table
 include "_corelib/search.pxi"     # find_batch(es), scan_extents: valid batches in arbitrary bytes
 include "_corelib/resume.pxi"     # resume_after: where reading resumes after a damaged batch
 include "_corelib/damaged.pxi"    # scan_damaged: valid batches and damaged byte ranges of a buffer

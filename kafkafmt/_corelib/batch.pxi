@@ -2,6 +2,10 @@
 #
 # In Kafka, this is called shallow iteration.
 
+from libc.errno cimport EINTR, errno
+from libc.string cimport memmove
+from posix.unistd cimport pread
+
 cdef struct Batch:      # Row of a table with dtype BATCH_DTYPE.
     int64_t position
     int64_t base_offset
@@ -169,3 +173,59 @@ def scan_batches(buffer, table, start=0, end=None, check_crc=True):
         status = scan_headers(source.data, &p, source.data + last, rows, capacity, &count, check, &crc)
     at = p - source.data
     return Scan(count, at, None if status <= SCAN_FULL else scan_error(status, source, at, last, crc))
+
+
+cdef enum:
+    FILE_READ_ALIGNMENT = 64    # The kernel copies data faster into an aligned buffer.
+
+
+cdef Py_ssize_t scan_descriptor(int descriptor, uint8_t* data, Py_ssize_t size, Batch* rows, Py_ssize_t capacity,
+                                int64_t* position, int64_t end) noexcept nogil:
+    cdef Py_ssize_t begin = 0, held = 0, count = 0, found = 0, used, got, i
+    cdef int64_t wanted
+    cdef const uint8_t* p
+    cdef uint32_t crc = 0
+    cdef int status
+    while True:     # `held` bytes of the file, from `position` on, are in the buffer at `begin`.
+        if begin + held == size and begin:
+            memmove(data, data + begin, held)
+            begin = 0
+        wanted = min(<int64_t>(size - begin - held), end - position[0] - held)
+        if wanted <= 0:
+            return count
+        got = pread(descriptor, data + begin + held, wanted, position[0] + held)
+        if got < 0 and errno == EINTR:
+            continue
+        if got <= 0:
+            return count
+        held += got
+        p = data + begin
+        status = scan_headers(p, &p, p + held, rows + count, capacity - count, &found, True, &crc)
+        for i in range(count, count + found):
+            rows[i].position += position[0]
+            rows[i].payload_position += position[0]
+        count += found
+        used = p - (data + begin)
+        position[0] += used
+        held -= used
+        if status != SCAN_END:
+            return count
+        # Move the incomplete batch, so that the next read is aligned.
+        begin = (FILE_READ_ALIGNMENT - held % FILE_READ_ALIGNMENT) % FILE_READ_ALIGNMENT
+        if begin + held > size:
+            begin = 0
+        memmove(data + begin, p, held)
+
+
+def scan_file(descriptor, buffer, table, start, end):
+    cdef Arrays arrays = Arrays()
+    cdef Py_ssize_t count, size = len(buffer), capacity = len(table)
+    cdef uint8_t* data = <uint8_t*>arrays.take(buffer, size, 1)
+    cdef Batch* rows = <Batch*>arrays.take(table, capacity, sizeof(Batch))
+    cdef int handle = descriptor
+    cdef int64_t position = start, stop = end
+    if position < 0 or stop < position:
+        raise ValueError(f"start {start} and end {end} are not a valid range of a file")
+    with nogil:
+        count = scan_descriptor(handle, data, size, rows, capacity, &position, stop)
+    return Scan(count, position, None)

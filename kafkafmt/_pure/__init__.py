@@ -4,7 +4,7 @@ Tests and benchmarks compare the pure-Python core with the native core.
 """
 
 from .assign import number_batches, write_offsets
-from .batch import scan_batches
+from .batch import scan_batches, scan_file
 from .build import RecordBuffer
 from .chain import heaviest_chain
 from .check import look_at_payload, number_buffer, validate_buffer
@@ -58,6 +58,7 @@ __all__ = [
     "scan_batches",
     "scan_damaged",
     "scan_extents",
+    "scan_file",
     "summarize_batches",
     "total_length",
     "validate_buffer",

@@ -5,7 +5,9 @@ Kafka calls this shallow iteration, because the records are not read.
 
 from __future__ import annotations
 
+import os
 import struct
+from typing import Any
 
 from ..constants import (
     BATCH_HEADER_SIZE,
@@ -30,7 +32,7 @@ from ..constants import (
     NO_TIMESTAMP,
 )
 from ..errors import ChecksumError, KafkaFormatError, StructureError, UnsupportedError
-from ..types import BatchTable, Buffer, Scan
+from ..types import BatchTable, Buffer, ByteArray, Scan
 from .crc import crc32, crc32c
 from .varint import check_range, view_of
 
@@ -146,3 +148,33 @@ def scan_batches(
         if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)
+
+
+def scan_file(descriptor: int, buffer: ByteArray, table: BatchTable, start: int, end: int) -> Scan:
+    if start < 0 or end < start:
+        raise ValueError(f"start {start} and end {end} are not a valid range of a file")
+    count, position = 0, start
+    while position < end:
+        got = _read_piece(descriptor, buffer[: end - position], position)
+        scan = scan_batches(buffer[:got], table[count:])
+        rows = table[count : count + scan.count]
+        rows["position"] += position
+        rows["payload_position"] += position
+        count, position = count + scan.count, position + scan.position
+        if scan.error is not None or not scan.count:
+            break
+    return Scan(count, position, None)
+
+
+def _read_piece(descriptor: int, target: Any, position: int) -> int:
+    """Read bytes of a file until `target` is full, the file ends, or a read fails. Return the number of bytes."""
+    got = 0
+    while got < len(target):
+        try:
+            n = os.preadv(descriptor, [memoryview(target)[got:]], position + got)
+        except OSError:
+            break
+        if not n:
+            break
+        got += n
+    return got

@@ -24,6 +24,8 @@ RECENT = 60 * 10**9
 """If a directory changed less than this number of nanoseconds before it was listed, it is listed again."""
 CHECK_INTERVAL = 0.05
 """Least number of seconds between two checks of the files of a partition."""
+FULL_CHECK_INTERVAL = 1.0
+"""Seconds after which the log start offset is also checked, even if the segments seem to be unchanged."""
 MOST_REPORTED = 1000
 """Largest number of damaged byte ranges of a partition that are reported."""
 
@@ -72,6 +74,8 @@ class GrowingPartition:
         """The end offset that the option `at` selects, or None if it is not known."""
         self._checked = 0.0
         """Time of the latest check for changes, on the monotonic clock."""
+        self._fully_checked = 0.0
+        """Time of the latest call of `_check` that was not too early, on the monotonic clock."""
         self._stamp = 0
         """Modification time of the partition directory when it was last listed, in ns."""
         self._size = -1
@@ -123,6 +127,24 @@ class GrowingPartition:
     def seconds_since_check(self) -> float:
         """Return the time since the files were checked for changes. No file is accessed."""
         return time.monotonic() - self._checked
+
+    def seems_unchanged(self) -> bool:
+        """Return whether the directory and the last segment have not changed since the latest check.
+
+        A result that is older than CHECK_INTERVAL is not used again. The method calls only `stat`, so the
+        event loop can call it. A check in a thread would take longer than the rest of a response.
+        """
+        tail, now = self._tail, time.monotonic()
+        if tail is None or now - self._checked < CHECK_INTERVAL:
+            return tail is not None
+        if self.missing or isinstance(self.directory.path, UrlPath):
+            return True
+        if now - self._fully_checked >= FULL_CHECK_INTERVAL:
+            return False
+        if self._folder_stamp() != self._stamp or tail.size() not in (tail.position, self._size):
+            return False
+        self._checked = now
+        return True
 
     def check(self) -> int:
         """Check whether the log has changed, and return the counter `changes`."""
@@ -198,7 +220,7 @@ class GrowingPartition:
             or isinstance(self.directory.path, UrlPath)
         ):
             return
-        self._checked = now
+        self._checked = self._fully_checked = now
         self._check_log_start()
         tail = self._tail
         stamp, size = self._folder_stamp(), tail.size()

@@ -109,6 +109,7 @@ class HandlerSet:
         for part in parts:
             for key, (low, high, handler) in part.items():
                 known = message_class(key, "request").API.versions
+                message_class(key, "response")  # creates the class now, so that the first client does not wait
                 if key in self._handlers:
                     raise ValueError(f"two handlers answer the API with key {key}")
                 if low not in known or high not in known or low > high:

@@ -19,6 +19,8 @@ class OpenSegment:
 
     Attributes
     ----------
+    path : Path or UrlPath
+        Path of the file, as it was passed to the constructor.
     view : FileView
         The open file.
     inode : int
@@ -26,6 +28,7 @@ class OpenSegment:
     """
 
     def __init__(self, path: Location) -> None:
+        self.path: Location = path
         self.view: FileView = FileView(path)
         handle = self.view.fileno()
         self.inode: int = os.fstat(handle).st_ino if handle >= 0 and not isinstance(path, UrlPath) else 0
@@ -97,7 +100,7 @@ class OpenFiles:
             found.users += 1
             while len(self._files) > self._capacity:
                 oldest = next(iter(self._files))
-                if oldest == path:
+                if oldest is found.path:
                     break
                 self._close_unused(self._files.pop(oldest))
             return found
@@ -106,7 +109,7 @@ class OpenFiles:
         """Release a file that `acquire` has returned."""
         with self._lock:
             file.users -= 1
-            if self._files.get(file.view.path) is not file:
+            if self._files.get(file.path) is not file:
                 self._close_unused(file)
 
     def close_deleted(self) -> None:

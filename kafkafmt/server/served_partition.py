@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Generator
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from ..log.reading.models import DamagedLogError
 from ..log.reading.part import Part
 from ..types import BATCH_DTYPE, last_offsets
 from .checked_batches import CheckedBatches, Omitted, Span
-from .growing_partition import CHECK_INTERVAL, MOST_REPORTED, GrowingPartition
+from .growing_partition import MOST_REPORTED, GrowingPartition
 from .open_files import inode_of
 from .resources import Reader, Resources
 from .settings import ServerSettings
@@ -89,14 +88,14 @@ class ServedPartition(GrowingPartition):
             return max(min(self._stable(end), end), self.log_start_offset)
 
     def known_offsets(self) -> tuple[int, int | None] | None:
-        """Return the high watermark, and the last stable offset if it is known, without accessing files.
+        """Return the high watermark, and the last stable offset if it is known, without reading files.
 
-        The result is None if the high watermark is not known, or if the files must be checked for
-        changes.
+        The result is None if the high watermark is not known, or if the files must be read because
+        they may have changed.
         """
         # Another thread may replace both attributes. Therefore, read them only once.
         tail, transactions = self._tail, self._transactions
-        if tail is None or time.monotonic() - self._checked >= CHECK_INTERVAL:
+        if tail is None or not self.seems_unchanged():
             return None
         if self._settings.at is not None or self._settings.isolation == READ_COMMITTED:
             return None
@@ -313,7 +312,7 @@ class ServedPartition(GrowingPartition):
             path, position = part.plan.segment.path, part.position
             inode = inode_of(path)
             last = last_offsets(part.table)
-            table = part.table[last >= offset]
+            table = part.table if (last[:1] >= offset).all() else part.table[last >= offset]
             following = max(int(last.max(initial=offset)) + 1, offset + 1)
             reader.at = following
             self._resources.readers.keep(self, reader)
@@ -326,7 +325,7 @@ class ServedPartition(GrowingPartition):
 
     def _parts(self, offset: int) -> Generator[Part, None, None]:
         skip = self._settings.on_error == "skip"
-        yield from self.log.parts(offset, self._listed_end, self._report if skip else None)
+        yield from self.log.parts(offset, self._listed_end, self._report if skip else None, headers_only=True)
 
     def report_batch(self, span: Span, position: int, error: KafkaFormatError) -> None:
         """Report once that the records of a batch cannot be decoded."""

@@ -20,7 +20,7 @@ import kafkafmt
 from kafkafmt import LogDirectory, ServerLimits
 from kafkafmt.log import PartitionLog
 from kafkafmt.protocol import ErrorCode
-from kafkafmt.server import connection
+from kafkafmt.server import connection, growing_partition
 from kafkafmt.server.checked_batches import BatchLists, CheckedBatches, Span
 from kafkafmt.types import BATCH_DTYPE
 
@@ -262,3 +262,38 @@ def test_adding_batches_reads_few_offsets() -> None:
         added: Any = Counted(start)
         lists.add(added)
     assert reads < 3 * 2000  # a scan of all batches at each call reads 2 million
+
+
+def test_unchanged_partition_is_checked_without_a_thread(
+    started: Start, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread takes longer than the rest of a response. A slow client would need a thread for each response."""
+    monkeypatch.setattr(growing_partition, "FULL_CHECK_INTERVAL", 60)
+    server = started(large)
+    served = server.catalog.partition("t", 0)
+    assert served is not None
+    with Client(server.port) as client:
+        for _ in range(2):
+            client.fetch("t", 0, 0)
+        monkeypatch.setattr(type(server.catalog), "run", None)
+        for _ in range(3):
+            time.sleep(growing_partition.CHECK_INTERVAL * 1.5)
+            assert client.fetch("t", 0, 0).high_watermark == 24 * 16
+
+
+def test_changes_are_noticed_between_two_full_checks(
+    started: Start, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing_partition, "FULL_CHECK_INTERVAL", 60)
+    server = started(large)
+    with Client(server.port) as client:
+        for _ in range(2):
+            assert client.fetch("t", 0, 0).high_watermark == 24 * 16
+        with LogDirectory(large) as directory:
+            directory.writer("t").append([(None, b"new", 1)])
+        time.sleep(2 * growing_partition.CHECK_INTERVAL)
+        assert client.fetch("t", 0, 0).high_watermark == 24 * 16 + 1
+        (path,) = (large / "t-0").glob("*.log")
+        os.truncate(path, 0)
+        time.sleep(2 * growing_partition.CHECK_INTERVAL)
+        assert client.fetch("t", 0, 0).high_watermark == 0

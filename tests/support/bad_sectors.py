@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from kafkafmt._backend import core
+from kafkafmt.types import Scan
+
 SECTOR = 4096
 FILLER = bytes(SECTOR - 16) + b"\xff" * 16
 
@@ -65,6 +68,16 @@ class BadSectors:
         def sendfile(target: int, source: int, position: int, count: int) -> int:
             return _real.sendfile(target, source, position, self._readable(source, position, count))
 
+        scan = core.scan_file
+
+        def scan_file(handle: int, buffer: Any, table: Any, start: int, end: int) -> Scan:
+            """Simulate the calls of `pread` in the native core, which Python code cannot replace."""
+            try:
+                return scan(handle, buffer, table, start, start + self._readable(handle, start, end - start))
+            except OSError:
+                return Scan(0, start, None)
+
+        monkeypatch.setattr(core, "scan_file", scan_file)
         for replacement in (preadv, pread, read, copy_file_range, sendfile):
             monkeypatch.setattr(os, replacement.__name__, replacement)
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ..._backend import core
 from ...errors import StructureError
 from ...paths import Location, UrlError, UrlPath
+from ...types import BatchTable, ByteArray
 from . import remote
 from .files import file_size, stamp
 from .local_files import COPY_STEP, copy_range, open_regular, truncated, write_all
@@ -203,6 +204,22 @@ class FileView:
         self.bytes_read += got
         self.seconds += perf_counter() - started
         return got
+
+    def scan(self, buffer: ByteArray, table: BatchTable, start: int, end: int) -> int | None:
+        """Read the headers of the batches in [start, end) into `table`, check the CRCs, and return the number of rows.
+
+        The file is read in pieces, for which `buffer` is the memory. Return None if the range does not
+        consist of complete, valid batches, if a batch is larger than `buffer`, or if the file is not
+        local.
+        """
+        if self._fd < 0:
+            return None
+        started = perf_counter()
+        found = core.scan_file(self._fd, buffer, table, start, end)
+        self.reads += 1
+        self.bytes_read += found.position - start
+        self.seconds += perf_counter() - started
+        return found.count if found.position == end else None
 
     @property
     def unreadable(self) -> list[tuple[int, int]]:

@@ -160,18 +160,21 @@ class PartitionLog(PlannedLog):
         """
         self._stretches[segment.name] = stretch
 
-    def parts(self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False) -> Iterator[Part]:
+    def parts(
+        self, start: int, end: int, on_damage: OnDamage | None, grouped: bool = False, headers_only: bool = False
+    ) -> Iterator[Part]:
         """Yield the batches that contain offsets in [start, end), in offset order, as `Part` objects.
 
         `on_damage` is called with a description of each damaged byte range. If `on_damage` is None,
         damage raises DamagedLogError. If `grouped` is True, one `Part` can also contain batches
         before and after damage, and batches below `start`. This damage is then reported after the
-        `Part`.
+        `Part`. If `headers_only` is True, the buffer of a `Part` can be empty, and larger byte ranges
+        are checked at once.
         """
         for segment in self._opened_ahead(start, end):
             rest: Remainder | None = None
             if segment.name not in self._plans:
-                rest = yield from self._in_one_pass(segment, start, end)
+                rest = yield from self._in_one_pass(segment, start, end, headers_only)
                 if rest is None:
                     continue
             if isinstance(rest, StretchRemainder):
@@ -205,7 +208,9 @@ class PartitionLog(PlannedLog):
             for segment in ahead:
                 file_view.forget_ahead(segment.path, segment.sibling(".index"))
 
-    def _in_one_pass(self, segment: SegmentFile, start: int, end: int) -> Generator[Part, None, Remainder | None]:
+    def _in_one_pass(
+        self, segment: SegmentFile, start: int, end: int, headers_only: bool
+    ) -> Generator[Part, None, Remainder | None]:
         """Read and check a segment in one pass, without a plan. Stop at the first byte range that fails a check.
 
         Return the remainder of the segment, which must be planned. If the segment is complete,
@@ -217,7 +222,7 @@ class PartitionLog(PlannedLog):
         except FileNotFoundError:
             self.skip_missing(segment)
             return None
-        reading = SinglePass(view, segment, stretch, self.max_batch_bytes, self.directory.cleaned)
+        reading = SinglePass(view, segment, stretch, self.max_batch_bytes, self.directory.cleaned, headers_only)
         delivered: list[Run] = []
         known = self.confirmed.setdefault(segment.name, SegmentPlan(segment, view.size, delivered, [], []))
         if known.extents is not delivered:  # an earlier pass has already read batches of the segment

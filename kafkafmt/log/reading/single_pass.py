@@ -39,6 +39,10 @@ from .segment_walker import Walker
 
 SMALLEST_BATCH = 61
 MAX_ROWS = MAX_RANGE_BYTES // SMALLEST_BATCH + 1
+HEADERS_RANGE_BYTES = 8 << 20
+"""Approximate size of a byte range, in bytes, if only the batch headers are needed."""
+PIECE_BYTES = 1 << 20
+"""Number of bytes that are read at once if only the batch headers are needed."""
 
 
 class UnconfirmedError(Exception):
@@ -70,6 +74,9 @@ class SinglePass:
         Largest size of one batch, in bytes.
     compacted : bool
         Whether the log was compacted, so that missing offsets are normal.
+    headers_only : bool, default False
+        Whether the caller needs only the batch headers. If possible, the buffers of the `Part` objects
+        are then empty, the byte ranges are larger, and no byte range is held in memory.
 
     Attributes
     ----------
@@ -85,7 +92,13 @@ class SinglePass:
     """
 
     def __init__(
-        self, view: FileView, segment: SegmentFile, stretch: Stretch | None, max_batch_bytes: int, compacted: bool
+        self,
+        view: FileView,
+        segment: SegmentFile,
+        stretch: Stretch | None,
+        max_batch_bytes: int,
+        compacted: bool,
+        headers_only: bool = False,
     ) -> None:
         if stretch is not None and view.size < stretch.end.position:
             raise changed(segment, f"it has {view.size} bytes now, but had at least {stretch.end.position}")
@@ -99,6 +112,7 @@ class SinglePass:
         self._last_possible = whole_segment(segment, 0).end.upto
         self._max_batch_bytes = max_batch_bytes
         self._compacted = compacted
+        self._headers_only = headers_only and view.data is None and view.fileno() >= 0
         self._walker = Walker(view, segment.base_offset or 0, max_batch_bytes)
         self._buffer: ByteArray = np.empty(0, np.uint8)
         self._table: BatchTable = np.empty(0, BATCH_DTYPE)
@@ -113,7 +127,8 @@ class SinglePass:
         if not self._stretch.size:
             self.complete = True
             return
-        ranges = divide(self._segment, self._view, self._stretch, start, end, RANGE_BYTES)
+        size = HEADERS_RANGE_BYTES if self._headers_only else RANGE_BYTES
+        ranges = divide(self._segment, self._view, self._stretch, start, end, size)
         if ranges is None:
             return
         if isinstance(self.remainder, StretchRemainder):
@@ -124,7 +139,7 @@ class SinglePass:
         bounded = start > base or end <= self._stretch.end.upto
         largest = max(r.size for r in ranges)
         if self._view.data is None:
-            self._buffer = aligned_buffer(largest)
+            self._buffer = aligned_buffer(min(largest, PIECE_BYTES) if self._headers_only else largest)
         self._table = np.empty(min(largest, MAX_RANGE_BYTES) // SMALLEST_BATCH + 1, BATCH_DTYPE)
         self._view.expect(ranges[0].start.position, ranges[-1].end.position)
         expected = base
@@ -178,19 +193,11 @@ class SinglePass:
         `expected` is the lowest possible offset in the range. If `dense` is True and offsets are
         missing between two batches, the range is not confirmed.
         """
-        begin, end, size = found.start.position, found.end.position, found.size
-        if self._view.data is not None:
-            buffer, at = self._view.data, 0
-            if len(buffer) < end:
-                return None
-        else:
-            buffer, at = self._buffer[:size], begin
-            if self._view.read_into(buffer, begin) < size:
-                return None
-        scan = core.scan_batches(buffer, self._table, begin - at, end - at)
-        rows = self._table[: scan.count]
-        if scan.error is not None or scan.position != end - at or not scan.count:
+        end = found.end.position
+        scanned = self._scanned(found)
+        if scanned is None:
             return None
+        at, buffer, rows = scanned
         first, last = rows["base_offset"], last_offsets(rows)
         if (
             int(first[0]) < expected
@@ -212,6 +219,31 @@ class SinglePass:
             extents.append(Run(end, end, following, following, 0, 0))
         plan = SegmentPlan(self._segment, self._view.size, extents, [], [])
         return Part(plan, extent, self._walker, at, buffer, rows, int(first[0]) - 1)
+
+    def _scanned(self, found: Range) -> tuple[int, ByteArray, BatchTable] | None:
+        """Read a byte range and check its CRCs.
+
+        Return the position of the buffer, the buffer, and the table of batches. Return None if the
+        range does not consist of complete, valid batches.
+        """
+        begin, end, size = found.start.position, found.end.position, found.size
+        if self._headers_only:
+            count = self._view.scan(self._buffer, self._table, begin, end)
+            if count:
+                return 0, self._buffer[:0], self._table[:count]
+            if len(self._buffer) < size:  # a batch may be larger than the buffer
+                self._buffer = aligned_buffer(size)
+        if self._view.data is not None:
+            buffer, at = self._view.data, 0
+            if len(buffer) < end:
+                return None
+        else:
+            buffer, at = self._buffer[:size], begin
+            if self._view.read_into(buffer, begin) < size:
+                return None
+        scan = core.scan_batches(buffer, self._table, begin - at, end - at)
+        whole = scan.error is None and scan.position == end - at and scan.count
+        return (at, buffer, self._table[: scan.count]) if whole else None
 
     def _following(self, found: Range, last: int, dense: bool) -> int | None:
         """Return the lowest offset that can follow a byte range. If the next batch contradicts the range, return None.

@@ -259,3 +259,58 @@ def test_segment_is_not_divided_at_a_border_that_its_index_does_not_have(tmp_pat
         assert divide(segment, view, Stretch(Border(position, offset), end)) is not None
         assert divide(segment, view, Stretch(Border(position + 1, offset), end)) is None
         assert divide(segment, view, Stretch(Border(position, offset + 1), end)) is None
+
+
+def tables(
+    directory: PartitionDir, headers_only: bool, start: int = 0, end: int = NO_END
+) -> tuple[list[tuple[str, int, int, int, int]], list[Damage], PartitionLog]:
+    """Return the file, position, offset, last offset delta and CRC of each batch, the damage, and the PartitionLog."""
+    log, damaged = PartitionLog(directory), list[Damage]()
+    found = [
+        (part.plan.segment.name, part.position + position, *rest)
+        for part in log.parts(start, end, damaged.append, headers_only=headers_only)
+        for position, *rest in part.table[["position", "base_offset", "last_offset_delta", "crc"]].tolist()
+    ]
+    return found, damaged, log
+
+
+@pytest.fixture(params=[(100, 50), (400, 100), (8 << 20, 150), (8 << 20, 1 << 20)])
+def small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the sizes of a range and of a piece for reading headers only."""
+    monkeypatch.setattr(single_pass, "HEADERS_RANGE_BYTES", request.param[0])
+    monkeypatch.setattr(single_pass, "PIECE_BYTES", request.param[1])
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("seed", range(1, 120, 3))
+def test_headers_of_mutated_directories_are_read_as_with_records(tmp_path: Path, seed: int) -> None:
+    for name, data in directories.mutated(Random(seed)).items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    try:
+        found = discover([tmp_path]).partitions
+    except OSError:
+        return
+    for directory in found:
+        assert tables(directory, True)[:2] == tables(directory, False)[:2]
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_headers_of_large_batches_are_read_without_a_plan(tmp_path: Path) -> None:
+    """Batches that are larger than a piece are read with a larger buffer."""
+    batches = [simple_batch([bytes(500 if i % 7 == 3 else 20)], i) for i in range(100)]
+    write_segment(tmp_path / "t-0", batches)
+    found, damaged, log = tables(only(tmp_path / "t-0"), True)
+    assert [offset for _, _, offset, *_ in found] == list(range(100))
+    assert (damaged, log.planned) == ([], 0)
+
+
+def test_headers_are_read_in_pieces_and_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(single_pass, "PIECE_BYTES", 4096)
+    write_segment(tmp_path / "t-0", numbered(2000))
+    directory = only(tmp_path / "t-0")
+    found, _, log = tables(directory, True)
+    assert len(found) == 2000
+    assert log.bytes_read == sum(s.size for s in log.segments)
+    assert all(bytes(part.buffer) == b"" for part in log.parts(0, NO_END, None, headers_only=True))
