@@ -116,8 +116,8 @@ class RecordBuffer:
     def _begin(self) -> None:
         """Begin a new batch after the closed batches.
 
-        Reserve space for the batch header, or for the fields of a wrapper message that precede its
-        value.
+        In format 2, reserve space for the batch header. In formats 0 and 1, reserve space for all
+        fields before the value of the wrapper message.
         """
         self._data += bytes(self._head)
         self.count = 0

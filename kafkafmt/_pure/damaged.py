@@ -23,10 +23,11 @@ from .varint import check_range, view_of
 def may_begin(
     view: memoryview, crcs: PrefixCrcs, p: int, following: int, file_end: int, expected: int
 ) -> tuple[bool, bool]:
-    """Check whether the plausible header at `p` can be the header of a batch in the log.
+    """Check whether the bytes at `p`, which look like a batch header, are accepted as the header of a batch in the log.
 
-    If the batch ends at or before `following`, the batch must be valid. If the batch ends later,
-    its header must continue the log at offset `expected`, and it must not end after `file_end`.
+    If the batch ends at or before the position `following`, its CRC must match. If the batch ends
+    later, its offset must be between `expected` and `expected` + 2**31 - 1, and the batch must not
+    end after `file_end`.
 
     Return two bools: whether the header is accepted, and whether the header is rejected only
     because its batch would end after `file_end`.
@@ -42,9 +43,9 @@ def after_corrupted(
 ) -> tuple[int | None, bool]:
     """Check whether the length field of a batch can be trusted although its CRC does not match.
 
-    Return the end of the batch, and a bool. The bool is True if the batch contains a plausible
-    header whose own batch would end after the end of the file. If the length field cannot be
-    trusted, return None and False.
+    Return the position at which the batch ends, and a bool. The bool is True if bytes inside the
+    batch look like the header of another batch, and that other batch would end after the end of the
+    file. If the length field of the batch cannot be trusted, return None and False.
     """
     if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
         return None, False
@@ -68,7 +69,7 @@ def problem_of(
 ) -> tuple[int, int, int] | None:
     """Return the columns `problem`, `actual` and `stored` of `scan_damaged` for the batch at `p`.
 
-    Return None if these columns cannot represent `error`.
+    Return None if `error` is of a kind for which these three integers have no code.
     """
     if isinstance(error, ChecksumError):
         stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])

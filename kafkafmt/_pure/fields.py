@@ -1,4 +1,4 @@
-"""Convert Python objects and rows of columns to `Fields`, whose items have fixed types."""
+"""Convert records, given as Python objects or as columns, to tuples with fixed types, which are then encoded."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def to_fields(key: Any, value: Any, timestamp: Any, headers: Any, offset: Any) -
 
 
 def offset_of(record: Record) -> int | None:
-    """Return the offset of a Record, or None if the offset is -1, which means that it was not read."""
+    """Return the offset of a Record. Return None if the offset is -1, which stands for a missing offset."""
     return None if record.offset == -1 else record.offset
 
 
 def offset_origin(record: Any) -> int:
-    """Return KEPT_OFFSET, NEXT_OFFSET or 0, depending on the origin of the offset of a record.
+    """Return a code for how a record gets its offset when it is encoded.
 
     Return KEPT_OFFSET for a Record with an offset, NEXT_OFFSET for a Record or tuple without an
     offset, and 0 for other objects.

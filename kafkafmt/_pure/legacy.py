@@ -88,7 +88,8 @@ class MessageSet:
         stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
         spans = []
         try:
-            for trailing in (4, 0):  # The message must have 4 more bytes for the length of the value.
+            # After the key, the length field of the value takes 4 bytes. Nothing follows the value.
+            for trailing in (4, 0):
                 (length,) = INT32.unpack_from(view, q)
                 q += 4
                 if length > stop - q - trailing:
@@ -111,8 +112,8 @@ class MessageSet:
     def check(self, view: memoryview) -> tuple[int, int]:
         """Check all messages.
 
-        Return two numbers: the number of messages, and the difference between the absolute and the
-        stored offset of each message.
+        Return the number of messages, and a difference. The difference plus the stored offset of a
+        message is the absolute offset of the message. It is the same for all messages.
         """
         p, count, last = self.start, 0, 0
         while p < self.end:

@@ -81,7 +81,7 @@ def plausible_positions(view: memoryview, start: int, stop: int, end: int) -> It
 
     Only bytes before `end` can be read.
     """
-    # Searching a bytes object is faster than searching a memoryview. To limit memory use, copy CHUNK bytes at a time.
+    # Copy the bytes, because a memoryview is searched more slowly. To limit memory use, copy CHUNK bytes at a time.
     for a in range(start + MAGIC_AT, min(stop + MAGIC_AT, end), CHUNK):
         for hit in MAGICS.finditer(bytes(view[a : min(a + CHUNK, stop + MAGIC_AT, end)])):
             p = a + hit.start() - MAGIC_AT
@@ -99,7 +99,7 @@ def batch_end(view: memoryview, p: int) -> int:
 
 
 def in_reach(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the offset in the header at `p` can follow `expected` in one segment.
+    """Return whether the segment can continue with the offset in the header at `p`, if offset `expected` is next.
 
     The offset must be between `expected` and `expected` + 2**31 - 1, because a segment contains no
     larger gaps.
@@ -108,7 +108,7 @@ def in_reach(view: memoryview, p: int, expected: int) -> bool:
 
 
 def continues_log(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the bytes at `p` can be a header whose offset can follow `expected` in one segment."""
+    """Return whether the bytes at `p` look like a header with an offset from `expected` to `expected` + 2**31 - 1."""
     return in_reach(view, p, expected) and possible(view, p)
 
 
@@ -124,7 +124,7 @@ def possible(view: memoryview, p: int) -> bool:
 
 
 def may_follow(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the bytes at `p` can be a header with an offset of at least `expected`."""
+    """Return whether the bytes at `p` look like a batch header with an offset of at least `expected`."""
     return bool(INT64.unpack_from(view, p)[0] >= max(expected, 0)) and possible(view, p)
 
 

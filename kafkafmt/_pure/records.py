@@ -123,7 +123,8 @@ class Output:
 def data_room(offsets: Any, data: Any, rows: int) -> int:
     """Return the number of bytes that can still be copied into a column.
 
-    Return MAX_OFFSET if the column stores positions and lengths instead of copies.
+    If the column stores positions and lengths instead of copies, the number of bytes is unlimited,
+    and MAX_OFFSET is returned.
     """
     if offsets is None:
         return MAX_OFFSET
@@ -138,7 +139,8 @@ def give_messages(
 ) -> bool:
     """Decode a message set, beginning at the cursor. Return False if the columns are full.
 
-    Unless the columns are empty, the message set is stored completely or not at all.
+    If the columns already contain records, the message set is stored completely or not at all. If
+    the columns are empty, a part of a large message set can be stored.
     """
     cursor = columns.cursor
     count, add = messages.check(view)
@@ -269,7 +271,8 @@ def decode_plain_batches(
 ) -> int:
     """Return `start` without decoding a batch.
 
-    A Python version of this function could not be faster than `scan_batches` and `decode_records`.
+    The native core decodes uncompressed batches here, to save time. In Python, this would not save
+    time, so callers decode all batches with `scan_batches` and `decode_records`.
     """
     columns.full = False
     return start

@@ -54,7 +54,8 @@ returns None, so that sums of offsets cannot overflow int64 in the native core.
 def varint_before(view: memoryview, p: int, size: int) -> int:
     """Decode the `size` bytes before `p` as one 32-bit zigzag varint.
 
-    Return -1 if the varint is negative, or if it does not have exactly `size` bytes.
+    Return the decoded number. Return -1 if the number is negative, or if the bytes are not exactly
+    one varint.
     """
     raw = view[p - size : p]
     if raw[-1] & 0x80 or any(not b & 0x80 for b in raw[:-1]):
@@ -73,17 +74,17 @@ def chain_end(
     reach: int,
     lengths: list[int],
 ) -> tuple[int, int] | None:
-    """Return the end of a chain of adjacent valid batches, and the offset after its last offset.
+    """Return the position at which a sequence of adjacent valid batches ends, and the offset after its last record.
 
-    The candidates are the valid batches that a search found. The chain starts with candidate `i`,
-    and ends when it has more than `reach` bytes or is not followed by another candidate.
+    The candidates are the valid batches that a search found. The sequence starts with candidate
+    `i`, and ends when it has more than `reach` bytes or is not followed by another candidate.
 
     Return None in these cases:
 
-    - `lengths` contains the distance from the start of the chain to the end of one of its batches.
-      In this case, the batches may be part of a record.
+    - `lengths` contains the distance from the start of the sequence to the end of one of its
+      batches. In this case, the batches may be part of a record.
     - The offsets of the batches do not increase.
-    - The chain may continue with a batch that the search has not reached or cannot find.
+    - The sequence may continue with a batch that the search has not reached or cannot find.
     """
     known, start = set(candidates[i:]), candidates[i]
     p = start
@@ -199,13 +200,13 @@ def _resume_after(
                 else _unless_later(view, candidates, i, scanned_to, file_end, next_offset)
             )
         if at == end and at in candidates:
-            return None  # The next batch is valid, but its offset cannot follow this batch.
+            return None  # A valid batch starts at `end`, but its offset does not continue the offsets of the candidate.
         covered = end
     return None
 
 
 class OwnCrc:
-    """Computes the CRC of a damaged batch for several assumed ends, in ascending order."""
+    """Checks at which position a damaged batch ends, by its CRC. The positions must be checked in ascending order."""
 
     def __init__(self, view: memoryview, p: int) -> None:
         legacy = view[p + MAGIC_AT] < MAGIC_V2
@@ -224,10 +225,14 @@ class OwnCrc:
 def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
     """Return the position at which reading resumes after a damaged batch, and whether the batch's CRC matches.
 
-    The length field of the damaged batch indicates that the batch ends at `end`. A header begins at
-    `end`. The list `inside` contains the positions of valid batches before `end`. Return None if
-    one of these valid batches ends after `end`. Otherwise, return the first position in `inside` up
-    to which the CRC of the damaged batch matches. If there is no such position, return `end`.
+    By its length field, the damaged batch ends at the position `end`, at which another header
+    begins. The list `inside` contains the positions of valid batches between the start of the
+    damaged batch and `end`.
+
+    - If one of the valid batches ends after `end`, return None.
+    - If the CRC of the damaged batch matches when the batch is truncated at a position in `inside`,
+      return the first such position.
+    - In all other cases, return `end`.
     """
     if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
         return None
@@ -240,10 +245,11 @@ def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tu
 def _unless_later(
     view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
 ) -> tuple[int, bool] | None:
-    """Return the candidate with index `i`, or None if a later candidate may have offset `next_offset`."""
+    """Return the position `candidates[i]`, or None if a later valid batch may have the offset `next_offset`."""
     reach = candidates[i] + LATER_REACH
     later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
     if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):
         return None
-    beyond = len(candidates) > i + 1 + len(later)  # The next candidate is more than LATER_REACH bytes away.
+    # If True, another valid batch was found more than LATER_REACH bytes after `candidates[i]`.
+    beyond = len(candidates) > i + 1 + len(later)
     return (candidates[i], False) if len(later) == LATER_FINDS or beyond or scanned_to >= min(reach, file_end) else None

@@ -24,7 +24,7 @@ def view_of(buffer: Buffer) -> memoryview:
     view = memoryview(raw)
     if not view.c_contiguous:
         raise ValueError("a C-contiguous buffer is needed")
-    # memoryview.cast() supports only simple formats. For example, it does not support structured arrays.
+    # memoryview.cast() does not support all formats, such as structured arrays, so NumPy converts the buffer first.
     if view.ndim != 1 or len(view.format.lstrip("@")) != 1:
         raw = np.frombuffer(view, np.uint8) if view.nbytes else b""
         view = memoryview(raw)
@@ -39,7 +39,7 @@ def natural(n: int) -> int:
 
 
 def check_range(view: memoryview, start: int, end: int | None) -> int:
-    """Return `end` as a position. Raise ValueError if the range is not inside the buffer."""
+    """Return `end`, or the length of the buffer if `end` is None. Raise ValueError if [start, end) exceeds the buffer."""
     last = len(view) if end is None else natural(end)
     if last < natural(start) or last > len(view):
         raise ValueError(f"start {start} and end {last} are not a valid range of a buffer of {len(view)} bytes")

@@ -133,7 +133,7 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
     calls would take most of the time.
     """
     p = start
-    if end - start < PLAIN_SIZE:  # Without bounds checks, PLAIN_SIZE bytes must be available.
+    if end - start < PLAIN_SIZE:  # The bytes are read without bounds checks, so PLAIN_SIZE bytes must exist.
         return None
     byte = data[p]
     p += 1
@@ -238,7 +238,7 @@ class Batch:
     def rows(
         self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int, max_headers: int
     ) -> Iterator[Row]:
-        """Yield the records of the batch, beginning at a position.
+        """Yield the records of the batch, beginning with the record at the buffer position `position`.
 
         Raise StructureError if a record is faulty or if bytes follow the last record.
         """
@@ -253,7 +253,8 @@ class Batch:
                 except IndexError:  # The buffer ends inside a faulty record.
                     pass
             if row is None:
-                plain = False  # If one record needs the slow path, most records of the batch need it.
+                # If one record is not plain, most records of the batch are not, so `read_plain` is not called again.
+                plain = False
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
             yield row

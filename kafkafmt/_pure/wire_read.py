@@ -152,7 +152,7 @@ def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> 
 
 
 class Budget(local):
-    """For each thread, stores how many more objects the current message may contain."""
+    """Limits the number of objects that a message can contain. Each thread counts the objects of its own message."""
 
     left = limit = MAX_OBJECTS
 

@@ -139,7 +139,7 @@ def bytes_writer(name: str, compact: bool, nullable: bool) -> Write:
 
 
 def records_writer(name: str, compact: bool, nullable: bool) -> Write:
-    """Create a writer for record data: a buffer, or a list of buffers, which are not copied."""
+    """Create a function that writes record data. The data is a buffer or a list of buffers, and is not copied."""
     put_length = length_writer(name, 4, compact, nullable)
 
     def write(out: Output, value: Any) -> None:
