@@ -201,7 +201,8 @@ class Export:
                     raise
                 self._report_unreadable(directory, error)
                 continue
-            works.append(Work(log, earlier.after(log, interval, self._report_message)))
+            below_log_start = self.options.selection.below_log_start
+            works.append(Work(log, earlier.after(log, interval, below_log_start, self._report_message)))
         if self._unreadable and not works:
             first = self._unreadable[0]
             raise OSError(f"no partition can be read; {first.topic}-{first.partition}: {first.error}")

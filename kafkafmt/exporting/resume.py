@@ -43,12 +43,14 @@ class EarlierRuns:
     runs: int = 0
     next_offsets: dict[Key, int] = field(default_factory=dict)
 
-    def after(self, log: PartitionLog, interval: OffsetInterval, on_message: Callable[[str], None]) -> OffsetInterval:
+    def after(
+        self, log: PartitionLog, interval: OffsetInterval, below_log_start: bool, on_message: Callable[[str], None]
+    ) -> OffsetInterval:
         """Return the part of the offset range `interval` that no earlier run has exported.
 
         If an earlier run has exported the partition, the result starts at the offset at which that
-        run ended, regardless of the start of `interval`. If retention has removed records after
-        this offset, `on_message` is called.
+        run ended, regardless of the start of `interval`. Unless `below_log_start` is True, the
+        result starts at the log start offset if this offset is higher. `on_message` is then called.
 
         Raises
         ------
@@ -64,11 +66,10 @@ class EarlierRuns:
                 f"{name} ends at offset {log.next_offset}, but the output contains offsets up to {known}: the log was "
                 f"truncated, or it is another log; {REMEDY}"
             )
-        if log.log_start_offset > known:
-            on_message(
-                f"{name}: retention removed offsets {known} to {log.log_start_offset - 1}, which no earlier run has exported"
-            )
-        return replace(interval, low=known, high=max(interval.high, known))
+        low = known if below_log_start else max(known, log.log_start_offset)
+        if low > known:
+            on_message(f"{name}: retention removed offsets {known} to {low - 1}, which no earlier run has exported")
+        return replace(interval, low=low, high=max(interval.high, low))
 
 
 def read_earlier_runs(output: Path, options: ExportOptions) -> EarlierRuns:

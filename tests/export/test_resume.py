@@ -164,6 +164,22 @@ def test_shorter_log_is_refused_and_retention_is_reported(log: Path, tmp_path: P
     assert offsets_of(out)["t", 0] == [*range(100), *range(start, 500)]
 
 
+def test_records_below_the_log_start_are_added_only_on_request(log: Path, tmp_path: Path) -> None:
+    hidden, shown, messages = tmp_path / "hidden", tmp_path / "shown", list[str]()
+    export(log, hidden)
+    export(log, shown)
+    append(log, 0, 20)
+    with kafkafmt.LogDirectory(log) as directory:
+        directory.writer("t", 0).delete_before(110)
+    export(log, hidden, on_message=messages.append)
+    assert offsets_of(hidden)["t", 0] == [*range(100), *range(110, 120)]
+    assert any("retention removed offsets 100 to 109" in message for message in messages)
+    messages.clear()
+    export(log, shown, below_log_start=True, on_message=messages.append)
+    assert offsets_of(shown)["t", 0] == [*range(120)]
+    assert messages == []
+
+
 def test_killed_run_leaves_the_old_output_and_the_next_run_goes_on(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export(log, out)
