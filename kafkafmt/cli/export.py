@@ -14,7 +14,7 @@ import click
 
 from ..exporting.api import needed_packages, open_engine, with_default_engine
 from ..exporting.errors import OutputExistsError, ResumeError, SparkError
-from ..exporting.layout import EMPTY_NAME, OutputLayout
+from ..exporting.layout import EMPTY_NAME, OutputLayout, report_of
 from ..exporting.options import (
     CODECS,
     COLUMN_NAMES,
@@ -64,7 +64,7 @@ MOST_LINES = 20
     metavar="OUT",
     type=InputPath(),
     help="Directory to create: a local path, or a URL in a bucket (s3://, gs://, az://). Missing parent directories are "
-    "created too. If the name ends with .parquet, OUT is a single local file.",
+    "created too. If the name ends with .parquet, OUT is a single local file, and OUT.report.json is its report.",
 )
 @click.option(
     "--overwrite",
@@ -103,8 +103,8 @@ MOST_LINES = 20
 @click.option(
     "--columns",
     type=Names(COLUMN_NAMES),
-    help="Write only these columns, in this order. The topic and the partition are always kept.  [default: all except "
-    "timestampMillis]",
+    help="Write only these columns, in this order. In a directory, the names of the subdirectories also contain the topic "
+    "and the partition.  [default: all except timestampMillis]",
 )
 @click.option(
     "--file-size",
@@ -319,12 +319,15 @@ def show(report: ExportReport) -> None:
     speed = f", {rate:,} rows/s" if rate else ""
     without = " (without the start of Spark)" if report.options.engine == "spark" else ""
     console.print(f"\n{written.records:,} records in {seconds.total:.1f} s{speed}{without}", highlight=False)
-    if report.options.single_file:
-        console.print(plain(f"{'Parquet':<12}{report.output}"), markup=False, highlight=False, soft_wrap=True)
-        return
-    layout = OutputLayout(Path())
-    for what, inner in (("Parquet", layout.data), ("quarantine", layout.quarantine), ("report", layout.report)):
-        path = report.output / str(inner)
+    layout, out = OutputLayout(Path()), report.output
+    paths = {
+        "Parquet": out / str(layout.data),
+        "quarantine": out / str(layout.quarantine),
+        "report": out / str(layout.report),
+    }
+    if isinstance(out, Path) and report.options.single_file:
+        paths = {"Parquet": out, "report": report_of(out)}
+    for what, path in paths.items():
         console.print(plain(f"{what:<12}{path}"), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -81,8 +81,8 @@ def export(
         - A directory in a bucket, given as a URL, such as ``s3://bucket/out``. When the export is
           complete, the directory contains the file ``_SUCCESS``.
         - A single local file, if the name ends with ``.parquet``. The records are ordered by topic,
-          partition and offset, and have the columns topic and partition. Damaged bytes and the
-          report are not stored.
+          partition and offset, and have the columns topic and partition. The report is the file
+          ``FILE.parquet.report.json``. Damaged bytes are not stored.
     topics : str or iterable of str, optional
         Glob patterns for the names of the topics to export, such as "orders*". By default, all
         topics except Kafka's internal topics are exported.
@@ -118,8 +118,8 @@ def export(
     columns : iterable of str, optional
         Names and order of the columns in the files. By default, the columns are those of Spark's
         Kafka source. The column ``timestampMillis``, which contains the timestamp as stored, is
-        also available. The topic and the partition are always exported, because the directory names
-        contain them. With `join_small`, the files always contain the column partition.
+        also available. In a directory, the topic and the partition are always exported, because the
+        directory names contain them. With `join_small`, the files always contain the column partition.
     file_size : int, default 268435456 (256 MiB)
         Target size of a Parquet file, in bytes. It must be at least 1 MiB. A file ends after the
         row group with which it reaches this size. The files of a small export are smaller, so that

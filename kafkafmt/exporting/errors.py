@@ -14,7 +14,7 @@ class OutputExistsError(ValueError):
     Attributes
     ----------
     output : Path or UrlPath
-        The output directory.
+        The output that exists: a directory, a single file, or the report of a single file.
     appeared : bool
         True if another process created the output during the export.
     """

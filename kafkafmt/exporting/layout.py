@@ -24,7 +24,7 @@ a dataset must have the same levels of directories. Instead, the files contain t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 ESCAPED = set("\"#%'*/:=?\\{[]^\x7f") | {chr(i) for i in range(1, 0x20)}
 """Characters that Spark's ``ExternalCatalogUtils.escapePathName`` escapes in directory names."""
@@ -104,3 +104,8 @@ class OutputLayout:
 def escape(value: str) -> str:
     """Escape `value` for use in a directory name, as Spark does."""
     return "".join(f"%{ord(c):02X}" if c in ESCAPED else c for c in value) or EMPTY_NAME
+
+
+def report_of(file: Path) -> Path:
+    """Return the path of the report about an export to a single Parquet file."""
+    return file.with_name(f"{file.name}.report.json")

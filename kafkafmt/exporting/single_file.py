@@ -2,7 +2,8 @@
 
 Tasks write temporary Parquet files to a staging directory. The driver then copies their records to
 one file, ordered by topic, partition and offset, and adds the columns topic and partition. When the
-file is complete, it is renamed to its final path. Damaged bytes are not stored.
+file is complete, it is renamed to its final path. The report is `FILE.parquet.report.json`. Damaged
+bytes are not stored.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import pyarrow.parquet as pq
 
 from ..arrow import SCHEMA, schema_of
 from ..log.auditing.salvage_output import OutputPlaceError
+from .errors import OutputExistsError
+from .layout import report_of
 from .options import ExportOptions
 from .output import WrittenFile
 from .parquet import ROW_GROUP_BYTES, ROW_GROUP_ROWS, FileFormat, open_writer
@@ -40,17 +43,22 @@ class SingleFile(Staging):
         super().__init__(options.output, options.overwrite)
         self._schema = schema_of(SCHEMA.names if options.columns is None else options.columns)
         self._codec = options.compression, options.compression_level
+        self._report = report_of(self.output)
 
     def check(self) -> None:
-        """Raise OutputExistsError if the file exists and `overwrite` is False.
+        """Raise OutputExistsError if the file or its report exists and `overwrite` is False.
 
-        Raise OutputPlaceError if the output path is a directory.
+        Raise OutputPlaceError if the path of the file or of the report is a directory.
         """
         if self.output.is_dir():
             raise OutputPlaceError(
                 str(self.output), "is a directory, but a name that ends with .parquet means a single file"
             )
+        if self._report.is_dir():
+            raise OutputPlaceError(str(self._report), "is a directory, but it must be the file with the report")
         super().check()
+        if os.path.lexists(self._report) and not self.overwrite:
+            raise OutputExistsError(self._report)
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
         """Copy the records of the temporary files to the single file. Delete the temporary files."""
@@ -72,13 +80,20 @@ class SingleFile(Staging):
             before += rows
 
     def publish(self, report: str) -> None:
-        """Rename the file to its final path. The report is not stored."""
-        path = self.path / NAME
+        """Rename the file to its final path, and then the report.
+
+        With `overwrite`, the old report is removed first, so it never describes the new file.
+        """
+        file, written = self.path / NAME, report_of(self.path / NAME)
+        written.write_text(report, encoding="utf-8")
         if self.overwrite:
             self.check()
-            os.replace(path, self.output)
+            self._report.unlink(missing_ok=True)
+            os.replace(file, self.output)
+            os.replace(written, self._report)
         else:
-            rename_new(path, self.output)
+            rename_new(file, self.output)
+            rename_new(written, self._report)
         self._made = []
 
 

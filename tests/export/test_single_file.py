@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ TORN = case("torn").roots[0]
 
 def export(paths: Any, out: Path, **options: Any) -> kafkafmt.ExportReport:
     report = kafkafmt.export(paths, out, engine="local", **options)
-    assert [p.name for p in out.parent.iterdir()] == [out.name]
+    written = out.with_name(f"{out.name}.report.json")
+    assert {p.name for p in out.parent.iterdir()} == {out.name, written.name}
+    assert json.loads(written.read_text(encoding="utf-8")) == report.to_dict()
     assert report.written.files == 1
     assert report.written.bytes == sum(p.written.bytes for p in report.partitions)
     return report
@@ -81,6 +84,22 @@ def test_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
             kafkafmt.export(CODECS, out, engine="local", overwrite=overwrite)
 
 
+def test_existing_report_is_replaced_only_on_request(tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    written = tmp_path / "out.parquet.report.json"
+    written.write_text("precious")
+    with pytest.raises(kafkafmt.OutputExistsError, match=r"out\.parquet\.report\.json already exists"):
+        kafkafmt.export(CODECS, out, engine="local")
+    assert (out.exists(), written.read_text()) == (False, "precious")
+    export(CODECS, out, overwrite=True)
+    out.unlink()
+    written.unlink()
+    written.mkdir()
+    with pytest.raises(OutputPlaceError, match="is a directory, but it must be the file with the report"):
+        kafkafmt.export(CODECS, out, engine="local", overwrite=True)
+    assert not out.exists()
+
+
 def test_damage_is_reported_or_fails(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     with pytest.raises(kafkafmt.DamagedLogError):
@@ -89,7 +108,7 @@ def test_damage_is_reported_or_fails(tmp_path: Path) -> None:
     done = command("export", TORN, "-O", out, "--engine", "local")
     assert done.returncode == 1
     assert "DAMAGE" in done.stdout
-    assert f"Parquet     {out}\n" in done.stdout
+    assert done.stdout.endswith(f"Parquet     {out}\nreport      {out}.report.json\n")
     assert "quarantine" not in done.stdout
     assert pq.read_table(out).num_rows > 0
 
