@@ -47,7 +47,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    # A limit on the number of fields keeps memory small for long lines. One field too many is enough to reject a line.
+    # `split` stops after one field too many, so that a long line with many fields does not need much memory.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
         raise StructureError(f"{name}: line 2 states {count} entries, but the file contains {len(entries)}")

@@ -167,13 +167,14 @@ class FileView:
     def expect(self, start: int, end: int) -> None:
         """Announce that the bytes [start, end) will be read in order.
 
-        If the file has a URL, later reads request these bytes before they are needed.
+        If the file has a URL, each read of this range also requests the following bytes of the
+        range in advance.
         """
         if self._remote is not None:
             self._remote.expect(start, end)
 
     def read_into(self, view: Any, position: int) -> int:
-        """Read bytes of the file that begin at `position` into the buffer `view`.
+        """Fill the buffer `view` with bytes of the file, beginning at the file position `position`.
 
         Return the number of bytes that were read. It is smaller than the buffer only if the file
         ends first.
@@ -227,7 +228,7 @@ class FileView:
         return [] if self._sectors is None else self._sectors.spans
 
     def is_filler(self, start: int, end: int) -> bool:
-        """Return whether any of the bytes [start, end) were read as filler, because the disk could not read them."""
+        """Return whether the disk could not read some of the bytes [start, end). Such bytes were replaced with filler."""
         return self._sectors is not None and bool(overlapping(self._sectors.spans, start, end))
 
     def _read_or_fill(self, target: memoryview, position: int) -> int:
@@ -252,7 +253,7 @@ class FileView:
             return self._read_sector(target, position, error)
 
     def _read_sector(self, target: memoryview, position: int, error: OSError) -> int:
-        """Retry a failed read with a single sector.
+        """After a read of several sectors has failed, read only the sector at `position`.
 
         If the disk cannot read the sector, write filler bytes to `target`.
         """
@@ -270,7 +271,7 @@ class FileView:
         return self._sectors.fill(target, position)
 
     def _count_requests(self, remote: RemoteFile) -> None:
-        """Set `bytes_read` and `reads` to the counts of `remote`. It can fetch more bytes than callers request."""
+        """Count the requests of `remote` and the bytes that it requests, instead of the bytes that callers read."""
         self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
 
     def read(self, position: int, size: int) -> bytes:
@@ -307,7 +308,8 @@ class FileView:
     def transfer(self, target: int, start: int, end: int) -> None:
         """Write the bytes [start, end) of this file to another file or to a socket, at its current position.
 
-        `target` is a blocking file descriptor. If this file ends before `end`, raise OSError.
+        `target` is the blocking file descriptor of the destination. If the source file ends before
+        the position `end`, raise OSError.
         """
         if self._remote is not None:
             self.expect(start, end)
@@ -344,8 +346,8 @@ class FileView:
 def open_ahead(path: Location, index: Location, whole: bool) -> None:
     """Begin to open a segment and its offset index in the background, if their paths are URLs.
 
-    If `whole` is True, more bytes of the segment are fetched, because it will be read from its
-    start.
+    `whole` states that the segment will be read from its start. In this case, more of its first
+    bytes are requested.
     """
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)
@@ -398,8 +400,8 @@ def read_text(path: Location) -> str | None:
 def read_bytes(path: Location | str) -> bytes | None:
     """Return the first MAX_INDEX_BYTES bytes of a file. This limit is larger than any valid index file.
 
-    If the path does not exist or is a directory, return None. If the disk cannot read a local file,
-    raise StructureError.
+    If the path does not exist or is a directory, return None. If the disk reports a read error for
+    a local file, raise StructureError.
     """
     try:
         return _read_whole(path, MAX_INDEX_BYTES)[1]

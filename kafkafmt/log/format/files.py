@@ -45,7 +45,7 @@ def mode_of(path: Location | str) -> int | None:
 
 
 def narrowed(mode: int, *sources: Location | str) -> int:
-    """Remove from `mode` each permission bit that a file or directory in `sources` does not have.
+    """Remove from `mode` each permission bit that is missing in at least one file or directory in `sources`.
 
     Files and directories that do not exist are ignored.
     """
@@ -109,7 +109,7 @@ def list_links(path: Path) -> list[str]:
 
 
 def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int]]:
-    """Return the two lists of `list_directory`, and a dict that maps file names to sizes in bytes.
+    """Return a directory's subdirectory names, its file names, and a dict that maps file names to sizes in bytes.
 
     For a local directory, the dict is empty, because each size would require a system call.
     """
@@ -118,7 +118,8 @@ def list_with_sizes(path: Location) -> tuple[list[str], list[str], dict[str, int
         return directories, sorted(sizes), sizes
     directories, names = [], []
     with os.scandir(path) as entries:
-        for entry in entries:  # scandir returns the type of each entry, so only links require more system calls
+        # `scandir` returns the type of each entry. A further system call is needed only for symbolic links.
+        for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 names.append(entry.name)
             elif entry.is_dir(follow_symlinks=False):

@@ -41,7 +41,7 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
     """Return the offsets and positions of all entries in a `.index` file, except an incomplete last entry.
 
-    Unused entries, which contain zeros, and invalid entries are included.
+    The result also contains invalid entries, and unused entries, which consist of zeros.
     """
     raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
     return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
@@ -50,7 +50,7 @@ def all_offset_entries(data: bytes, base_offset: int) -> Columns:
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
     """Return the timestamps (in ms) and offsets of all entries in a `.timeindex` file, except an incomplete last entry.
 
-    Unused entries, which contain zeros, and invalid entries are included.
+    The result also contains invalid entries, and unused entries, which consist of zeros.
     """
     raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
     return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset
@@ -89,9 +89,10 @@ def partial_entry_message(size: int, entry_size: int) -> str:
 def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
     """Count the valid entries at the start of an index file.
 
-    `first` and `second` contain the two fields of all entries. Entries are valid as long as `first`
-    increases and `second` does not decrease. If the only such entry has the values `first_low` and
-    `second_low`, it is unused space, and the result is 0.
+    `first` and `second` contain the two fields of all entries. From one valid entry to the next,
+    `first` increases, and `second` does not decrease. Counting stops at the first invalid entry. If
+    only one entry is valid and its fields are `first_low` and `second_low`, the entry is unused
+    space. The result is then 0.
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0

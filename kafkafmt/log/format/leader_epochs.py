@@ -23,8 +23,8 @@ Epochs = list[tuple[int, int]]
 def epochs_of(table: BatchTable) -> Epochs:
     """Find the batches at which the leader epoch changes. Return a pair (epoch, base offset) for each of them.
 
-    The first batch is included. Batches of formats 0 and 1 are ignored, because they have no leader
-    epoch.
+    The first pair describes the first batch. Batches of formats 0 and 1 are ignored, because they
+    have no leader epoch.
     """
     rows = table[(table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)]
     if not len(rows):
@@ -57,8 +57,9 @@ def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, in
 
     If the entries of the checkpoint are not in increasing order, the result is always True.
 
-    Batches before the offset of the first entry are ignored. Batches at or after the offset of the
-    last entry may have a higher epoch than this entry.
+    Batches before the offset of the first checkpoint entry are ignored, because no entry describes
+    them. Batches at or after the offset of the last checkpoint entry may have a higher epoch than
+    this entry.
 
     Parameters
     ----------
@@ -90,8 +91,8 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     changes : sequence of (int, int)
         Pairs (epoch, base offset), as returned by `epochs_of`.
     """
-    # `tops[n]` is the lowest epoch with which a subsequence of n + 1 non-decreasing epochs can end.
-    # `ends[n]` is the index of this last epoch in `changes`.
+    # `tops[n]` is the lowest last epoch of all non-decreasing subsequences with n + 1 epochs.
+    # `ends[n]` is the index of the epoch `tops[n]` in `changes`.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -143,8 +144,9 @@ def believable_runs(
 ) -> list[tuple[int, int, int]]:
     """Select the offset ranges with non-decreasing leader epochs that together cover the most offsets.
 
-    The CRC of a batch does not cover its leader epoch, so a few batches can have a wrong epoch. A
-    range that agrees with the checkpoint outweighs any number of other ranges.
+    The CRC of a batch does not cover its leader epoch. Therefore, a batch with a matching CRC can
+    have a wrong epoch. A range that agrees with the checkpoint is preferred to any number of ranges
+    that do not.
 
     Parameters
     ----------
@@ -154,7 +156,7 @@ def believable_runs(
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # These lists contain the last epoch, the weight and the last index of each candidate sequence.
+    # The lists contain the last epoch, the total weight, and the index of the last range of each candidate sequence.
     # Both epochs and weights increase from candidate to candidate.
     epochs: list[int] = []
     weights: list[int] = []
@@ -208,9 +210,9 @@ def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) 
 def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int, int]]) -> Epochs:
     """Return the leader epochs of a log, from its leader epoch checkpoint and its batches.
 
-    The result contains the entries of the checkpoint, and the later epochs of the batches. If the
-    checkpoint is empty or contradictory, or if it contradicts the batches, the result contains only
-    the epochs of the batches.
+    The result contains the entries of the checkpoint, and those epochs of batches that are higher
+    than all epochs in the checkpoint. The checkpoint is ignored if it is empty, if its entries are
+    not in increasing order, or if it contradicts the batches.
 
     Parameters
     ----------
@@ -261,15 +263,15 @@ def common_end(
         end = min(end, own[1])
         if own[0] == theirs:
             return end
-        epoch = own[0]  # the next pass checks whether the leader also has this epoch
+        epoch = own[0]  # The next iteration checks whether the leader also has the epoch `own[0]`.
 
 
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:
     """Merge the leader epochs of several copies of a log.
 
-    Each epoch gets the lowest first offset that a copy states for it, because retention raises the
-    first offset of the first epoch. If copies contradict each other, the earlier copy in
-    `histories` takes precedence.
+    In each copy, retention can raise the first offset of the oldest epoch. Therefore, each epoch
+    gets the lowest first offset from all copies. If copies contradict each other, the earlier copy
+    in `histories` takes precedence.
     """
     found: dict[int, int] = {}
     for history in histories:

@@ -142,7 +142,8 @@ def create(path: Path | str, mode: int = NEW_FILE) -> int:
 def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:
     """Create a file with the content `data`. Raise FileExistsError if the path exists.
 
-    If `synced` is False, the caller must sync the file later, for example with `sync_tree`.
+    If the argument `synced` is False, the file is not synced. The caller must sync it later, for
+    example with `sync_tree`.
     """
     target = create(path, mode)
     try:
@@ -177,7 +178,7 @@ def sync(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Sync a directory. Creations, renames and deletions of its files are then on disk."""
+    """Sync a directory, so that files remain created, renamed or deleted after a power failure."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -19,7 +19,7 @@ MAX_PARTITION = 2**31 - 1
 
 
 class PartitionName(NamedTuple):
-    """Topic, partition number and state that the name of a partition directory contains."""
+    """The parts of a partition directory's name: topic, partition number and state."""
 
     topic: str
     partition: int

@@ -171,7 +171,7 @@ class ObjectUpload(Upload):
 
 
 def _version(found: Any) -> dict[str, str]:
-    """Return the version of an object, as a dict for the conditions of later requests.
+    """Return the identifiers of an object's version as a dict. Later requests can be limited to this version.
 
     For S3 and Azure, the version is an ETag. For Google Cloud Storage, it is a number.
     """

@@ -42,7 +42,7 @@ def segment_name_of(name: str) -> str | None:
 def base_of(name: str) -> int | None:
     """Return the base offset in the name of a plain or compressed segment.
 
-    If the name has another form, return None.
+    If `name` is not the name of a segment, return None.
     """
     return base_offset_of(segment_name_of(name) or name)
 

@@ -109,9 +109,10 @@ class Producers:
         self._before = {}
 
     def take_back(self) -> None:
-        """Restore the state of the last call of `mark` or `take_back`.
+        """Restore the state that the last call of `mark` has saved. The saved state can be restored again later.
 
-        The time is proportional to the number of producers that changed since that call.
+        The run time is proportional to the number of producers that have changed since the state
+        was saved or restored.
         """
         for producer_id, (entry, first) in (self._before or {}).items():
             if entry is None:
@@ -135,8 +136,8 @@ class Producers:
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
         """Count the open transactions of producers, except those producers whose ids are in `known`.
 
-        Return the count and the entry of one counted producer. If the count is 0, the entry is
-        None.
+        Return the number of counted transactions, and the entry of one of their producers. If the
+        number is 0, the entry is None.
         """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)
@@ -208,7 +209,8 @@ class Producers:
 
     def _end(self, producer_id: int, epoch: int, offset: int, marker: Marker) -> list[Aborted]:
         entry = self.entries.get(producer_id, ProducerEntry(producer_id, epoch))
-        if entry.epoch != epoch:  # a new producer epoch starts with sequence number 0
+        # If the epoch changes, discard the last sequence number, because sequence numbers restart at 0.
+        if entry.epoch != epoch:
             entry = ProducerEntry(producer_id, epoch)
         self.entries[producer_id] = entry._replace(
             timestamp=marker.timestamp, coordinator_epoch=marker.coordinator_epoch, txn_first_offset=-1

@@ -135,9 +135,9 @@ class RemoteFile:
         self._expected = start, min(end, self.size)
 
     def read_into(self, target: memoryview, position: int) -> int:
-        """Read bytes of the file that begin at `position` into `target`, and return their number.
+        """Fill `target` with bytes of the file, beginning at `position`. Return the number of bytes that were read.
 
-        The number is smaller than the size of `target` only if the file ends first.
+        If the file ends before `target` is full, the result is smaller than the size of `target`.
         """
         end = min(position + len(target), self.size)
         if position >= end:
@@ -147,7 +147,7 @@ class RemoteFile:
         while at < end:
             block = self._block_at(at)
             if block is None:
-                # The block was discarded, because the range consists of more blocks than are kept in memory.
+                # A block can be missing if a read needs more blocks than are kept in memory. Request the block again.
                 self.fetch(at, end)
                 continue
             data = block.bytes()[at - block.start : end - block.start]
@@ -166,7 +166,7 @@ class RemoteFile:
         self._blocks = []
 
     def _request(self, start: int, end: int) -> None:
-        """Request the bytes [start, end) that are not in memory, and bytes that will probably be read next."""
+        """Request the bytes [start, end) and bytes that will probably be read next, except bytes in memory."""
         low, high = self._expected
         if low <= start < high:
             self._forget(start - KEPT_BYTES)
@@ -183,10 +183,10 @@ class RemoteFile:
             self.fetch(start, max(end, min(start + LEAST_BYTES, self.size)))
 
     def _extend(self, start: int, end: int, least: int) -> None:
-        """Request the bytes [start, end) that are not in memory, if they are at least `least` bytes.
+        """Request the bytes of [start, end) that are not in memory, unless fewer than `least` bytes are missing.
 
-        The limit avoids many small requests. It does not apply if `end` is the end of the file or
-        the end of the range that was passed to `expect`.
+        The limit `least` avoids many small requests. The limit does not apply if `end` is the end
+        of the file, or the end of the byte range that will be read in order.
         """
         reached = start
         while (block := self._block_at(reached)) is not None:

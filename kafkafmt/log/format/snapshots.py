@@ -7,15 +7,14 @@ Kafka's counterparts are ``ProducerStateManager`` and the schema ``ProducerSnaps
      2  crc          uint32    CRC-32C of everything from byte 6 to the end
      6  entry count  int32
     10  entries of 46 bytes each:
-          producer id            int64
-          epoch                  int16
-          last sequence          int32
-          last offset            int64
-          offset delta           int32
-          timestamp              int64
-          coordinator epoch      int32
-          first offset of the    int64     -1: none
-          current transaction
+          producer id                     int64
+          producer epoch                  int16
+          last sequence number            int32
+          last offset                     int64
+          last offset delta               int32
+          timestamp                       int64
+          coordinator epoch               int32
+          open transaction's first offset int64     -1 if no transaction is open
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class SpanCopier:
 
 
 def _few_close_to(spans: list[list[int]]) -> int:
-    """Return the same number as `SpanCopier._close_to`, but without NumPy arrays."""
+    """Count the byte ranges at the start of `spans` that are small and close enough to be copied together."""
     low, high, total = spans[0][0], 0, 0
     for n, (start, end) in enumerate(spans):
         low, high, total = min(low, start), max(high, end), total + end - start
@@ -110,7 +110,7 @@ def _few_close_to(spans: list[list[int]]) -> int:
 
 
 def joined(spans: IntArray) -> IntArray:
-    """Merge consecutive byte ranges that are adjacent in the file."""
+    """Merge each byte range with the next one if the next one starts at the position after it."""
     if len(spans) < 2:
         return spans
     if (spans[1:, 0] != spans[:-1, 1]).all():

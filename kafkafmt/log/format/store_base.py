@@ -92,7 +92,7 @@ class Store(ABC):
     def list_directory(self, path: UrlPath) -> tuple[list[str], dict[str, int]]:
         """Return the subdirectory names of a directory, and a dict that maps its file names to sizes in bytes.
 
-        The listing is complete, also if the store returns it in pages. An empty directory is
+        The listing is complete, even if the store returns it in pages. An empty directory is
         treated as missing.
         """
 
@@ -155,7 +155,7 @@ class Store(ABC):
         raise SchemeError(f"{path}: the files below a URL can be listed on object stores only")
 
     def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:
-        """Return the status of a file. If one request is sufficient for both, also return the first `size` bytes."""
+        """Return the status of a file, and its first `size` bytes. If this would take two requests, return no bytes."""
         return self.status(path), b""
 
 

@@ -1,4 +1,4 @@
-"""Choose the library for a URL, and access files through fsspec.
+"""Choose the client library for a URL (obstore or fsspec), and implement access to files through fsspec.
 
 Object stores (S3, Google Cloud Storage, Azure) are accessed through obstore, in object_store.py.
 Other schemes, such as hdfs, sftp and zip, are accessed through fsspec. Only this module imports
@@ -42,7 +42,8 @@ def store_of(path: UrlPath) -> Store:
 
     Raise SchemeError if no package can read the scheme, or if the package is not installed.
     """
-    key = os.getpid(), path.root + path.chain  # a forked process cannot use its parent's stores
+    # After a fork, the child process cannot use the network connections of its parent process.
+    key = os.getpid(), path.root + path.chain
     with _LOCK:
         if key not in _MADE:
             make = _OTHERS.get(path.scheme) or (_object_store if path.scheme in OBJECT_STORES else _file_system)
@@ -86,8 +87,7 @@ class FileSystem(Store):
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
-        # A file system that is not asynchronous has state, such as a connection, so only one thread
-        # at a time may use it.
+        # Only one thread at a time may use a synchronous file system, because it can keep one connection.
         self._lock = threading.Lock() if not getattr(fs, "async_impl", False) else None
 
     def _name(self, path: UrlPath) -> str:

@@ -3,10 +3,11 @@
 The filler of a sector consists of zeros, but its last 16 bytes are 0xFF. These bytes ensure that
 filler is never treated as data:
 
-- If a batch begins in an unreadable sector, its base offset or its length field is negative.
+- If a batch begins in an unreadable sector, the filler bytes make its base offset or its length
+  field negative.
 - If a file ends with an unreadable sector, the sector is not treated as preallocated space, because
   preallocated space contains only zeros.
-- A CRC does not match a batch that contains filler.
+- If a batch contains filler bytes in place of unreadable bytes, its CRC does not match.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class UnreadableSectors:
         self._starts.insert(i, start)
 
     def fill(self, target: memoryview, position: int) -> int:
-        """Write filler for the sector at `position` to the start of `target`, and return its length in bytes."""
+        """Write the filler of the sector at `position` to the start of `target`. Return the number of written bytes."""
         end = min(position - position % SECTOR + SECTOR, self._size)
         filler = (bytes(SECTOR - len(_END)) + _END)[-max(end - position, 0) :] if end > position else b""
         count = min(len(filler), len(target))
@@ -87,7 +88,7 @@ def overlapping(spans: list[tuple[int, int]], start: int, end: int) -> list[tupl
 
 
 def named(spans: list[tuple[int, int]]) -> str:
-    """Return a text for error messages that lists the positions of unreadable bytes."""
+    """Describe the positions of unreadable bytes for an error message."""
     ranges = [f"{start} to {end - 1}" for start, end in spans[:MOST_NAMED]]
     if len(spans) > MOST_NAMED:
         ranges.append(f"{len(spans) - MOST_NAMED} more ranges")
