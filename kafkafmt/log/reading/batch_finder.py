@@ -104,11 +104,10 @@ class BatchFinder:
             i += self._first
 
     def _search_ahead(self, start: int) -> None:
-        """Search the bytes from position `start` on before a caller asks for them.
+        """Search the bytes after the position `start` in advance, before a caller requests them.
 
-        The last OVERLAP bytes in memory are not searched. Many batches that begin there are not
-        completely in memory. If the offset of such a batch is implausible, the search would miss
-        the batch.
+        The last OVERLAP bytes in memory are not searched, because many batches that begin there are
+        only partly in memory. The search would find such a batch only if its offset is plausible.
         """
         window = self._scanned
         if start + BATCH_HEADER_SIZE > window.end:
@@ -154,7 +153,7 @@ class BatchFinder:
         self._n_found = n
 
     def valid(self, position: int) -> bool:
-        """Return whether a complete batch or message begins at `position`, and its CRC matches."""
+        """Return whether a complete batch or message with a matching CRC begins at `position`."""
         if self._from <= position < self._to:
             i = self._index_of(position)
             return i < self._n_found and int(self._found[i]) == position
@@ -171,8 +170,9 @@ class BatchFinder:
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
         """Read a part of the file into `window`, so that it contains the `size` bytes that begin at `position`.
 
-        If the file ends earlier, `window` contains the bytes up to the end of the file. If bytes
-        must be read, `window` also contains the `kept` bytes before `position`.
+        If the file ends earlier, `window` contains the bytes up to the end of the file. If the
+        requested bytes are already in `window`, nothing is read. Otherwise, `kept` bytes before
+        `position` are read too.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
@@ -194,9 +194,9 @@ class BatchFinder:
         return self.view.read(position, size)
 
     def head(self, position: int) -> bytes:
-        """Return the 61 bytes at `position`, which is the size of a batch header.
+        """Read the 61 bytes of a batch header at `position`.
 
-        At the end of the file, return fewer.
+        If the file ends inside the header, the result has fewer than 61 bytes.
         """
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
@@ -212,7 +212,7 @@ class BatchFinder:
         return self.crcs.update(castagnoli, start, end, value)
 
     def zero_tail(self) -> int:
-        """Return the position from which on the file contains only zeros.
+        """Return the position after the last byte of the file that is not zero.
 
         If the file does not end with zeros, return the size of the file.
         """
@@ -235,7 +235,7 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """Compares the crc field of one batch with the CRCs of its bytes up to several possible ends."""
+    """Checks whether the crc field of a batch matches if the batch ends at a given file position."""
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2

@@ -162,9 +162,9 @@ class BytePattern:
 def find_spans(
     source: Buffer, positions: IntArray, lengths: LengthArray, needle: bytes, whole: bool = False
 ) -> IntArray:
-    """Return the indexes of the byte ranges that contain `needle`.
+    """Search byte ranges of a buffer for the bytes `needle`. Return the indexes of the byte ranges that contain them.
 
-    If `whole` is True, they must be equal to `needle`.
+    If `whole` is True, return only the indexes of byte ranges that are equal to `needle`.
     """
     found: IntArray = np.empty(len(lengths), np.int64)
     return found[: core.find_spans(source, positions, lengths, len(lengths), needle, whole, found)]

@@ -116,14 +116,14 @@ def crc_covers(position: int, magic: int) -> int:
 
 
 def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Append the same `size` bytes to the data of each CRC, and return the new CRCs.
+    """Return the CRCs of several byte strings after the same `size` bytes were appended to each of them.
 
-    `rest` is the CRC of these bytes.
+    `crcs` contains the CRCs of the byte strings. `rest` is the CRC of the appended bytes.
     """
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:
         return np.array([append(rest, crc, size) for crc in crcs.tolist()], np.int64)
-    # The new CRC is a linear function of the old CRC, so one table for each byte of the CRC is enough.
+    # Each byte of the old CRC affects the new CRC independently, so each byte has its own lookup table.
     result = np.full(len(crcs), rest, np.int64)
     for shift in range(0, 32, 8):
         table = np.zeros(256, np.int64)

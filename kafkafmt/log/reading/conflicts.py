@@ -36,19 +36,17 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
     if int(first[0]) < lower or (last < first).any() or (first[1:] <= last[:-1]).any():
         return False
-    # Usually, all base offsets are near `lower`, and the slower check is not needed.
+    # Usually, all base offsets are near `lower`, so the slow function `_adrift` need not be called.
     near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET
     return (near or not _adrift(parts, lower).any()) and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the ranges of batches whose base offset is implausible.
+    """Return a mask of the ranges of batches that have an implausible base offset.
 
-    A base offset is implausible if both conditions are true:
-
-    - The range consists of a single batch that directly follows damaged bytes.
-    - The difference from the last offset of the previous range exceeds the largest offset range of
-      a segment.
+    The base offset of a range is implausible only if the range is a single batch that directly
+    follows damaged bytes. In addition, the difference between the base offset and the last offset
+    of the previous range must exceed the largest offset range of a segment.
 
     If `lower` is 0, the base offset of the first range is always plausible, because the file may be
     an excerpt of another segment.
@@ -84,7 +82,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     core.heaviest_chain(first, last, batches << 32, spans, bad, start, parent, score, REACH)
     total = score if upper is None else score + _bonus(upper - 1 - last, spans[-1] - spans[1:], bad != bad[-1])
     best_ends = np.flatnonzero(total == total.max())
-    # Choose the lowest end, because all valid offsets after a wrong offset that is too high would seem too low.
+    # If a wrong offset is too high, all valid offsets after it seem too low. Therefore, choose the lowest end.
     at = int(best_ends[np.argmin(last[best_ends])])
     parents, places = parent.tolist(), index.tolist()
     chain = set()
@@ -97,7 +95,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
     """Return the score for each pair of consecutive ranges of batches.
 
-    The score is 1 if no offset is missing between them, 0 if damage or omitted batches explain the
-    missing offsets, and otherwise -1.
+    If no offset is missing between two ranges, their score is 1. If damage or omitted batches
+    explain the missing offsets, the score is 0. Otherwise, the score is -1.
     """
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

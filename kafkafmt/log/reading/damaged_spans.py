@@ -146,7 +146,7 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
 
 
 class OffsetBounds:
-    """Computes which offsets may be missing because of damage, from the valid batches before and after the damage.
+    """Computes which offsets may be missing because of damage. The valid batches around the damage limit them.
 
     Parameters
     ----------
@@ -184,8 +184,9 @@ class OffsetBounds:
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
         """Return the first and the last offset that may be missing, for each damaged byte range.
 
-        `at` contains the indexes of the damaged byte ranges among all ranges. The third returned
-        array indicates whether the last offset is known. An unknown last offset is MAX_OFFSET.
+        `at` contains the indexes of the damaged byte ranges among all byte ranges of the segment.
+        The result consists of three arrays: the first offsets, the last offsets, and whether the
+        last offset is known. An unknown last offset is MAX_OFFSET.
         """
         i, n = np.searchsorted(self._at, at), len(self._at)
         first = np.concatenate(([self._lower], self._last + 1))[i]

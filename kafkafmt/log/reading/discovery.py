@@ -1,13 +1,8 @@
 """Find all partitions and segments under the paths that a user specifies.
 
-A path is one of these:
-
-- a `.log` file
-- a partition directory, which contains `.log` files
-- a log directory, which contains partition directories
-- a pattern with `*`, `?` or `[...]`, which stands for all matching files and directories
-
-A path can also be a URL.
+A path can be a `.log` file, a partition directory (which contains `.log` files), or a log directory
+(which contains partition directories). A pattern with `*`, `?` or `[...]` stands for all matching
+files and directories. A path can also be a URL.
 
 In a log directory, only live partitions are read. Partitions with the suffix `-delete`, `-stray` or
 `-future` are listed, but not read.
@@ -133,8 +128,9 @@ def _is_file(path: Location) -> bool:
 def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
     """Merge `PartitionDir` objects that refer to the same directory.
 
-    Several paths of a user can contain the same partition directory, such as its own path, the path
-    of its log directory, a link, and the path of a `.log` file.
+    A user can pass several paths that contain the same partition directory. Examples are the path
+    of the partition directory, the path of its log directory, a link, and the path of a `.log`
+    file.
     """
     same_name: dict[tuple[tuple[str, int], str], list[PartitionDir]] = {}
     for p in found:
@@ -143,7 +139,7 @@ def _merged(found: list[PartitionDir]) -> list[PartitionDir]:
     for group in same_name.values():
         by_place: dict[str, PartitionDir] = {}
         for p in group:
-            # Links are resolved only for duplicate names, because this takes many system calls.
+            # Resolving links takes many system calls, so paths are resolved only if two partitions have the same name.
             place = files.real_path(p.path) if len(group) > 1 else ""
             other = by_place.setdefault(place, p)
             if other is not p:
@@ -232,7 +228,7 @@ def _few(names: list[str]) -> str:
 def _nearby(path: Location) -> str:
     """Search for logs at most two levels below a path. Return a hint for an error message, or an empty string.
 
-    At most LOOKED_INTO directories are searched.
+    The constant LOOKED_INTO limits the number of searched directories.
     """
     found: list[str] = []
     if isinstance(path, UrlPath):
@@ -398,7 +394,7 @@ def _partition(
 
 
 def _with_checkpoints(partition: PartitionDir, values: Checkpoints) -> PartitionDir:
-    """Set the offsets of a partition from the checkpoints of its log directory."""
+    """Copy the offsets of a partition, such as its log start offset, from the checkpoint files of the log directory."""
     key = partition.key
     offsets = {file: found[key] for file, found in values.items() if key in found} if partition.state == "live" else {}
     partition.checkpoints = offsets
@@ -433,8 +429,8 @@ def _segments(
 ) -> list[SegmentFile]:
     """Return the segments in a partition directory, in the order of their base offsets.
 
-    `logs` contains the names of the `.log` files to read, and `names` those of all files in the
-    directory. For each `.log` file that is not a segment, an entry is added to `problems`.
+    `logs` contains the names of the `.log` files to read. `names` contains the names of all files
+    in the directory. For each `.log` file that is not a segment, an entry is added to `problems`.
     """
     based = [(base, n) for n in names if is_log_name(n) and (base := base_of(n)) is not None]
     based.sort()

@@ -39,7 +39,7 @@ class HeaderEquals:
     any_value: bool = False
 
     def find(self, source: Buffer, columns: RecordColumns) -> IntArray:
-        """Return the row numbers of the records that have such a header."""
+        """Return the row numbers of the records with a header that has the given key and the given value."""
         names, name_sizes, values, value_sizes = _header_spans(columns)
         if _REPLACEMENT in self.key:  # decoding replaces malformed bytes in a header key with U+FFFD
             view, spans = byte_view(source), zip(names.tolist(), name_sizes.tolist(), strict=True)

@@ -89,7 +89,7 @@ class Follower:
 
     @property
     def _low(self) -> int:
-        """Lowest offset of the log that the selection can include."""
+        """Lowest offset that can be selected. Usually, this is the log start offset."""
         segments = self.log.segments
         if self._selection.below_log_start:
             return segments[0].base_offset or 0 if segments else 0
@@ -221,7 +221,7 @@ class Follower:
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Count the batches at the start of `rows` whose offsets increase.
+        """Count the batch headers at the start of `rows` that are in increasing offset order.
 
         The offsets of each batch must be higher than all offsets of the previous batch.
         """
@@ -243,7 +243,8 @@ class Follower:
     def _is_damage(self, view: FileView, error: KafkaFormatError) -> bool:
         """Return whether the bytes after the last valid batch are damaged.
 
-        If they are not damaged, a broker may still be writing a batch.
+        If the bytes after the last valid batch are not damaged, a broker may still be writing a
+        batch there.
         """
         if view.unreadable:
             return True

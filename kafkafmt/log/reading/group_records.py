@@ -28,7 +28,7 @@ COMMIT_KEY, OLD_COMMIT_KEY = b"\0\1", b"\0\0"
 def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
     """Return an iterator of pairs (key, latest value). Deleted keys are omitted.
 
-    The pairs are in the order of the offsets of their records.
+    The pairs are sorted by record offset.
     """
     found: dict[bytes, bytes | None] = {}
     for key, value, _ in _changes(log, on_damage):

@@ -1,8 +1,8 @@
 """Read committed offsets, and consumer groups with their members, from `__consumer_offsets`.
 
 The topic is compacted: only the latest record of each key is valid, and a record with a null value
-deletes its key. `read_group_state` can also return an earlier state, as far as compaction has not
-removed its records.
+deletes its key. `read_group_state` can also return an earlier state, unless compaction has removed
+the records of that state.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
 class _HeaderScan:
     """Reads the batch headers of one file.
 
-    Small batches are read in blocks, the headers of large batches one by one.
+    Small batches are read in blocks. The headers of large batches are read one by one.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -101,7 +101,7 @@ class _HeaderScan:
             return None
         table = self._read_block() if self._in_blocks else self._read_headers()
         if self._view.unreadable:
-            # A header may contain filler bytes for an unreadable sector. Only a CRC check would detect this.
+            # A header may contain filler bytes in place of unreadable bytes. Only a CRC check would detect this.
             raise UnclearHeadersError
         return table
 

@@ -42,7 +42,7 @@ _HEADER = struct.Struct(">qiibIhiqqq")
 
 
 class UnclearHeadersError(Exception):
-    """Raised if batch headers are not sufficient, because batches may be damaged or out of order."""
+    """Raised if batches may be damaged or out of order, so that reading only their headers is not sufficient."""
 
 
 class TransactionalBatch(NamedTuple):
@@ -135,7 +135,7 @@ class HeaderWalk:
                 return found
         found = self._read_one()
         if self.view.unreadable:
-            # A header may contain filler bytes for an unreadable sector. Only a CRC check would detect this.
+            # A header may contain filler bytes in place of unreadable bytes. Only a CRC check would detect this.
             raise UnclearHeadersError
         return found
 

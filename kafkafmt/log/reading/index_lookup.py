@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 
 class TimeBounds(NamedTuple):
-    """Offsets between which the first record with a requested timestamp, or with a later one, is expected.
+    """Bounds for the offset of the first record with a timestamp that is not below a requested timestamp.
 
     Attributes
     ----------
@@ -64,10 +64,12 @@ class TimeBounds(NamedTuple):
 def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: bool = False) -> int:
     """Use the offset index to find the file position at which a search for `offset` can start.
 
-    A batch starts at this position, and all earlier batches have lower offsets. If the index has no
-    usable entry, the position is 0. If `exactly` is True, an index entry is used only if the batch
-    at its position contains the entry's offset. In a compacted log, only this check confirms the
-    base offset of the batch.
+    A batch starts at the returned position, and all earlier batches have lower offsets. If the
+    index has no usable entry, the result is 0.
+
+    If `exactly` is True, an index entry is used only if the batch at the entry's position contains
+    the entry's offset. In a compacted log, this check is needed to confirm the base offset of the
+    batch.
     """
     if segment.base_offset is None or offset <= segment.base_offset:
         return 0
@@ -85,9 +87,9 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 
 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
-    """Look up a timestamp (in ms) in the time index. Return the offsets between which its first record is expected.
+    """Use the time index to find bounds for the offset of the first record with a timestamp of at least `timestamp`.
 
-    If no entry of the time index agrees with the batches, return None.
+    Timestamps are in ms. If no entry of the time index agrees with the batches, return None.
     """
     if segment.base_offset is None:
         return None

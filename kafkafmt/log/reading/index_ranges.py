@@ -118,7 +118,7 @@ def divide(
 ) -> list[Range] | None:
     """Divide a byte range of a segment into smaller ranges of about `range_bytes` bytes.
 
-    Smaller ranges are omitted if they cannot contain offsets in [start, end).
+    If a part of the byte range cannot contain offsets in [start, end), the part is omitted.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def divide(
     inside = (positions > stretch.start.position) & (positions < stretch.end.position)
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
-    # The batch at the first index entry with an offset of at least `end` - 1 can contain offsets below `end`.
-    # The batch at the following index entry begins at or after `end`.
+    # An index entry can contain the last offset of its batch. Therefore, read one more batch.
+    # Index entry number `n` then refers to a batch with a base offset of at least `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
     last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
@@ -228,7 +228,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
 
 
 def first_offset_at(log: FileView, border: Border) -> int | None:
-    """Return the first offset of the batch at the position `border`, or None if the index contradicts its header.
+    """Return the first offset of the batch at the position `border`. If the index contradicts the header, return None.
 
     The index must contain an entry for `border`. Only the batch header is read.
     """
@@ -253,7 +253,7 @@ def last_border(segment: SegmentFile) -> Border | None:
 
 
 def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border | None:
-    """Return a `Border` for the index entry whose number `find` returns. If there is no such entry, return None."""
+    """Create a `Border` from an index entry. `find` returns the number of the entry. Return None if it does not exist."""
     if segment.base_offset is None:
         return None
     try:
@@ -268,9 +268,9 @@ def _entries(
 ) -> tuple[IntArray, IntArray] | None:
     """Return the offsets and positions of the index entries at which a byte range of a segment can be divided.
 
-    The result contains at least the entries inside the offsets [start, end), and two entries before
-    and after them. If several entries have the same position, only the first one is included. If
-    the entries are not in increasing order, return None.
+    The result contains at least the entries with offsets in [start, end), the two entries before
+    them, and the two entries after them. If several entries have the same position, only the first
+    one is included. If the entries are not in increasing order, return None.
     """
     low, high = start - base, end - base
     lowest, highest = stretch.start.position, stretch.end.position
@@ -302,9 +302,10 @@ def _entries(
 def _last_entry(view: FileView, before: Callable[[IntArray, IntArray], npt.NDArray[np.bool_]]) -> int:
     """Find the last index entry for which `before` is true, and return its number, or -1 if there is none.
 
-    The entry is found by bisection, so `before` must be true for all earlier entries and false for
-    all later ones. The arguments of `before` are arrays: the relative offsets and the positions of
-    entries. Entries that contain only zeros are unused, except for the first entry.
+    The entry is found by bisection. Therefore, `before` must be true for all entries up to the
+    result, and false for all entries after it. The function `before` gets two arrays: the relative
+    offsets and the positions of entries. Entries that contain only zeros are unused, except for the
+    first entry.
     """
     low, high = -1, view.size // OFFSET_ENTRY.itemsize
     while high - low > 1:
@@ -333,7 +334,10 @@ def _border(view: FileView, base: int, i: int) -> Border | None:
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:
-    """Return the offsets and positions of the index entries with the numbers [first, last), as far as they exist."""
+    """Return the offsets and positions of the index entries from number `first` to number `last` (exclusive).
+
+    Entries after the end of the index are omitted.
+    """
     size = OFFSET_ENTRY.itemsize
     return all_offset_entries(view.read(first * size, (last - first) * size), base)
 

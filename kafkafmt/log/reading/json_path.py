@@ -36,7 +36,7 @@ class JsonEquals:
     expected: tuple[Any, ...]
 
     def find(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the indexes of the record values that meet the condition. A value that is not JSON never does."""
+        """Return the indexes of the record values that meet the condition. A value that is not JSON never meets it."""
         found = self._candidates(source, positions, lengths)
         view, starts, sizes = byte_view(source), positions[found].tolist(), lengths[found].tolist()
         matching = [self.matches(bytes(view[s : s + n])) for s, n in zip(starts, sizes, strict=True)]
@@ -61,8 +61,9 @@ class JsonEquals:
     def _candidates(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
         """Return the indexes of the record values that can meet the condition. JSON is not parsed.
 
-        In JSON, any character of a string can be escaped with a backslash. Therefore, every record
-        value that contains a backslash is included.
+        In JSON, any character of a string can be escaped with a backslash. A search for the
+        unescaped string would miss it. Therefore, the result includes every record value that
+        contains a backslash.
         """
         pattern = self._pattern
         if pattern is None:
@@ -73,7 +74,7 @@ class JsonEquals:
 
     @cached_property
     def _pattern(self) -> BytePattern | None:
-        """Pattern that matches each record value without backslashes that meets the condition.
+        """Pattern that matches all record values that meet the condition, except values with backslashes.
 
         None if there is no pattern.
         """
@@ -85,7 +86,7 @@ class JsonEquals:
 
 
 def _written(value: Any) -> bytes:
-    """Return a regular expression that matches the start of a value's JSON text, if the text contains no backslash."""
+    """Return a regular expression that matches the start of a value's JSON text. Escape sequences are not matched."""
     if value is None or isinstance(value, bool):
         return json.dumps(value).encode()
     if isinstance(value, str):

@@ -120,7 +120,7 @@ def find_offset(log: PartitionLog, offset: int) -> Place | None:
     """
     low = max(offset, log.log_start_offset)
     reader = _reader(log, low)
-    # Search only for `offset` itself first, because a record with this offset usually exists.
+    # A record with exactly the offset `low` usually exists. Search for higher offsets only if it does not.
     ends = (low + 1, NO_END)
     for part in chain.from_iterable(log.parts(low, end, lambda _: None) for end in ends):
         for i in np.flatnonzero((part.table["attributes"] & CONTROL_BIT) == 0).tolist():
@@ -148,7 +148,7 @@ def _first_in_segment(
 
 
 def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
-    """Find the first record in batch `i` that `reader` returns. If there is none, return None.
+    """Return the place of the first record that `reader` finds in batch `i`, or None if there is no such record.
 
     If `timestamp` is not None, the record must have this timestamp or a later one.
     """

@@ -3,11 +3,9 @@
 Kafka deletes the oldest segments of a log (``UnifiedLog.deleteOldSegments``), even while the log is
 being read. Readers skip segments that Kafka has deleted. However, a file can also be missing
 because its directory was moved or unmounted, or because this host sees another directory under the
-same path. Therefore, a segment is skipped only if all of these conditions are true:
-
-- The path still refers to the directory that was listed.
-- A second check also finds that the file is missing.
-- All offsets of the segment are below the current log start offset.
+same path. Therefore, a segment is skipped only under three conditions: the file is still missing
+when it is checked again, its path still refers to the directory that was listed, and all its
+offsets are below the current log start offset.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from .partition_dir import PartitionDir, SegmentFile
 
 
 class UnavailableSegmentError(OSError):
-    """Raised if a segment is missing for another reason than retention, or has changed since it was listed.
+    """Raised if a segment has changed since it was listed, or is missing although retention has not deleted it.
 
     Attributes
     ----------
@@ -76,8 +74,9 @@ def _end(segment: SegmentFile, first_base: int) -> int:
     """Return the end of the offset range that `segment` can contain (exclusive).
 
     If `segment` was the last segment when the directory was listed, the base offset of the next
-    segment is unknown. A broker creates a new segment before it deletes the last one. Therefore,
-    the log now begins with a later segment, and its base offset `first_base` is used instead.
+    segment is unknown. A broker creates a new segment before it deletes the last segment of a log.
+    Therefore, if the broker has deleted `segment`, the log now begins with a later segment. The
+    base offset of the later segment, `first_base`, is used instead.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:

@@ -40,7 +40,7 @@ class Damage:
 
     @property
     def lost(self) -> str:
-        """A phrase for messages that states which offsets may be missing."""
+        """Which offsets cannot be read because of the damage, as text for messages."""
         if self.empty:
             return "no offset is missing"
         first = "unknown" if self.first_offset is None else self.first_offset
@@ -49,7 +49,7 @@ class Damage:
 
     @property
     def empty(self) -> bool:
-        """Whether it is certain that no offset is missing because of the damage."""
+        """True if no offset is missing because of the damage. False if this is not certain."""
         return self.first_offset is not None and self.last_offset is not None and self.last_offset < self.first_offset
 
 

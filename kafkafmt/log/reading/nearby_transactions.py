@@ -113,13 +113,13 @@ class _Outcomes:
         self._indexed += [(producer, last) for _, producer, _, last, _ in entries]
 
     def agrees_with_indexes(self, low: int, high: int) -> bool:
-        """Return whether the log contains all abort markers in [low, high) that are in the transaction indexes."""
+        """Return whether the log contains each abort marker that a transaction index lists for offsets in [low, high)."""
         return all(entry in self._abort_markers for entry in self._indexed if low <= entry[1] < high)
 
 
 @contextmanager
 def _counted_view(segment: SegmentFile, counts: ReadCounts | None) -> Iterator[FileView]:
-    """Open the file of a segment. When it is closed, add its numbers of bytes and read calls to `counts`."""
+    """Open the file of a segment. When the file is closed, add the numbers of read bytes and read calls to `counts`."""
     with FileView(segment.path, fill_unreadable=True) as view:
         try:
             yield view
@@ -138,8 +138,9 @@ def _batches(
 ) -> Iterator[tuple[HeaderWalk, list[_Found]]]:
     """Yield the transactional batches and control batches in consecutive segments.
 
-    The transaction indexes of these segments are added to `outcomes`. If a segment may be missing,
-    raise UnclearHeadersError.
+    The transaction index of each segment is added to `outcomes`. If offsets are missing between two
+    segments and the log was not compacted, a segment may be missing. In this case, raise
+    UnclearHeadersError.
     """
     last: int | None = None
     for segment in segments:
@@ -207,7 +208,8 @@ def outcomes_near(
                     outcomes.add(found)
             if high >= end and not outcomes.open:
                 break
-            high = walk.last + 1  # the next header must confirm `high` by a higher offset
+            # `high` is trusted only after the next batch header has been read, because offsets must increase.
+            high = walk.last + 1
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
     if high < end or outcomes.open or not outcomes.agrees_with_indexes(base if low is None else low, high):
@@ -263,8 +265,9 @@ def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
 def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[ProducerEntry]] | None:
     """Read the latest producer snapshot whose offset is above `base`. Return its offset and its entries.
 
-    `base` is the base offset of the last segment. When a broker is stopped, it writes such a
-    snapshot at the end of the log. If it is missing or cannot be read, return None.
+    `base` is the base offset of the last segment. A snapshot after `base` is usually at the end of
+    the log, because a broker writes a snapshot there when it is stopped. If there is no snapshot
+    after `base`, or if it cannot be read, return None.
     """
     try:
         _, names = files.list_directory(directory.path)
@@ -307,7 +310,7 @@ def open_after(
     next_offset: Callable[[], int],
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
-    """Return the open transactions and the last stable offset, if the transactions at an earlier offset are known.
+    """Return the open transactions and the last stable offset, given the transactions that are open at offset `begin`.
 
     Parameters
     ----------
@@ -341,8 +344,9 @@ def _open_after(
 ) -> Transactions | None:
     """Return the transactions that are open at the end of the log.
 
-    Each of these transactions began at offset `begin` or later, or is in `known`. If `expected_end`
-    is given and the log does not end at this offset, return None.
+    Only batches from offset `begin` on are read. The mapping `known` contains the transactions that
+    were already open at offset `begin`. If `expected_end` is given and the log does not end at the
+    offset `expected_end`, return None.
     """
     bases = [s.base_offset or 0 for s in directory.segments]
     at = int(np.searchsorted(bases, begin, "right")) - 1

@@ -1,4 +1,4 @@
-"""Check whether the previous or the next segment contains a copy of a batch."""
+"""Search the segments before and after a given segment for copies of its batches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from .segment_walker import Walker
 class Neighbours:
     """Searches the previous and the next segment for copies of batches in a given segment.
 
-    The file names of segments determine the offset range of each segment. If the offsets of a batch
-    are outside this range, it may be a copy of a batch in the previous or the next segment.
+    The file names of segments determine the offset range of each segment. If a batch has offsets
+    outside the range of its segment, the batch may be a copy of a batch in the previous or the next
+    segment.
     """
 
     def __init__(self, segment: SegmentFile) -> None:

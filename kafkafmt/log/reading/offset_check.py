@@ -18,11 +18,11 @@ from .parts import Bad
 def split_at_wrong_offsets(
     reader: WrapperReader, start: int, buffer: Buffer, table: BatchTable, summary: BatchSummary
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
-    """Divide an array of batch headers (a table) at each batch whose offsets are wrong.
+    """Divide an array of batch headers at each batch with inconsistent offset fields.
 
-    For each group of rows without wrong offsets, yield a tuple: the rows, the first offset of each
-    row, and a description of the next batch, whose offsets are wrong. For the last group, the third
-    item is None.
+    Each yielded tuple describes a group of consecutive batches with correct offsets. The tuple
+    contains the headers of the group, the first offset of each batch, and a description of the
+    batch with wrong offsets that follows the group. In the last tuple, the third item is None.
 
     Offsets are wrong in these cases:
 

@@ -32,5 +32,5 @@ class OffsetInterval:
         return self.isolation == READ_COMMITTED
 
     def ending_at(self, offset: int) -> OffsetInterval:
-        """Return a copy that ends at `offset` (exclusive), or at `high` if it is lower."""
+        """Return a copy that ends at the lower of `offset` and `high` (exclusive)."""
         return replace(self, high=min(self.high, offset))
