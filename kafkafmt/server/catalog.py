@@ -102,9 +102,9 @@ class Topic:
         return UUID(bytes=hashlib.sha256(f"kafkafmt topic {self.name}".encode()).digest()[:16], version=4)
 
     def keep_id(self, before: Topic) -> None:
-        """Copy the topic id of the topic object `before` if this topic has all partitions of `before`.
+        """Reuse the topic id of the earlier topic object `before` if this object contains all partitions of `before`.
 
-        Nothing is copied if the topic id of `before` has not been read yet.
+        If `before` has not read the topic id yet, do nothing.
         """
         known = before.__dict__.get("topic_id")
         if known is not None and all(self.partitions.get(n) is served for n, served in before.partitions.items()):
@@ -225,7 +225,7 @@ class Catalog:
         self.resources.close()
 
     def _root_stamps(self) -> tuple[int, ...] | None:
-        """Return the modification time of each served path, or None if a path is a pattern, a URL, or missing.
+        """Return the modification time of each served path. Return None if a path is missing, or is a pattern or URL.
 
         A log directory gets a new modification time if a partition directory in it is created, deleted
         or renamed.

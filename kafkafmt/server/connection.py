@@ -134,7 +134,7 @@ class ClientConnection:
             why = str(error)
         except (ConnectionError, ssl.SSLError):
             pass
-        except OSError as error:  # a segment cannot be opened, or the client's host is unreachable
+        except OSError as error:  # for example, a segment cannot be opened, or the client's host is unreachable
             why = str(error)
         finally:
             if why:
@@ -201,7 +201,7 @@ class ClientConnection:
             raise ClosedError(f"a request cannot be read: {error}") from None
 
     async def _handle(self, request: Any) -> tuple[Buffers, FileRecords] | None:
-        """Return the response to a request, or None if the request demands no response."""
+        """Return the response to a request, or None if the client expects no response."""
         key, version = request.header.api_key, request.header.api_version
         handler = self._handlers.find(key, version)
         if handler is None or (isinstance(request.body, UnknownBody) and key != API_VERSIONS):
@@ -219,7 +219,7 @@ class ClientConnection:
                 if isinstance(response, FileResponse):
                     response, records = response.body, response.records
                 if key == API_VERSIONS and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-                    version = 0  # KIP-511: with this error, clients expect version 0 of the response
+                    version = 0  # KIP-511: clients expect an UNSUPPORTED_VERSION response in version 0
                 made = protocol.make_response(response, version, request.header.correlation_id)
                 return protocol.write_response(made), records
         except (ConnectionError, ClosedError):

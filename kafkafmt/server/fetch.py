@@ -126,7 +126,7 @@ class FetchApi:
         return {FETCH: (0, NEWEST_VERSION, self.fetch)}
 
     async def fetch(self, request: Any, context: RequestContext) -> Any:
-        """Return a `FileResponse`, after waiting for data if the request demands it."""
+        """Return a `FileResponse`. If less than `min_bytes` is available, wait at most `max_wait_ms` for more data."""
         version = context.api_version
         by_id = version >= TOPIC_ID_VERSION
         if version >= SESSION_VERSION:
@@ -243,7 +243,7 @@ class FetchApi:
                 answer.error = ErrorCode.CORRUPT_MESSAGE
                 return answer
             if committed and fetched.spans and not fetched.transactional:
-                answer.aborted = []  # clients need only the aborted transactions of the batches that they receive
+                answer.aborted = []  # the response contains no transactional batches
             elif committed and fetched.spans:
                 aborted = served.aborted(offset, fetched.next_offset, known_only)
                 if aborted is None:

@@ -125,7 +125,7 @@ class GrowingPartition:
         return sum(segment.size for segment in self.directory.segments)
 
     def seconds_since_check(self) -> float:
-        """Return the time since the files were checked for changes. No file is accessed."""
+        """Return the seconds since the files were last checked for changes. This method does not access files."""
         return time.monotonic() - self._checked
 
     def seems_unchanged(self) -> bool:
@@ -180,7 +180,7 @@ class GrowingPartition:
             self._check_log_start()
         self._tail = Tail(self.log, plan)
         for damage in self._tail.damaged:
-            # No client requests offsets after the end of the log, so `fetch` never reaches this damage.
+            # Report damage after the end of the log here, because no client fetches these offsets.
             self._report(damage)
         self._listed_end = self._tail.end
         self._restrict()

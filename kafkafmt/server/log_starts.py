@@ -1,4 +1,4 @@
-"""Detect that a live broker has raised the log start offset of a partition (DeleteRecords)."""
+"""Detect when a live broker raises the log start offset of a partition (DeleteRecords)."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Budget:
 
 
 class UnreadResponses:
-    """Limits the memory of responses that clients have not read yet.
+    """Limits the memory that is used by responses which clients have not read yet.
 
     If the limit is exceeded, the server closes the connection of the client that has read nothing
     for the longest time.
@@ -93,13 +93,13 @@ class UnreadResponses:
 
     @contextmanager
     def held(self, limit: asyncio.Timeout, size: int) -> Iterator[None]:
-        """Count a response of `size` bytes while a client reads it. `limit` is the timeout for reading the response."""
+        """Count `size` bytes of memory as used during the `with` block. `limit` is the client's timeout for reading."""
         self._sizes[limit] = size
         self._total += size
         while self._total > self._capacity and len(self._sizes) > 1:
             oldest = next(iter(self._sizes))
             self._total -= self._sizes.pop(oldest)
-            with suppress(RuntimeError):  # reschedule() raises RuntimeError if the wait has just ended
+            with suppress(RuntimeError):  # raised if the timeout has already expired
                 oldest.reschedule(asyncio.get_running_loop().time())
         try:
             yield

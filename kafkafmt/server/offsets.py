@@ -141,7 +141,7 @@ def _repeated(partitions: Iterable[Key]) -> set[Key]:
 
 
 def _is_undefined(timestamp: int, version: int) -> bool:
-    """Return whether a version of ListOffsets does not define a negative timestamp.
+    """Return whether `timestamp` is a negative special value that the ListOffsets version does not support.
 
     Kafka's rule is in ``ReplicaManager.isListOffsetsTimestampUnsupported``.
     """

@@ -39,7 +39,7 @@ class OpenSegment:
         return self.view.fileno()
 
     def size(self) -> int:
-        """Return the present size of the file, in bytes."""
+        """Return the current size of the file, in bytes."""
         handle = self.view.fileno()
         return os.fstat(handle).st_size if handle >= 0 else self.view.size
 
@@ -86,7 +86,7 @@ class OpenFiles:
     def acquire(self, path: Location, inode: int) -> OpenSegment:
         """Open the segment at `path` unless it is already open. The caller must pass the result to `release`.
 
-        If the open segment has another inode than `inode`, the path is opened again.
+        If the inode of the open segment differs from `inode`, the path is opened again.
         """
         with self._lock:
             found = self._files.get(path)

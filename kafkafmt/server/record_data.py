@@ -92,8 +92,8 @@ def read_span(resources: Resources, span: Span) -> bytes:
 def empty_batch(start: int, end: int, leader_epoch: int) -> bytes:
     """Return a batch of record format 2 that contains no records and covers the offsets [start, end).
 
-    A client that reads this batch continues at `end`. Kafka's log cleaner writes such a batch if it
-    removes all records of a batch.
+    A client that reads the empty batch continues at `end`. Kafka's log cleaner also writes an empty
+    batch if it removes all records of a batch.
     """
     delta = min(end - start, 2**31) - 1
     rest = _REST.pack(0, delta, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER_ID, -1, -1, 0)

@@ -1,8 +1,8 @@
 """Refuse requests that would write to a cluster, because the server is read-only.
 
-If a response has a field for an error message, the server returns POLICY_VIOLATION with a message
-that clients show. Responses to transaction requests have no such field, so the server returns an
-authorization error, after which clients do not retry.
+The server answers a write request with POLICY_VIOLATION and a message that clients show, if the
+response has a field for an error message. Responses to transaction requests have no such field. For
+these requests, the server returns an authorization error, after which clients do not retry.
 """
 
 from __future__ import annotations

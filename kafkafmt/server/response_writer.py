@@ -100,7 +100,7 @@ class ResponseWriter:
                 raise ClosedError(f"{span.path} was changed while it was sent")
             await self._send_file(file, span.position, span.size)
         except UnreadableError:
-            # forget() makes the next fetch read the batches again. The client then gets an error response.
+            # Forget the batches, so that the next fetch reads them again and reports the read error to the client.
             await self._catalog.run(partition.forget, span)
             raise
         finally:
@@ -162,10 +162,10 @@ class ResponseWriter:
         return descriptor
 
     async def _writable(self, held: int = 0) -> None:
-        """Wait until the socket is writable. `held` is the number of bytes of the response in memory.
+        """Wait until the socket is writable. `held` is the number of response bytes that stay in memory meanwhile.
 
-        The event loop rejects callbacks for a descriptor that a transport uses. Therefore, the method
-        watches a duplicate of the descriptor.
+        The event loop rejects callbacks for a descriptor that belongs to a transport. Therefore,
+        this method watches a duplicate of the socket's descriptor.
         """
         loop = asyncio.get_running_loop()
         try:

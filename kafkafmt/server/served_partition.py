@@ -60,8 +60,9 @@ class Fetched(NamedTuple):
 class ServedPartition(GrowingPartition):
     """One partition that is served. The methods are blocking, and may be called in several threads.
 
-    If `known_only` is True, a method neither blocks nor accesses files, so the event loop can call
-    the method. `GrowingPartition` describes the parameters of the constructor.
+    Methods with a parameter `known_only` neither block nor access files if `known_only` is True.
+    The event loop can then call these methods. `GrowingPartition` describes the parameters of the
+    constructor.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class ServedPartition(GrowingPartition):
         The result is None if the high watermark is not known, or if the files must be read because
         they may have changed.
         """
-        # Another thread may replace both attributes. Therefore, read them only once.
+        # Read self._tail and self._transactions only once, because another thread may replace them.
         tail, transactions = self._tail, self._transactions
         if tail is None or not self.seems_unchanged():
             return None
@@ -216,7 +217,7 @@ class ServedPartition(GrowingPartition):
         return Fetched(spans, size, at, False, transactional)
 
     def to_read_ahead(self, offset: int, next_offset: int) -> int | None:
-        """Return the offset from which to check batches before a client requests them, or None to check nothing.
+        """Return the offset at which reading ahead starts. Return None if nothing should be read ahead.
 
         Parameters
         ----------
@@ -261,7 +262,7 @@ class ServedPartition(GrowingPartition):
             self._reset()
 
     def _log_end(self) -> int:
-        """Return the end offset of the log for clients. The option `at` can select an earlier end."""
+        """Return the log end offset that clients see. The option `at` can set it to an earlier offset."""
         end = self._known_tail().end
         if self._settings.at is None:
             return end
@@ -281,7 +282,7 @@ class ServedPartition(GrowingPartition):
         return offset
 
     def _state(self) -> TransactionState:
-        """Return the state of the transactions of all batches up to the end of the log."""
+        """Return the `TransactionState` of the log, which covers all batches up to the log end."""
         if self._transactions is None:
             end = self._log_end()
             self._list_again()

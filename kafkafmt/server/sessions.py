@@ -48,7 +48,7 @@ class FetchedPartition:
 
 @dataclass
 class FetchSession:
-    """The partitions that a client reads in one fetch session. The first partition is read next.
+    """The partitions that a client reads in one fetch session, in the order in which the next request reads them.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class FetchSession:
         return iter(list(self.partitions.values()))
 
     def served(self, partition: FetchedPartition) -> None:
-        """Move a partition to the end of the order, so that the other partitions are read first."""
+        """Move a partition to the end of the session, so that the next response starts with the other partitions."""
         if partition.key in self.partitions:
             self.partitions.move_to_end(partition.key)
 
     def update(self, request: Any) -> None:
-        """Add, change and remove partitions as the request demands."""
+        """Add, change and remove partitions as specified by a fetch request."""
         for topic in request.topics:
             name = topic.topic_id if self.by_id else topic.topic
             for wanted in topic.partitions:

@@ -94,7 +94,7 @@ class Tail:
             return error is None or _only_zeros(view, self.position)
 
     def _found(self, start: int, table: BatchTable) -> None:
-        """Set `end` and `position` to the end of the last batch of `table`. `start` is the position of the buffer."""
+        """Set `end` and `position` to the end of the last batch. Positions in `table` are relative to `start`."""
         self.end = int(last_offsets(table[-1:])[0]) + 1
         self.position = start + int(table["position"][-1]) + int(table["size"][-1])
 
@@ -112,9 +112,9 @@ class Tail:
     def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
         """Call `take` with the batches that a broker has appended to `segment`.
 
-        `segment` is the known last segment, or a newer segment. If the segment ends with an
-        incomplete batch, a later call passes this batch to `take`, after the broker has completed
-        it.
+        `segment` is the known last segment, or a newer segment. An incomplete batch at the end of
+        the segment is not passed to `take`. After the broker has written the rest of the batch, the
+        next call of this method passes the batch to `take`.
 
         Raises
         ------
@@ -168,7 +168,7 @@ def _only_zeros(view: FileView, position: int) -> bool:
             try:
                 position = os.lseek(view.fileno(), position, os.SEEK_DATA)
             except OSError as error:
-                return error.errno == errno.ENXIO  # this error means that only a hole follows `position`
+                return error.errno == errno.ENXIO  # ENXIO: no data follows `position` in the sparse file
         got = view.read_into(buffer[: min(STEP, view.size - position)], position)
         if not got or buffer[:got].any():
             return not got

@@ -71,7 +71,7 @@ class ScramCredential:
         return hmac.compare_digest(derived.stored_key, self.stored_key)
 
     def line(self, user: str) -> str:
-        """Return the line of the users file that gives this credential to `user`."""
+        """Return this credential as a line of the users file for `user`."""
         salt, stored_key, server_key = (
             base64.b64encode(value).decode() for value in (self.salt, self.stored_key, self.server_key)
         )
@@ -130,9 +130,10 @@ class Users:
         return found
 
     def decoy(self, mechanism: str, user: str) -> ScramCredential:
-        """Return a credential that no password matches, for a user without a credential.
+        """Return a dummy credential for a user that has none. No password matches the credential.
 
-        With this credential, the server's first message does not reveal whether a user exists.
+        Because of the dummy credential, the server's first message does not reveal whether a user
+        exists.
         """
         size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
         return ScramCredential(mechanism, self._salt(mechanism, user), os.urandom(size), b"", MIN_ITERATIONS)

@@ -108,7 +108,7 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # The batches up to the first gap are complete, so they can be checked more strictly if added separately.
+            # Add the batches before the first gap separately: without a gap, more facts can be checked.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])

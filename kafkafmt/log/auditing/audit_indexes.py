@@ -113,14 +113,14 @@ class IndexAudit:
         if self._empty:
             return
         n = len(self._offset)
-        # `_first_of`: for each offset index entry, the offset after the batch that precedes the entry's position.
+        # `_first_of`: for each offset index entry, the lowest possible offset of the batch at the entry's position.
         # `_last_at`: for each offset index entry, the last offset of the batch at the entry's position.
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # `_last_of`: for each offset index entry, the position of the batch that ends with the entry's offset.
+        # `_last_of`: for each offset index entry, the position of the batch with the same last offset as the entry.
         self._last_of = np.full(n, -1)
-        # `_timestamp_of`: for each time index entry, the timestamp of the batch that contains the entry's offset.
-        # `_largest_upto`: for each time index entry, the largest timestamp up to the end of that batch.
+        # `_timestamp_of`: the maximum timestamp of the batch to which each time index entry refers.
+        # `_largest_upto`: the largest timestamp up to and including the batch to which each time index entry refers.
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
@@ -178,7 +178,7 @@ class IndexAudit:
         following = np.append(positions[1:], MANY)[: len(positions)]
         appended_together = (self._last_of >= positions) & (self._last_of < following)
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
-        # After compaction, an index entry can contain the offset of any remaining record.
+        # In a compacted segment, an index entry can contain any offset of its batch, not only the last offset.
         if len(plan.damaged) or not RunColumns.of(plan.extents).dense.all():
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond

@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """An offset range with records of one producer that only a broker or only kafkafmt delivers."""
+    """Records of one producer that are delivered either by a broker or by kafkafmt, but not by both."""
 
     producer_id: int
     first: int
@@ -61,7 +61,8 @@ class IsolationAudit:
     def take_back(self) -> None:
         """Restore the state that the last call of `mark` saved.
 
-        Restoring the state takes time only for the batches that were added since `mark` was called.
+        The time to restore the state is proportional to the number of batches that were added since
+        `mark` was called.
         """
         del self._ended[self._ended_before :]
         for producer_id, span in self._before.items():
@@ -100,7 +101,7 @@ class IsolationAudit:
             self._open[producer_id] = (int(rows["base_offset"][first]) if span is None else span[0]), end
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
-        """Yield all offset ranges that a broker and kafkafmt deliver differently to a read_committed consumer.
+        """Yield the offset ranges that read_committed consumers get only from a broker, or only from kafkafmt.
 
         Parameters
         ----------
@@ -126,7 +127,7 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Split each range that consists of two transactions, because the marker between them is missing."""
+    """Split an offset range into two transactions if the marker between the transactions is missing."""
     for e in ended:
         at = bisect_right(borders, e.first)
         if 0 <= e.first and at < len(borders) and borders[at] < e.last:
@@ -139,7 +140,7 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
 def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]
 ) -> Iterator[Difference]:
-    """Yield the offset ranges of a producer that a broker and kafkafmt deliver differently at read_committed.
+    """Yield a producer's offset ranges that read_committed consumers get only from a broker, or only from kafkafmt.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def _of_producer(
                     "kafkafmt delivers them, but a Kafka consumer may drop them, because the marker of an earlier aborted "
                     "transaction of the same producer is missing",
                 )  # fmt: skip
-        # A consumer applies an index entry of a producer only up to the producer's next abort marker.
+        # After a producer's abort marker, a consumer ignores earlier transaction index entries of this producer.
         if e.kind == CONTROL_ABORT:
             filtered, until = False, -1
             while at < len(named) and named[at].first <= e.marker:

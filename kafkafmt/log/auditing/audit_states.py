@@ -1,8 +1,8 @@
 """Compare the snapshots, transaction indexes and leader epochs of a partition with its batches.
 
-The state of the producers is computed from the snapshot of the first segment and all batches of the
-log. If compaction or damage has removed batches, the audit compares only facts that the remaining
-batches can confirm or refute.
+The expected producer states are computed from two sources: the snapshot at the start of the first
+segment, and all batches of the log. If compaction or damage has removed batches, this module
+compares only facts that the remaining batches can confirm or refute.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class StateAudit:
     def mark(self) -> None:
         """Save the current state, so that `take_back` can restore it.
 
-        Saving the state takes the same time for any number of producers.
+        Saving the state takes constant time, regardless of the number of producers.
         """
         found, whole = len(self._found), self.complete
 
@@ -112,7 +112,8 @@ class StateAudit:
     def take_back(self) -> None:
         """Restore the state that the last call of `mark` saved.
 
-        Restoring the state takes time only for the batches that were added since `mark` was called.
+        The time to restore the state is proportional to the number of batches that were added since
+        `mark` was called.
         """
         while self._undo:
             self._undo.pop()()
@@ -133,7 +134,7 @@ class StateAudit:
         self._indexes[segment.name] = data
 
     def incomplete(self) -> None:
-        """Record that batches are missing before the next batch that is added."""
+        """Mark the log as incomplete, because batches before the next added batch are missing."""
         self.complete = False
 
     def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:

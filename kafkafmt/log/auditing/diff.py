@@ -166,8 +166,8 @@ def _compare(
 ) -> tuple[Difference, ...]:
     """Return the differences between all copies of one partition.
 
-    `everywhere` contains all paths that were given. `names` contains the paths in which the
-    partition exists.
+    `everywhere` contains all paths that the user compares. `names` contains only the paths with a
+    copy of the partition.
     """
     found: list[Difference] = []
     if len(names) < len(everywhere):

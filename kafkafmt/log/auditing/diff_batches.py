@@ -149,9 +149,9 @@ class _Batches:
 class _Comparison:
     """Compares two copies of a partition in a range of offsets.
 
-    `_Comparison` collects the offset ranges in which the batches of the two copies differ. In both
-    copies, batches start and end at the boundaries of such a range. The records of adjacent ranges
-    are compared in one pass, because each pass has a fixed cost.
+    The object collects the offset ranges in which the two copies contain different batches. Each
+    range starts and ends at a batch boundary of both copies. The records of adjacent ranges are
+    compared in one pass, because each pass has a fixed cost.
     """
 
     def __init__(self, logs: tuple[PartitionLog, PartitionLog], spans: Spans) -> None:
@@ -200,7 +200,7 @@ class _Comparison:
             self._unit(int(a.first[i]), int(a.last[i]))
 
     def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
-        """Collect an offset range in which the two copies have different batch boundaries.
+        """Find the next offset range with different batch boundaries, and store it for the comparison of records.
 
         The range ends at a gap, or at the first offset at which a batch ends in both copies.
         """
@@ -270,7 +270,7 @@ class _Comparison:
 
 
 def _runs(chosen: np.ndarray, firsts: IntArray, lasts: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield the first and last offset of each sequence of consecutive batches that `chosen` selects."""
+    """Group consecutive batches for which the mask `chosen` is True. Yield the first and last offset of each group."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False])).astype(np.int8)))
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         yield int(firsts[start]), int(lasts[end - 1])

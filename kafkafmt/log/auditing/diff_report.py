@@ -173,7 +173,7 @@ class Span(NamedTuple):
 
 
 def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Difference, ...]:
-    """Convert differences between pairs of copies to differences between all copies.
+    """Combine the differences between the first copy and each other copy into one list for all copies.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Diffe
 
 
 def _joined_damage(found: list[Difference]) -> list[Difference]:
-    """Merge equal damage, because each comparison reports the damage of the first copy again."""
+    """Merge entries for the same damage. Each comparison of two copies repeats the damage of the first copy."""
     joined: dict[tuple[str, int | None, int | None], dict[str, None]] = {}
     for d in found:
         joined.setdefault((d.kind, d.first_offset, d.last_offset), {}).update(dict.fromkeys(d.paths))
@@ -208,7 +208,7 @@ def _joined_damage(found: list[Difference]) -> list[Difference]:
 
 
 def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) -> list[Difference]:
-    """Split the differences of one kind into ranges, so that the same copies differ at all offsets of a range."""
+    """Split the differences of one kind into offset ranges, so that the same set of copies differs in a whole range."""
     if len(paths) == 2 or kind == TRANSACTIONS:
         rows = [_difference(kind, s.first, s.last, {other: s.side}, paths) for other, s in numbered]
         return rows if kind != TRANSACTIONS else _joined_transactions(numbered, paths)
@@ -244,7 +244,8 @@ def _difference(
 ) -> Difference:
     """Return the `Difference` between the first copy of a partition and the other copies in `sides`.
 
-    `sides` maps the index of each copy that differs from the first copy to its `Span.side`.
+    The dict `sides` contains the `Span.side` of each copy that differs from the first copy. The
+    keys of `sides` are the indexes of the copies.
     """
     if kind in PRESENCE:
         in_first = 0 in sides.values()

@@ -178,7 +178,8 @@ class LogDump:
 def batch_item(row: Any, start: int, valid: bool) -> DumpedBatch:
     """Convert one batch header to a `DumpedBatch`.
 
-    `start` is the file position of the buffer to which the position in the header refers.
+    The position in the header `row` is relative to a buffer. `start` is the file position of this
+    buffer.
     """
     attributes, magic, sequence = int(row["attributes"]), int(row["magic"]), int(row["base_sequence"])
     codec = attributes & CODEC_MASK

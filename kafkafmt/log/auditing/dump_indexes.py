@@ -74,8 +74,8 @@ def index_findings(path: Path) -> list[Problem]:
 def _audit(log_file: Path) -> list[Finding]:
     """Return the findings for the offset index and the time index of a segment.
 
-    The last result is cached, because both indexes of a segment are usually dumped one after the
-    other.
+    The findings for the last segment are cached, because the offset index and the time index of a
+    segment are usually dumped one after the other.
     """
     log = PartitionLog(discover([log_file]).partitions[0])
     segment = log.segments[0]

@@ -88,7 +88,8 @@ class KeyCounter:
 class _Sketches:
     """A HyperLogLog sketch of all keys, and a sketch of the most frequent keys.
 
-    The sketches accept text, so keys are decoded as Latin-1, which maps each byte to one character.
+    `frequent_strings_sketch` accepts only str values. Therefore, keys are decoded as Latin-1, which
+    maps each byte to one character.
     """
 
     def __init__(self) -> None:

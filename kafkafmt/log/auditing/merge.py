@@ -139,7 +139,7 @@ def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits:
 
 
 def _placed(damage: Damage, log: PartitionLog) -> Damage:
-    """Return a copy of `damage` with the place in the merged log at which its batches are missing."""
+    """Return a copy of `damage` in which the file and the position refer to the merged log."""
     offset = damage.first_offset or 0
     segment = log.segments[log.first_segment(offset)]
     with log.view(segment) as view:

@@ -5,9 +5,10 @@ first and last offset, the batch with the most records is chosen, because compac
 records in some replicas. If several batches have the same number of records, the batch of the leader
 is chosen, unless its leader epoch is corrupted.
 
-Batch boundaries differ if the record format was converted in one replica. The chosen batches then
-contain every record of every replica exactly once. If possible, whole batches are chosen. If only
-some records of a batch are used, the batch is rebuilt (`cut_batch`).
+Batch boundaries differ if the record format was converted in one replica. In this case, batches are
+chosen so that the merged log contains every record of every replica exactly once. If possible,
+whole batches are chosen. If only some records of a batch are used, the batch is rebuilt
+(`cut_batch`).
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     best = np.concatenate(([True], ~same))
     dense = (rows["count"] == rows["last"] - rows["first"] + 1)[best][group]
     copies = np.concatenate(([False], same & (rows["crc"][1:] == rows["crc"][:-1])))
-    # Keep all versions of a batch from which compaction has removed records.
+    # If compaction has removed records of a batch, keep each distinct version of the batch.
     # Compaction may have removed different records in each replica.
     rows = rows[best | (~dense & ~copies)]
     reached = np.maximum.accumulate(rows["last"])

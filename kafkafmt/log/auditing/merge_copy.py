@@ -89,7 +89,7 @@ def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
 def checked_topic_ids(replicas: Sequence[Replica]) -> list[Location]:
     """Return the paths of the replicas' `partition.metadata` files. Files without a topic id are omitted.
 
-    Raise OSError if these files contain different topic ids.
+    Raise OSError if the `partition.metadata` files contain different topic ids.
     """
     found: list[Location] = []
     ids: dict[bytes, str] = {}
@@ -193,8 +193,8 @@ class MergedDirectory:
     def _bases(self) -> list[int]:
         """Return the base offsets of the merged segments.
 
-        Between the first segment and the last batch of the leader, the segments have the base
-        offsets of the leader. Outside this range, they have the base offsets of the other replicas.
+        Use the base offsets of the leader's segments. Before the leader's first segment and after
+        the leader's last batch, use the base offsets of the other replicas.
         """
         bases: list[int] = []
         low = high = -1
@@ -251,8 +251,8 @@ class MergedDirectory:
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
         """Find a replica's local segment file that has the given base offset and contains exactly the given batches.
 
-        Return None if there is no such file. Also return None if the file has a permission that a
-        segment of another replica lacks.
+        Return None if no segment file matches. Also return None if the matching file grants a
+        permission that some other segment file of the partition does not grant.
         """
         if not len(rows) or rows["cut"].any():
             return None
@@ -284,13 +284,14 @@ class MergedDirectory:
             self._spans.copy(view, target, spans)
 
     def _checkpoints(self, first: int) -> dict[str, int]:
-        """Return the offsets of the merged partition for the checkpoint files, by file name.
+        """Return the checkpoint entries of the merged partition, as a dict from checkpoint file name to offset.
 
-        - The log start offset is that of the leader.
+        - The log start offset is the leader's log start offset.
         - The high watermark is the highest high watermark of all replicas. The high watermark of a
           replica is limited to `Replica.usable_end`.
         - The cleaner offset is the lowest cleaner offset of the replicas that contribute batches.
-          If only some of these replicas have a cleaner offset, the result is the first base offset.
+          For a replica without a cleaner offset, `first` is used. If no replica has a cleaner
+          offset, the merged partition has none.
         """
         found: dict[str, int] = {}
         leader = self._leader.log.directory.checkpoints
@@ -310,7 +311,7 @@ class MergedDirectory:
         return found
 
     def _other_files(self, bases: Sequence[int], metadata: Sequence[Location]) -> None:
-        """Write leader epochs and transaction indexes, and link the replicas' other files that salvage reads."""
+        """Write the leader epochs and transaction indexes. Create links to snapshots and metadata of the replicas."""
         epochs = joined_epochs(map(usable_epochs, self.replicas))
         self._new(LEADER_EPOCHS, leader_epochs_text(epochs).encode())
         for path in metadata[:1]:
@@ -336,7 +337,7 @@ class MergedDirectory:
                     self._link(directory.path / name)
 
     def _new(self, name: str, data: bytes) -> None:
-        """Write a file. Its permissions are those that the file `name` has in every replica."""
+        """Write a file. Grant only the permissions that the file `name` has in all replicas."""
         mode = self._common_mode(name)
         local_files.write_new(self.folder / name, data, mode | OWNER, synced=False)
         os.chmod(self.folder / name, mode | 0o400)
@@ -375,7 +376,8 @@ class MergedDirectory:
 def _by_file(rows: Headers) -> Iterator[Headers]:
     """Yield groups of consecutive batches from one segment file.
 
-    A group contains either only whole batches, or only batches that are used in part.
+    Batches that are copied whole are never in the same group as batches from which only some
+    records are copied.
     """
     if not len(rows):
         return

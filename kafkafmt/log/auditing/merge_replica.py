@@ -1,4 +1,4 @@
-"""Determine the valid batches of each replica of a partition, and which of them a merge may use.
+"""Find the valid batches of each replica of a partition, and decide which batches a merge may use.
 
 Replicas of a partition can diverge after an unclean leader election, or if a broker fails before
 its followers have fetched its last batches. A merge treats the replica with the latest leader epoch
@@ -98,7 +98,7 @@ class Replica:
 
     @property
     def start(self) -> int:
-        """First offset that the files of the replica can contain."""
+        """Base offset of the first segment. If its name contains no offset, the offset of the first valid batch."""
         first = self.log.segments[0].base_offset if self.log.segments else None
         if first is None:
             first = int(self.headers["first"][0]) if len(self.headers) else 0
@@ -111,7 +111,7 @@ class Replica:
 
     @property
     def diverged(self) -> bool:
-        """Whether the replica's last batches are not used, because they contradict the leader."""
+        """Whether the replica's last batches contradict the leader. A merge does not use such batches."""
         return self.usable_end < self.end
 
     def usable_headers(self) -> Headers:
@@ -119,7 +119,7 @@ class Replica:
         return self.headers[self.headers["last"] < self.usable_end]
 
     def valid_ranges(self) -> Ranges:
-        """Return the offset ranges in which the replica has all records, except records that compaction removed."""
+        """Return the offset ranges in which no record is missing, apart from records that compaction removed."""
         rows = self.usable_headers()
         if not self.log.compacted:
             return joined_ranges(rows["first"], rows["last"])
@@ -242,11 +242,11 @@ def _runs(headers: Headers) -> list[tuple[int, int, int]]:
 
 
 def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
-    """Return the leader's epochs, each with the lowest offset at which the epoch can have started.
+    """Return the leader epochs in the leader's log, each with its earliest possible start offset.
 
     A leader epoch checkpoint contains the exact start offset of an epoch. If no checkpoint contains
-    the epoch, damage may have destroyed the first batches of the epoch. The lowest possible start
-    offset is then the offset after the last valid batch of the previous epoch.
+    an epoch, damage may have destroyed the first batches of the epoch. In this case, the earliest
+    possible start offset is the offset after the last valid batch of the previous epoch.
     """
     exact = {epoch: offset for r in replicas for epoch, offset in {*r.checkpoint} & {*r.epochs}}
     found: Epochs = []
@@ -300,9 +300,9 @@ def usable_epochs(replica: Replica) -> Epochs:
 def damaged_end(replica: Replica) -> tuple[int, int] | None:
     """Return the first offset and the size in bytes of the damage after the last valid batch of a replica.
 
-    The number of offsets in this damage is unknown. Return None if the end of the replica is not
-    damaged. Also return None if the replica has diverged from the leader, because then the end of
-    the replica is not used.
+    The number of damaged offsets is unknown. Return None if no damage follows the last valid batch.
+    Also return None if the replica has diverged from the leader, because a merge does not use the
+    end of such a replica.
     """
     spans = [d for d in replica.damaged if d.last_offset is None]
     if not spans or replica.diverged:
@@ -318,10 +318,10 @@ def bytes_from(headers: Headers, offset: int) -> int:
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
     """Return the ranges of offsets that are valid in no replica.
 
-    If the end of a replica is damaged, the number of damaged offsets is unknown. In this case,
-    sizes are compared, because replicas normally contain the same bytes. If the merged log has at
-    least as many bytes after the start of the damage as the damage itself, nothing is lost.
-    Otherwise, the offsets from there onwards are lost, and the last offset of the range is None.
+    If the end of a replica is damaged, the number of damaged offsets is unknown. Therefore, the
+    size of the damage is compared with the size of the merged log after the same offset, because
+    replicas normally contain the same bytes. If the merged log has fewer bytes there, its end is
+    reported as lost, and the last offset of this range is None.
 
     Parameters
     ----------

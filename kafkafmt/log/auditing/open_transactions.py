@@ -105,10 +105,10 @@ def find_open_transactions(log: PartitionLog, damaged: Iterable[Damage], copy: S
 
 
 def abort_transactions(output: Path, transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
-    """Append an abort marker for each transaction.
+    """Append an abort marker for each of the given open transactions.
 
-    `output` is a complete log directory. In the returned transactions, `aborted_at` is the offset
-    of the abort marker. Partitions whose topic name no broker accepts are left unchanged.
+    `output` is a complete log directory. The returned transactions contain the offset of the abort
+    marker in `aborted_at`. Partitions with an invalid topic name are left unchanged.
     """
     given = {(t.topic, t.partition, t.producer_id): t for t in transactions}
     partitions = dict.fromkeys(key[:2] for key in given if is_topic_name(key[0]))

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class OpenLog(Protocol):
-    """Protocol with the parts of `kafkafmt.Log` that this package uses."""
+    """A `typing.Protocol` with the attributes of `kafkafmt.Log` that this package uses."""
 
     @property
     def discovery(self) -> Discovery:
@@ -132,7 +132,8 @@ class Run:
     def note(self, directory: PartitionDir | None, path: Location, why: str) -> None:
         """Report a file that is not read, with the reason.
 
-        `directory` is the partition of the file, or None for a file of the log directory itself.
+        `directory` is the partition directory that contains the file. It is None if the file is
+        directly in a log directory.
         """
         self.tell(f"{path}: {why}")
         topic, partition = (None, None) if directory is None else directory.key
@@ -143,7 +144,8 @@ class Run:
     def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
         """Report the partition as unreadable if the `with` block raises an OSError.
 
-        An error for which `passes` returns True is re-raised, and the partition is not reported.
+        If the function `passes` returns True for an error, the error is re-raised, and the
+        partition is not reported.
         """
         try:
             yield
@@ -183,8 +185,8 @@ class Run:
     def find(self, source: Source, replicas: str | None, every_replica: bool = False) -> Discovery:
         """Return the partitions that the paths contain.
 
-        If `every_replica` is True, return every directory of a partition that several paths
-        contain.
+        If several paths contain a partition, and `every_replica` is True, return all directories of
+        the partition.
 
         If `source` is an open log, return the partitions that were found when the log was opened.
         """

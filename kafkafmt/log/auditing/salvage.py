@@ -102,7 +102,8 @@ class SalvagedPartition:
 
         - `open_transactions`
         - `restored_markers`, if a marker was restored
-        - `sources` and `diverged`, if replicas were merged. The other keys then describe the copy.
+        - `sources` and `diverged`, if replicas were merged. In this case, the keys of
+          `PartitionReport.to_dict` describe the copy.
         """
         row = self.source.to_dict() | {"open_transactions": [t.to_dict() for t in self.open_transactions]}
         if self.sources is not None:

@@ -114,7 +114,7 @@ class Salvaged:
         """
         for name in files.list_directory(folder)[1]:
             mode = self.modes.get(name)
-            if mode is None or mode & OWNER != OWNER:  # other files were created with their final permissions
+            if mode is None or mode & OWNER != OWNER:  # all other files already have their final permissions
                 restrict(os.path.join(folder, name), self.mode if mode is None else mode)
         restrict(folder, self.modes[""])
 
@@ -282,7 +282,8 @@ class PartitionCopy:
     def _write(self, view: FileView, source: SegmentFile, spans: IntArray, markers: list[Restored]) -> None:
         """Write the batches and the index files of a segment.
 
-        Raise _RefusedError if an index cannot contain the batches.
+        Raise _RefusedError if the batches are invalid, or if their offsets do not fit into an
+        index.
         """
         walker = Walker(view, source.base_offset or 0, self.log.max_batch_bytes)
         base = source.base_offset
@@ -347,10 +348,10 @@ class PartitionCopy:
         local_files.write_new(self._path(name), data, mode | OWNER, synced=False)
 
     def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
-        """Return the producers in the newest readable snapshot of the source up to `offset`.
+        """Return the producers in the source's newest readable snapshot at or before `offset`.
 
-        Return None if the snapshot contradicts the batches or does not cover all batches of the
-        copy.
+        Return None if the snapshot contradicts the copied batches, or if copied batches are between
+        the snapshot and `offset`.
         """
         for at in reversed(self.snapshots[: bisect_right(self.snapshots, offset)]):
             if len(self.bases) > 1 and at < offset:
@@ -448,7 +449,7 @@ class PartitionCopy:
     def _copy_unchanged_files(self) -> None:
         """Copy `partition.metadata`.
 
-        For the metadata log, also copy its snapshots and the file with the state of its quorum.
+        For the metadata log, also copy the KRaft snapshots and the `quorum-state` file.
         """
         for name in self.names:
             if name == PARTITION_METADATA:

@@ -4,9 +4,10 @@ An entry of a transaction index contains the producer id, first offset and marke
 aborted transaction. Even if the marker is missing, a broker reports this range of offsets as
 aborted. But a missing marker causes two problems:
 
-- A consumer drops all records of the producer until the producer's next abort marker, including
-  records that the producer committed (seen with Kafka 3.9.2 and 4.3.1).
-- A broker that rebuilds the index after a crash no longer reports the range as aborted.
+- Without the marker, a consumer drops all records of the producer until the producer's next abort
+  marker, including records that the producer committed (seen with Kafka 3.9.2 and 4.3.1).
+- Without the marker, a broker that rebuilds the transaction index after a crash no longer reports
+  the transaction as aborted.
 
 Therefore, salvage writes the marker again, at the offset that the index entry contains.
 """
@@ -104,9 +105,9 @@ class _Search:
     def finish(self, lost: int) -> None:
         """Find the lost markers whose offsets are after the last batch of the copy.
 
-        `lost` is the number of bytes of the source after the last batch of the copy. Every offset
-        takes at least one byte. An index entry is therefore corrupted if its marker offset is more
-        than `lost` offsets after the last batch. Such entries are ignored.
+        `lost` is the number of bytes of the source after the last batch of the copy. Because each
+        offset needs at least one byte, a lost marker is at most `lost` offsets after the last
+        batch. Index entries with a higher marker offset are corrupted, and are ignored.
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:

@@ -57,8 +57,8 @@ class OutputPlaceError(ValueError):
 def output_directory(output: str | os.PathLike[str], sources: Iterable[PartitionDir]) -> Path:
     """Return the absolute path of the output. Raise `OutputPlaceError` if this path is not allowed.
 
-    The output must not be inside a partition directory of the source. The output must not be inside
-    a log directory of the source, unless the caller passed the partition directories as paths.
+    The output must not be inside a partition directory of the source. If the caller passed a log
+    directory, the output must not be inside this log directory either.
     """
     given = os.fspath(output)
     target = Path(os.path.abspath(given))

@@ -126,7 +126,7 @@ def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple
             assert columns.offset is not None
             inner += columns.offset[: columns.rows].tolist()
         counts[i] = len(inner)
-        # Brokers and indexes use the offset in a wrapper message's header even if this offset is wrong.
+        # If the inner offsets contradict the wrapper's offset, use the wrapper's offset, as brokers and indexes do.
         firsts[i] = inner[0] if inner and inner[-1] == lasts[i] else lasts[i] + 1
     return firsts, lasts, counts
 
@@ -144,10 +144,7 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
 
 
 def rising(batches: Batches) -> list[int]:
-    """Return the indexes of the batches that form the longest sequence with increasing offsets.
-
-    The offsets of all other batches contradict the sequence.
-    """
+    """Return the indexes of the batches that form the longest sequence with increasing offsets."""
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -277,9 +274,9 @@ def divide(
 ) -> Iterator[tuple[int, list[IntArray | Restored]]]:
     """Plan the segments of a copy, including the rebuilt transaction markers.
 
-    For each segment, yield the base offset and a list of items, in the order in which they are
-    written. An item is an array of byte ranges to copy, or a marker. Usually there is only one
-    segment with one array. For the parameters, see `insert` and `split`.
+    For each segment, yield the base offset and the items to write, in offset order. An item is an
+    array of byte ranges to copy, or a transaction marker. Usually there is only one segment with
+    one array. For the parameters, see `insert` and `split`.
     """
     size = int((spans[:, 1] - spans[:, 0]).sum())
     if not markers and size <= MAX_SEGMENT_BYTES and highest - base <= MAX_RELATIVE_OFFSET:
@@ -302,7 +299,7 @@ def divide(
 def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:
     """Yield the first offset, the last offset and the bytes of every batch and marker.
 
-    The bytes are a `Piece` for a batch, and a `Restored` for a marker.
+    The bytes of a batch are given as a `Piece`, and the bytes of a marker as a `Restored`.
     """
     for item in items:
         if isinstance(item, Restored):

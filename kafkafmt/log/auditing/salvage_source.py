@@ -54,8 +54,8 @@ class Bounds:
     def reason_to_leave_out(self, path: Location, *also: Path) -> str | None:
         """Return the reason why a link must not be followed, or None if `path` may be read.
 
-        A link may be followed only if it leads to an existing place below the paths that the user
-        gave or below the directories `also`.
+        A link may be followed only if its target exists, and is below a path that the user gave or
+        below a directory in `also`.
         """
         if isinstance(path, UrlPath):  # a URL cannot be a link
             return None
@@ -78,7 +78,7 @@ class Bounds:
             raise OSError(errno.EINVAL, f"not copied, {reason}", str(directory.path))
 
     def without_foreign_files(self, directory: PartitionDir) -> list[LeftOut]:
-        """Make `directory` ignore files that are links to places outside the given paths.
+        """Exclude files of a partition directory that are symbolic links to places outside the given paths.
 
         Return the ignored files of the partition directory. Checkpoints of the log directory are
         checked in the same way, but ignored checkpoints are not returned.
@@ -100,7 +100,7 @@ class Bounds:
         return [LeftOut(path, reason) for path in paths if (reason := self.reason_to_leave_out(path))]
 
     def foreign_root_files(self, root: Location) -> list[LeftOut]:
-        """Return the files of the log directory itself that are links to places outside the given paths."""
+        """Return the log directory's property and checkpoint files that are links to places outside the given paths."""
         if isinstance(root, UrlPath):
             return []
         paths = [root / name for name in (META_PROPERTIES, BOOTSTRAP, *OFFSET_CHECKPOINTS)]

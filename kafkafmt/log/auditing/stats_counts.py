@@ -32,8 +32,8 @@ _CLASSES = 40 * 256
 class SizeCounts:
     """Counts sizes in a histogram, to estimate quantiles.
 
-    Each size below 511 has its own class. For larger sizes, the width of a class is at most 0.4 %
-    of the size.
+    Each size below 511 has a separate histogram bin. For larger sizes, the width of a bin is at
+    most 0.4 % of the size.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class SizeCounts:
         self.most: int = 0
 
     def add(self, sizes: IntArray) -> None:
-        """Count sizes. A size must not be negative."""
+        """Add sizes to the histogram. A size must not be negative."""
         if not len(sizes):
             return
         self.sum += int(sizes.sum())
@@ -85,7 +85,8 @@ class RateCounts:
     def add(self, times: IntArray, records: npt.NDArray[Any] | None = None) -> None:
         """Count records by their timestamps in milliseconds.
 
-        `records` is the number of records with each timestamp, by default 1.
+        `records` contains the number of records per timestamp. By default, each timestamp counts as
+        one record.
         """
         if not len(times):
             return
@@ -140,7 +141,8 @@ class RateCounts:
     def result(self, most: int = MOST_BUCKETS) -> Rate:
         """Return the buckets that contain records, in time order. There are at most `most` buckets.
 
-        If this object has more buckets, its bucket width is increased permanently.
+        If this object has more than `most` buckets, its bucket width is increased. Later calls also
+        use the increased width.
         """
         self._limit(most)
         buckets = (RateBucket(place * self.width, n) for place, n in sorted(self._counts.items()) if n)

@@ -34,7 +34,7 @@ PERIODS = (
 
 
 class ChartTopic(NamedTuple):
-    """The numbers of one topic that appear in the charts."""
+    """Statistics of one topic that the charts show: sizes in bytes, and numbers of records per period."""
 
     name: str
     bytes: int
@@ -78,7 +78,7 @@ def _name(t: ChartTopic) -> str:
 
 
 def _common_rates(topics: Sequence[ChartTopic]) -> tuple[int, list[dict[int, int]]]:
-    """Return one period length for all topics, and the number of records of each topic in each period."""
+    """Choose a single period length for all topics. Return this length and each topic's record counts per period."""
     shown = [{time: n for time, n in t.records.items() if EARLIEST <= time <= LATEST} for t in topics]
     step = max((t.bucket_ms for t in topics), default=1000)
     ends = [time for counts in shown for time in counts]

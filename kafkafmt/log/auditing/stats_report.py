@@ -186,7 +186,7 @@ class Rate:
     buckets: tuple[RateBucket, ...]
 
     def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
-        """Return the buckets for a chart that is `width` buckets wide, without outliers.
+        """Return the buckets to draw in a chart that is `width` buckets wide. Omit outliers.
 
         Outliers are a few records whose timestamps are far from all others. They would make the
         chart mostly empty. At each end of the chart, at most 0.1 % of the records are omitted.
@@ -328,7 +328,7 @@ class TopicStats:
         return row | {"by_partition": [p.to_dict() for p in self.partitions]}
 
     def chart_topic(self) -> ChartTopic:
-        """Return the numbers that charts show for the topic."""
+        """Return the statistics of the topic that charts show: sizes in bytes, and numbers of records per period."""
         c = self.content
         counts = {b.timestamp: b.records for b in c.rate.without_outliers(MOST_BARS)}
         return ChartTopic(self.topic, c.bytes, c.bytes_uncompressed, c.rate.bucket_ms, counts)

@@ -50,7 +50,7 @@ class VerifyPass:
         self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: tuple[SegmentFile, int] | None = None
-        # Reading "headers", the last field of a record, also checks all fields before the headers.
+        # Decode only "headers". They are the last field of a record, so all other fields are checked as well.
         names = ("headers",)
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._waiting = np.empty(TABLE_ROWS, BATCH_DTYPE)
@@ -108,8 +108,8 @@ class VerifyPass:
     def is_complete(self, plan: SegmentPlan) -> bool:
         """Return whether readers get exactly the batches that were passed to `see`, in the same order.
 
-        If the result is False, the data that was collected for the segment is discarded. Damage
-        between the batches does not affect the result, but the collected transactions are then
+        If the result is False, everything that was collected for the segment is discarded. If
+        damage is only between the batches, the result is True, but the collected transactions are
         discarded.
         """
         runs = RunColumns.of(plan.extents)
@@ -119,7 +119,7 @@ class VerifyPass:
             and bool((runs.position[1:] > runs.position[:-1]).all())
         ):
             if len(plan.damaged) or len(runs) > 1:
-                # The collected transactions do not take the damage into account, so they are discarded.
+                # The transactions were collected as if there were no damage, so discard them.
                 self._walk = None
             self._flush()
             self._follow(plan)
@@ -130,10 +130,7 @@ class VerifyPass:
         return False
 
     def _follow(self, plan: SegmentPlan) -> None:
-        """Stop collecting transactions if the segment before the current segment is missing.
-
-        The marker of a transaction may have been in the missing segment.
-        """
+        """Stop collecting transactions if the previous segment is missing, because it may have contained markers."""
         first_offset, next_offset = plan.first_offset, plan.next_offset
         if first_offset is None or next_offset is None:
             return

@@ -1,1 +1,1 @@
-"""Change logs: drop records, compact and recompress them, and restore them for a broker."""
+"""Rewrite logs (drop records, compact, recompress), and restore logs into a broker's log directory."""

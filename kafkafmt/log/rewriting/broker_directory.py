@@ -101,7 +101,8 @@ class BrokerDirectory:
     def _check_cluster(self, metadata_directory: Path) -> None:
         """Raise RestoreError if the metadata log belongs to another cluster, in which topics have other ids.
 
-        A broker renames a partition whose topic id is not that of its cluster to '…-stray'.
+        A broker renames a partition directory to '…-stray' if the topic has another id in the
+        broker's cluster.
         """
         text = file_view.read_text(metadata_directory / META_PROPERTIES)
         try:

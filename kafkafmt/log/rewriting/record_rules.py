@@ -38,7 +38,7 @@ class RecordRules:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that `dropped` reads."""
+        """Names of the record columns that the method `dropped` needs."""
         return ("key", "timestamp")
 
     def dropped(self, source: Any, columns: RecordColumns) -> np.ndarray:

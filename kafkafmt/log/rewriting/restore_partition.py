@@ -37,7 +37,7 @@ from .rewrite_partition import Kept, OpenSegment, tables_of
 
 @dataclass(frozen=True)
 class Target:
-    """A partition in a broker's log directory that a restored copy replaces.
+    """A partition in a broker's log directory. A restored copy will replace this partition.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Define `kafkafmt.rewrite`, which copies logs without some records, compacted, or with another codec."""
+"""Define `kafkafmt.rewrite`, which copies logs and drops records, compacts logs or recompresses batches."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def rewrite(
     progress: Progress | None = None,
     on_message: OnMessage | None = None,
 ) -> RewriteReport:
-    """Copy logs into a new log directory, without some records, compacted, or recompressed.
+    """Copy logs into a new log directory, and drop records, compact the logs or recompress batches.
 
     Offsets, timestamps, producer ids, epochs and sequence numbers do not change. Batches that lose
     no record are copied byte for byte, unless `codec` is given.

@@ -1,11 +1,8 @@
 """Write a copy of one partition without some of its records.
 
 Each segment keeps its name. A batch is copied unchanged if all its records are kept and it is not
-recompressed. The log is read two or three times, for these purposes:
-
-- to verify it
-- to find the last batch of each producer and, for compaction, the latest offset of each key
-- to copy it
+recompressed. The log is read two or three times: to verify it, to find the last batch of each
+producer (for compaction, also the latest offset of each key), and to copy it.
 """
 
 from __future__ import annotations
@@ -150,9 +147,9 @@ def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
     """Remove batches with contradictory offsets from `kept`, and return them as damage.
 
     The offsets of a batch are contradictory if they do not fit between the offsets of the previous
-    and the next batch. Readers deliver some of these batches, but an offset index cannot contain
-    them. Only wrapper messages can have contradictory offsets, so segments that contain only
-    batches of format 2 are not read.
+    and the next batch. Such batches are removed even if readers deliver them, because an offset
+    index requires increasing offsets. Only wrapper messages can have contradictory offsets, so
+    segments that contain only batches of format 2 are not read.
     """
     damaged: list[Damage] = []
     for i, (segment, spans) in enumerate(kept):
@@ -261,7 +258,7 @@ class _RewrittenCopy(PartitionCopy):
             os.utime(segment.path, ns=times)
 
     def _changed_batches(self, buffer: Any, table: BatchTable) -> Iterator[tuple[int, int, Any]]:
-        """Yield the first offset, the last offset and the bytes of unchanged, rebuilt and emptied batches."""
+        """Yield tuples of first offset, last offset and bytes, for batches that were kept, rebuilt or emptied."""
         if not len(table):
             return
         lasts = last_offsets(table)
@@ -322,8 +319,8 @@ class _RewrittenCopy(PartitionCopy):
     def _first(table: BatchTable, lasts: IntArray, i: int) -> int:
         """Return the lowest offset that batch `i` can contain.
 
-        The header of a message does not contain this offset. For a message, the offset after the
-        previous batch is returned.
+        The header of a message in format 0 or 1 does not contain its lowest offset. For such a
+        message, return the offset after the previous batch.
         """
         if table["magic"][i] == MAGIC_V2:
             return int(table["base_offset"][i])
@@ -363,11 +360,8 @@ class _RewrittenCopy(PartitionCopy):
     def _superseded(self, columns: Any, offsets: IntArray) -> np.ndarray:
         """Return a mask of the records that compaction removes.
 
-        Compaction removes these records:
-
-        - records without a key
-        - records that are not the latest record of their key
-        - tombstones, if `drop_tombstones` is True
+        Compaction removes records without a key, and records that are not the latest record of
+        their key. If `drop_tombstones` is True, compaction also removes tombstones.
         """
         latest = self.survey.latest
         at = np.searchsorted(latest, offsets)
@@ -378,15 +372,15 @@ class _RewrittenCopy(PartitionCopy):
         return drop
 
     def finish(self) -> Salvaged:
-        """Write the other files of the partition, after all segments were written."""
+        """Write the remaining files of the partition, such as snapshots. Call this after all segments were written."""
         if self.bases and self.made.next_offset < self.survey.end:
-            # Formats 0 and 1 have no empty batches, so the name of an empty segment stores the log end offset.
+            # Formats 0 and 1 have no empty batches. Store the log end offset in the name of an empty segment.
             self._new(file_name(self.survey.end), b"", self.made.mode)
             self.bases.append(self.survey.end)
             self._index(self.survey.end)
         made = super().finish()
         if self._removed and made.offsets:
-            # If the cleaner checkpoint has an entry, gaps between offsets count as a result of compaction.
+            # With an entry in the cleaner checkpoint, gaps between offsets are treated as a result of compaction.
             cleaned = min(self.survey.clean_end, made.next_offset) if self.changes.compact else self.bases[0]
             made.offsets[CLEANER_OFFSETS] = max(cleaned, self.bases[0])
         return made

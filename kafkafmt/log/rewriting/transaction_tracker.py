@@ -13,7 +13,7 @@ from ..reading.transactions import Transactions
 
 
 class LastBatches:
-    """Finds the last data batch of each producer, and the last marker of each producer without a data batch.
+    """Finds each producer's last data batch. For a producer without data batches, finds the last marker.
 
     Compaction never removes these batches, because the state of a producer is in its last batch.
     """

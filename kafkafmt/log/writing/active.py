@@ -113,7 +113,7 @@ class ActiveSegment:
         try:
             os.fsync(self._files[0])
         except OSError:
-            # A second fsync could wrongly succeed, because the kernel may have dropped the data.
+            # Do not retry: after a failed fsync, the kernel may drop the data, and a second fsync may succeed.
             self.broken = True
             raise
 

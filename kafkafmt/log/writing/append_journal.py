@@ -67,7 +67,7 @@ def write_journal(path: Path, journal: Journal) -> None:
 
 
 def roll_back(path: Path, open_writer: Callable[[str, int], LogWriter]) -> None:
-    """Undo the appends that the journal of the log directory `path` lists as in progress.
+    """Undo the appends that are listed as in progress in the journal of the log directory `path`.
 
     Each partition is truncated to the end that it had before the append. A partition is left
     unchanged if a later leader, such as a broker, has appended to it in the meantime. The function

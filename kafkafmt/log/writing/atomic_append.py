@@ -64,7 +64,7 @@ def all_or_nothing(
         except BaseException:
             if directory.is_owner:
                 # If the rollback fails, the journal is kept.
-                # The next process that opens the directory then undoes the appends.
+                # From the journal, the next process that opens the log directory undoes the incomplete appends.
                 with suppress(OSError):
                     for topic, partition, offset, _ in ends:
                         writers[topic, partition].truncate_to(offset)

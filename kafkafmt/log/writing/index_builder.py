@@ -95,7 +95,8 @@ class SegmentIndexes:
     def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
         """Store the largest timestamp so far.
 
-        `row` is the row of the batch with this timestamp, or -1 if an earlier table contains the batch.
+        `row` is the table row of the batch with the largest timestamp. It is -1 if this batch was
+        added before the current table.
         """
         if row >= 0:
             self.largest_timestamp, self._largest_at = largest, int(lasts[row])
@@ -158,7 +159,7 @@ class State:
     def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
         """Update the producers, but not the leader epochs, with the next batches.
 
-        Return the transactions that these batches abort.
+        Return the transactions that the markers in the added batches abort.
         """
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []

@@ -159,8 +159,9 @@ class LocalLog:
     def _start_of_segment(self, batch: Any, last_offset: int) -> int:
         """Return the base offset of a new segment that begins with `batch`.
 
-        The header of a wrapper message contains the offset of its last message. Kafka therefore
-        names the segment after the log end, or after the lowest offset that the index can express.
+        The header of a wrapper message contains only its last offset, so its first offset is not
+        known. Like Kafka, use the log end offset, or the lowest base offset for which the index can
+        store the last offset.
         """
         if batch["magic"] >= MAGIC_V2:
             return int(batch["base_offset"])
@@ -169,7 +170,7 @@ class LocalLog:
     def _free_index_entries(self) -> int:
         """Return how many more entries fit in the active segment's indexes.
 
-        One entry of the time index is reserved for closing the segment.
+        One entry of the time index is reserved, because closing a segment adds a last entry.
         """
         indexes, size = self.active.indexes, self.settings.segment_index_bytes
         return min(
@@ -339,7 +340,7 @@ class LocalLog:
         return max(bisect_right(self.bases, self.log_start_offset) - 1, 0)
 
     def _delete_oldest(self, n: int) -> None:
-        """Delete the `n` oldest segments. If these are all segments, start a new, empty segment first."""
+        """Delete the `n` oldest segments. If no segment would remain, start a new, empty segment first."""
         if not n:
             return
         if n == len(self.bases):

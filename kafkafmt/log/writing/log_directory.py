@@ -61,8 +61,8 @@ _taking = Lock()
 def _forget_locks() -> None:
     """Close the lock file descriptors that a forked child process has inherited.
 
-    A child process does not inherit the locks themselves. If the child process later locked one of
-    the files, closing the inherited descriptor would release the new lock.
+    A forked child process inherits file descriptors, but not POSIX file locks. If the child process
+    locked a file again, closing an inherited descriptor of that file would release the new lock.
     """
     global _taking
     # Create a new lock, because another thread of the parent process may have held the old one during the fork.
@@ -290,7 +290,7 @@ class LogDirectory:
         if start > writer.segments[0]:
             self._offsets[LOG_STARTS][key] = start
         elif self._offsets[LOG_STARTS].get(key, 0) >= start:
-            # Keep a lower entry, because it is the first offset of the data in tiered storage.
+            # An entry below `start` is kept, because it is the first offset of the data in tiered storage.
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:

@@ -1,10 +1,9 @@
 """Find the partitions of a log directory that a KRaft broker would not serve, and the reasons.
 
 When a broker starts, it compares each partition directory with the metadata log. The broker renames
-a directory to `…-stray` in two cases (Kafka: ``LogManager.isStrayKraftReplica``):
-
-- The metadata log does not contain the topic id in the directory's `partition.metadata`.
-- The metadata log does not assign the partition to this broker.
+a directory to `…-stray` if the metadata log does not contain the topic id in the directory's
+`partition.metadata`, or does not assign the partition to this broker (Kafka:
+``LogManager.isStrayKraftReplica``).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
 
 
 class StrayPartitionWarning(UserWarning):
-    """Issued if a KRaft broker would not serve partitions that were written.
+    """Warning about written partitions that a KRaft broker would treat as stray, and would not serve.
 
     `LogDirectory.close` issues this warning.
     """
@@ -147,7 +146,8 @@ def base64_uuid(topic_id: UUID) -> str:
 def metadata_logs(found: Discovery, chosen: Iterable[PartitionDir]) -> list[PartitionDir]:
     """Return the metadata logs in the log directories of the chosen partitions.
 
-    A metadata log that is itself a chosen partition is omitted.
+    If a metadata log is one of the chosen partitions, the result does not contain this metadata
+    log.
     """
     mine = list(chosen)
     roots = {d.path.parent for d in mine}

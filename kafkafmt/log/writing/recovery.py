@@ -95,7 +95,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
     made: SegmentScan | None = None
     for i in range(begin, len(bases)):
         with FileView(path_of(folder, bases[i])) as view:
-            # Accept batches of any size, because only readers limit the size.
+            # Batch size limits apply only to readers, so recovery accepts batches of any size.
             made = read_through(view, bases[i], state, interval, MAX_SEGMENT_BYTES)
             size = view.size
         if made.end < size:
@@ -207,7 +207,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
 
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
-    """Return the leader epochs in `epochs`, and the higher leader epochs of the batches."""
+    """Extend the leader epochs in `epochs` with the epochs of the batches that are higher than the last known epoch."""
     for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)

@@ -17,7 +17,7 @@ from .recovery import path_of
 def too_old(folder: Path, bases: Sequence[int], now: int, retention_ms: int, active_largest: int) -> int:
     """Count the oldest segments whose largest timestamp is more than `retention_ms` before `now`.
 
-    Counting stops at the first segment that retention keeps.
+    Stop counting at the first segment that is not too old, even if a later segment is too old.
 
     Parameters
     ----------

@@ -132,8 +132,8 @@ class LogWriter:
     def in_doubt(self) -> bool:
         """Whether the end of the log is unknown because of an error.
 
-        If `in_doubt` is True, nothing more can be written. Opening the partition again recovers the
-        log.
+        If the end of the log is unknown, no more records can be written. Opening the partition
+        again recovers the log.
         """
         return self._log.active.broken
 

@@ -85,7 +85,7 @@ class Coordinator:
         return made
 
     def find_or_create(self, group_id: str) -> AnyGroup | None:
-        """Return an existing or a new group with this name, or None if there are too many groups."""
+        """Find or create the group `group_id`. Return None if there are already too many groups."""
         found = self.groups.get(group_id)
         if found is not None:
             return found

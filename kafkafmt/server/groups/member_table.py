@@ -38,7 +38,7 @@ class MemberTable:
         return None if instance_id is None else self._static.get(instance_id)
 
     def add(self, member: Member) -> None:
-        """Add a member at the end of the order."""
+        """Add a member after all existing members."""
         self._members[member.member_id] = member
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id
@@ -79,7 +79,7 @@ class MemberTable:
         return set.intersection(*names) if names else set()
 
     def select_protocol(self) -> str:
-        """Return the name of the protocol that gets the most votes of the members.
+        """Return the name of the protocol with the most votes from the members.
 
         Each member votes for the first protocol in its list that all members support.
         """

@@ -91,7 +91,7 @@ class Member:
 
     @property
     def can_expire(self) -> bool:
-        """Whether the member is removed at its deadline.
+        """Whether the member is removed if it sends no request before its deadline.
 
         A member does not expire while it waits for a JoinGroup or SyncGroup response, unless it is new.
         """

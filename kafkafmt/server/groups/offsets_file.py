@@ -49,7 +49,7 @@ class GroupsFileError(ValueError):
 
 
 class Entry(NamedTuple):
-    """A change of a group or a commit, which one line of the groups file describes.
+    """One line of the groups file, which describes a group change or an offset commit.
 
     A field that the line does not contain has its default value.
     """
@@ -158,7 +158,7 @@ class GroupsFile:
         except OSError:
             handle.close()
             temporary.unlink(missing_ok=True)
-            self._lines = 0  # delay the next attempt by SPARE_LINES lines
+            self._lines = 0  # the rewrite is attempted again after SPARE_LINES more lines
             raise
         self._handle.close()
         self._handle, self._lines = handle, count

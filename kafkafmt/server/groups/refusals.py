@@ -74,7 +74,7 @@ def _delete(request: Any, version: int, error: ErrorCode) -> Any:
 
 
 def _simple(name: str) -> Callable[[Any, int, ErrorCode], Any]:
-    """Return a function that builds a response with an error code at the top level for the API `name`."""
+    """Return a function that builds a response of the API `name` with only a top-level error code."""
 
     def refuse(request: Any, version: int, error: ErrorCode) -> Any:
         response: Any = protocol.message_class(name, "response")

@@ -154,7 +154,7 @@ class ClassicGroup:
         if not self._unsynced:
             self._sync_deadline = None
         if self.state == State.COMPLETING_REBALANCE:
-            # If the client has repeated its request, respond to the earlier request first.
+            # If an earlier SyncGroup request of the member is still unanswered, respond to it now.
             member.finish_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
             member.respond_to_sync = respond
             if member_id == self.leader:
@@ -371,8 +371,8 @@ class ClassicGroup:
         if request.can_skip_assignment:
             member.finish_join(result._replace(skip_assignment=is_leader))
         else:
-            # With JoinGroup version 8 or earlier, a leader that finds its own id in the response computes a new
-            # assignment. Therefore, the response contains the old member id as the leader.
+            # Up to JoinGroup version 8, a member computes a new assignment if the response contains it as the leader.
+            # Respond with the old member id as the leader, so that the group keeps its current assignment.
             member.finish_join(result._replace(leader=old_leader, members=()))
 
     # Rebalancing
