@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arguments import integer, one_of
-from .errors import InvalidError
+from .errors import InvalidError, TooLargeError
 from .log import LogDirectory, LogWriter, StrayPartitionWarning
 from .log.auditing.salvage_output import Output, OutputPlaceError
 from .log.format.names import MAX_PARTITION, is_topic_name
@@ -194,6 +194,7 @@ def make(
         raise ValueError(_wrong_topic("topic", topic))
     if integer("partitions", partitions, 1) > MAX_PARTITION:
         raise ValueError(f"partitions is {partitions}; it must be at most {MAX_PARTITION}")
+    integer("batch_bytes", batch_bytes, 1)
     append_time = now_millis() if one_of("timestamp_type", timestamp_type, TIMESTAMP_TYPES) == "LogAppendTime" else None
     from .table_files import read_rows
 
@@ -259,7 +260,13 @@ class _Target:
         self._pending += batches
         self._pending_bytes += sum(map(len, batches))
         if self._pending and (at_once or self._pending_bytes >= WRITE_BYTES):
-            self.writer.append_batches(b"".join(self._pending), assign_offsets=False)
+            try:
+                self.writer.append_batches(b"".join(self._pending), assign_offsets=False)
+            except TooLargeError:
+                largest, limit = max(map(len, self._pending)), self.writer.settings.segment_bytes
+                raise ValueError(
+                    f"a segment can have at most {limit} bytes, but a batch has {largest} bytes; choose a larger segment size"
+                ) from None
             self.size += self._pending_bytes
             self._pending, self._pending_bytes = [], 0
 

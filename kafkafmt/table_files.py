@@ -87,7 +87,7 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
     try:
         # Use open(), because its errors contain the file name, which those of pyarrow do not.
         # In addition, pyarrow can read an open pipe, but cannot open a pipe by its path.
-        with contextlib.nullcontext(sys.stdin.buffer) if source == "-" else open(name, "rb") as opened:
+        with contextlib.nullcontext(_stdin()) if source == "-" else open(name, "rb") as opened:
             if kind == "parquet" and not opened.seekable():
                 raise ValueError(f"Parquet cannot be read from {'stdin' if source == '-' else 'a pipe'}; use a file")
             yield from {"parquet": _parquet, "csv": _csv, "json": _json}[kind](opened)
@@ -96,6 +96,12 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
             raise RowsError(problem) from None
         text = " ".join(str(error).split())[:200]
         raise OSError(errno.EINVAL, f"the file cannot be read as {kind}: {text}", name) from None
+
+
+def _stdin() -> Any:
+    if sys.stdin is None:  # the caller has closed it
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdin")
+    return sys.stdin.buffer
 
 
 def _wrong_value(text: str) -> str | None:
@@ -161,7 +167,10 @@ def _csv(source: Any) -> Iterator[pa.RecordBatch]:
     options = csv.ConvertOptions(
         column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
-    for batch in csv.open_csv(source, csv.ReadOptions(block_size=BLOCK_BYTES), convert_options=options):
+    read = csv.ReadOptions(block_size=BLOCK_BYTES)
+    # By default, pyarrow ends a block at any line break, even if the line break is inside quotes.
+    parse = csv.ParseOptions(newlines_in_values=True)
+    for batch in csv.open_csv(source, read, parse, options):
         yield from _slices(batch)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +20,7 @@ from command import inside, kafkafmt, records, report
 import kafkafmt as k
 
 pa = pytest.importorskip("pyarrow")
+table_files = pytest.importorskip("kafkafmt.table_files")
 
 FIRST = 1_767_225_600_000
 
@@ -204,6 +208,15 @@ def test_wrong_rows_are_refused_and_leave_nothing(columns: Any, message: str, tm
     assert not (tmp_path / "out").exists()
 
 
+def test_sizes_that_are_too_small_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    rows = pa.table({"value": ["x" * 3000]})
+    with pytest.raises(ValueError, match="batch_bytes is 0"):
+        k.make(rows, tmp_path / "out", topic="t", batch_bytes=0)
+    with pytest.raises(ValueError, match="a segment can have at most 2048 bytes, but a batch has 30"):
+        k.make(rows, tmp_path / "out", topic="t", segment_bytes=2048)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_missing_or_invalid_topic_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the topic is missing"):
         k.make(table(1), tmp_path / "out")
@@ -256,6 +269,24 @@ def test_command_reads_every_format(kind: str, tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {"topic": "t", "partitions": [partition]}
     assert "run `kafkafmt restore`" in done.stderr
     assert [(r["key"], r["value"], r["timestamp"]) for r in records(tmp_path / "out")] == rows
+
+
+def test_csv_values_may_contain_line_breaks_in_a_file_of_several_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_files, "BLOCK_BYTES", 1000)
+    values = ["\n".join(f"line {n}.{i}" for i in range(n % 30)) for n in range(300)]
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+        writer.writerows([["value"], *([value] for value in values)])
+    k.make(tmp_path / "rows.csv", tmp_path / "out", topic="t")
+    assert [r.value for r in k.open(tmp_path / "out")["t"]] == [value.encode() for value in values]
+
+
+def test_command_reports_that_stdin_is_closed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kafkafmt", "make", "--from", "-", "-t", "t", "--output", str(tmp_path / "out")]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "kafkafmt: stdin: Bad file descriptor\n")
 
 
 def test_command_reads_a_named_pipe(tmp_path: Path) -> None:
