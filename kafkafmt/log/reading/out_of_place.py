@@ -1,8 +1,8 @@
 """Decide what to do with valid batches whose offsets contradict other batches of the segment.
 
-If the offsets of such a batch are missing between two other batches, the batch is read between
-them. If it is an identical copy of another batch, it is omitted. All other contradicting batches
-are reported as damage.
+If a contradicting batch exactly fills a gap between the offsets of two other batches, the batch is
+read between them. If a contradicting batch is an identical copy of another batch, the copy is
+omitted. All other contradicting batches are reported as damage.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def place(segment: SegmentFile, walker: Walker, runs: RunColumns, chosen: IntArr
 
 
 class OutOfPlace(Rows[Finding]):
-    """Reports about batches that are out of place in the file, as a sequence."""
+    """A sequence with a `Finding` object for each range of batches that is out of place in the file."""
 
     def __init__(self, file: str, runs: RunColumns) -> None:
         self._file = file
@@ -103,9 +103,10 @@ class OutOfPlace(Rows[Finding]):
 def _in_file_order(
     file: str, runs: RunColumns, fills: IntArray, others: list[tuple[int, Finding]]
 ) -> Sequence[Finding]:
-    """Merge reports about the batch ranges with the indexes `fills` and the reports in `others`, in file order.
+    """Merge two sequences of reports in file order. One describes the ranges `fills`, and the other is `others`.
 
-    Each item of `others` is a pair: index of a batch range, and report.
+    `fills` contains indexes of batch ranges. Each item of `others` is a pair: index of a batch
+    range, and report.
     """
     parts: list[Sequence[Finding]] = []
     start = 0
@@ -125,7 +126,7 @@ def _duplicate(file: str, run: Run) -> Finding:
 
 
 def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
-    """Find rejected batches whose offsets are exactly those that are missing before an accepted batch.
+    """Find rejected batches that exactly fill a gap between the offsets of two accepted batches.
 
     `chosen` and `others` contain the indexes of the accepted and the rejected ranges of batches.
     Return two arrays of indexes: the found ranges in file order, and all accepted and found ranges
@@ -156,7 +157,7 @@ def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int)
 
 
 def _pieces(walker: Walker, run: Run) -> list[Run]:
-    """Divide a range of rejected batches into ranges of one batch each, because each batch is checked separately."""
+    """Divide a range of rejected batches into single batches."""
     if run.batches == 1:
         return [run]
     pieces = []
@@ -167,7 +168,7 @@ def _pieces(walker: Walker, run: Run) -> list[Run]:
 
 
 class _Delivered:
-    """Ranges of valid batches that are read, sorted by offset. Further ranges can be inserted."""
+    """Ranges of the valid batches to read, sorted by offset. Further ranges can be inserted."""
 
     def __init__(self, runs: RunColumns) -> None:
         self._runs = runs
@@ -184,9 +185,9 @@ class _Delivered:
         return Extents(runs.at(np.argsort(runs.first, kind="stable")))
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the last range of batches that begins at or before the first offset of `piece`, and the next range.
+        """Return the two ranges of batches between which the first offset of `piece` is in offset order.
 
-        A range that does not exist is None.
+        If there is no range before or after this offset, None is returned instead of the range.
         """
         at, runs = int(np.searchsorted(self._runs.first, piece.first_offset, "right")), Extents(self._runs)
         before, after = self._inserted.before(piece)
@@ -197,7 +198,7 @@ class _Delivered:
         return before, after
 
     def gap_for(self, piece: Run, lower: int) -> bool:
-        """Return whether the offsets of `piece` are exactly those that are missing before the next range of batches."""
+        """Return whether the offsets of `piece` exactly fill the gap between two adjacent ranges of batches."""
         before, after = self.before(piece)
         start = lower if before is None else before.last_offset + 1
         return start == piece.first_offset and after is not None and after.first_offset == piece.last_offset + 1
@@ -207,10 +208,10 @@ class _Delivered:
 
 
 class _Around:
-    """A sorted list of ranges of batches. It finds the ranges before and after an offset.
+    """Ranges of batches, sorted by offset. A range can be inserted, and the neighbours of an offset can be found.
 
     The ranges are stored in blocks of limited size. With a single list, insertions would take
-    quadratic time if every second batch of a segment is out of place.
+    quadratic time if every second batch of a segment were out of place.
     """
 
     BLOCK = 512
@@ -228,14 +229,14 @@ class _Around:
         return [extent for block in self._blocks for extent in block]
 
     def _find(self, offset: int) -> tuple[int, int]:
-        """Return the index of the block into which `offset` belongs, and its place in this block."""
+        """Return the index of the block for `offset`, and the index in this block at which a range is inserted."""
         block = max(bisect_right(self._starts, offset) - 1, 0)
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the last range that begins at or before the first offset of `piece`, and the next range.
+        """Return the two ranges of batches between which the first offset of `piece` is in offset order.
 
-        A range that does not exist is None.
+        If there is no range before or after this offset, None is returned instead of the range.
         """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]

@@ -87,7 +87,7 @@ class Part:
         return Damage(self.plan.segment.name, start, int(row["size"]), first, last, error.code, error.message, known)
 
     def unreadable_rest(self, error: KafkaFormatError) -> Damage:
-        """Create a `Damage` object for the batches after this part, if the file has changed since they were checked."""
+        """Create a `Damage` object for batches that cannot be read, because the file changed after it was checked."""
         first = (self.last_offset(len(self.table) - 1) if len(self.table) else self.before) + 1
         message = f"the file changed while it was read: {error.message}"
         length = max(self.extent.end - error.position, 0)
@@ -96,9 +96,10 @@ class Part:
         )
 
     def _after(self, extent: Run) -> int | None:
-        """Return the first offset that is read after the range of batches `extent`.
+        """Return the first offset of the batches that are read after the range `extent`.
 
-        If the segment contains no later batches, return the base offset of the next segment.
+        If the segment contains no batches with higher offsets, return the base offset of the next
+        segment.
         """
         extents = self.plan.extents
         at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
@@ -129,7 +130,7 @@ class GroupReader:
         large or has changed, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
-        # The ranges are in offset order. In the file, the next ranges can be before range `k`.
+        # The ranges are sorted by offset. In the file, a range with higher offsets can be before range `k`.
         position = max(int(columns[0, 0]) - SMALL_EXTENT, 0)
         near = columns[:, 1] - columns[:, 0] <= SMALL_EXTENT
         if not near[0]:

@@ -62,16 +62,16 @@ class PartBuilder:
             self._take()
 
     def _make_room(self, rows: BatchTable, start: int) -> None:
-        """Combine the collected batches into ranges if they are large enough, or if there is no space for `rows`."""
+        """Combine the collected batches into ranges if they are large, or if the header array has no space for `rows`."""
         n = self._count
         if n and (n + len(rows) > len(self._rows) or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
     def damage(self, bad: Bad, row: int | None = None) -> None:
-        """Add a damaged byte range. If many damaged ranges directly precede it, merge it into the last one.
+        """Add a damaged byte range. After SINGLE_SPANS adjacent damaged ranges, merge it into the last one.
 
-        `row` is the number of collected batches before the damaged range. By default, all collected
-        batches precede it.
+        `row` is the number of collected batches that precede the damaged byte range. By default,
+        all collected batches precede the damaged byte range.
         """
         bads = self._bads
         row = self._count if row is None else row
@@ -154,7 +154,8 @@ class PartBuilder:
     def _add_long(self, spans: IntArray, rows: IntArray, borders: IntArray) -> None:
         """Add damaged byte ranges, and merge them if too many directly follow each other.
 
-        The ranges between two consecutive indexes in `borders` directly follow each other.
+        `borders` contains indexes in `spans` at which a group of adjacent damaged byte ranges
+        begins or ends.
         """
         known = spans[:, 7] != UNKNOWN_COUNT
         corrupted = ~known & (spans[:, 3] >= 0)
@@ -219,10 +220,10 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """Merge the first range of `runs` into the range that was added last, if it directly continues this range.
+        """Merge the first range of `runs` into the previously added range, if both ranges are adjacent.
 
-        The batches must be adjacent in the file, and their offsets must increase. Return whether
-        the ranges were merged.
+        Two ranges are adjacent if no other bytes are between them in the file, and their offsets
+        increase. Return whether the ranges were merged.
         """
         before = self._runs[-1]
         if int(self._run_at[-1][-1]) != self._parts - 1:  # damaged bytes follow the last range
@@ -273,9 +274,9 @@ def columns_of(
 
     For the parameters, see `core.combine_batches`. The result is a tuple of three items:
 
-    - the ranges of batches, in file order;
-    - for each range, the number of items in `cut_before` that precede it;
-    - for each item of `cut_before`, the number of ranges that precede it.
+    - The ranges of batches, in file order.
+    - For each range of batches: how many items of `cut_before` (row numbers) are before the range.
+    - For each item of `cut_before` (a row number): how many ranges of batches are before this row.
     """
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
     n = core.combine_batches(rows, np.ascontiguousarray(firsts), cut_gaps, cut_at, cut_before, found, before)

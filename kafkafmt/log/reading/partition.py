@@ -43,9 +43,9 @@ OnDamage = Callable[[Damage], None]
 class BatchDamage:
     """Callback that collects only damage which was not found when the segments were planned.
 
-    Examples are batches whose records are damaged although the CRC matches, and files that were
-    damaged after they were planned. Pass a `BatchDamage` as `on_damage` if the damage in the plans
-    is reported separately.
+    For example, the records of a batch can be damaged although the CRC matches, or a file can be
+    damaged after it was planned. Pass a `BatchDamage` object as `on_damage` if the damage that a
+    plan lists is reported separately.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
-        """Maps file names of segments to plans with the batches that were read and checked in one pass."""
+        """Maps the file name of a segment to a plan, which lists the batches that were read and checked in one pass."""
         return {}
 
     @property
@@ -102,7 +102,7 @@ class PartitionLog(PlannedLog):
         """Open transactions and last stable offset of the log.
 
         If possible, only the batch headers after the latest producer snapshot are read. Otherwise,
-        the whole log is read, and the value is that of the property `transactions`.
+        the whole log is read, as for the property `transactions`.
         """
         if self.knows_transactions or self.planned == len(self.segments):
             return self.transactions
@@ -118,8 +118,8 @@ class PartitionLog(PlannedLog):
         """Return the outcomes of all transactions that have records in the offset range [start, end).
 
         If `end` is above the last stable offset, the range ends at the last stable offset. If
-        possible, only the batch headers from `start` up to the last marker of these transactions
-        are read. Otherwise, the whole log is read.
+        possible, only the batch headers from `start` up to the last marker of the returned
+        transactions are read. Otherwise, the whole log is read.
         """
         stable = self.open_transactions
         if self.knows_transactions:
@@ -143,9 +143,10 @@ class PartitionLog(PlannedLog):
         return {}
 
     def adopt(self, plan: SegmentPlan, transactions: Transactions | None = None) -> None:
-        """Use the plan of a segment, and transaction outcomes, that another process or machine has computed.
+        """Use results that another process or machine has computed: the plan of a segment, and transaction outcomes.
 
-        If the segment has changed since then, `parts` raises `UnavailableSegmentError`.
+        If the segment has changed since the plan was computed, `parts` raises
+        `UnavailableSegmentError`.
         """
         self._plans[plan.segment.name] = plan
         self._adopted.add(plan.segment.name)
@@ -166,10 +167,10 @@ class PartitionLog(PlannedLog):
         """Yield the batches that contain offsets in [start, end), in offset order, as `Part` objects.
 
         `on_damage` is called with a description of each damaged byte range. If `on_damage` is None,
-        damage raises DamagedLogError. If `grouped` is True, one `Part` can also contain batches
-        before and after damage, and batches below `start`. This damage is then reported after the
-        `Part`. If `headers_only` is True, the buffer of a `Part` can be empty, and larger byte ranges
-        are checked at once.
+        damage raises DamagedLogError. If `grouped` is True, one `Part` can contain batches from
+        both sides of a damaged byte range, and batches below `start`. The damage is then reported
+        after the `Part` was yielded. If `headers_only` is True, the buffer of a `Part` can be
+        empty, and larger byte ranges are checked at once.
         """
         for segment in self._opened_ahead(start, end):
             rest: Remainder | None = None
@@ -213,8 +214,8 @@ class PartitionLog(PlannedLog):
     ) -> Generator[Part, None, Remainder | None]:
         """Read and check a segment in one pass, without a plan. Stop at the first byte range that fails a check.
 
-        Return the remainder of the segment, which must be planned. If the segment is complete,
-        return None.
+        Return the unread rest of the segment. To read the rest, the whole segment must be checked
+        first (see plan.py). If the whole segment has been read, return None.
         """
         stretch = self._stretches.get(segment.name)
         try:
@@ -251,7 +252,8 @@ class PartitionLog(PlannedLog):
     ) -> Iterator[Part]:
         """Yield the batches of a segment that `_in_one_pass` has not yielded.
 
-        Damage is reported from offset `start` on. Batches are read from offset `first` on.
+        `start` is the first requested offset, and `first` is the first offset that has not been
+        read. Damage from `start` on is reported, even if it is before `first`.
         """
         events = Events(rest.of(plan), start, end)
         for part in self._segment_parts(events, first, end, on_damage, grouped):

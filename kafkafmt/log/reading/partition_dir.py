@@ -82,7 +82,7 @@ class SegmentFile:
         return self.folder / self.sibling_name(suffix)
 
     def sibling_name(self, suffix: str) -> str:
-        """Return the name of another file of the segment, by its suffix, such as ".index"."""
+        """Return the name of the segment's file with the given suffix, such as ".index"."""
         return (
             Path(self.name).with_suffix(suffix).name
             if self.base_offset is None
@@ -177,8 +177,8 @@ class PartitionDir:
     def log_start_offset(self) -> int:
         """First offset that consumers can read from a broker.
 
-        This is the higher one of two offsets: the log start offset in the checkpoint, and the base
-        offset of the first segment.
+        The value is the log start offset in the checkpoint or the base offset of the first segment,
+        whichever is higher.
         """
         first = self.segments[0].base_offset if self.segments else None
         return max(self.log_start, first or 0)

@@ -83,7 +83,8 @@ class Bad:
 class RunColumns:
     """Ranges of adjacent valid batches, with one array for each property.
 
-    The properties are those of `Run`. If the number of records is not known, `records` contains -1.
+    The properties are those of `Run`. If the number of records in a range is not known, its item of
+    `records` is -1.
     """
 
     position: IntArray
@@ -223,8 +224,8 @@ class BadColumns:
     def add_spans(self, spans: IntArray) -> None:
         """Append damaged byte ranges.
 
-        `spans` contains rows that `core.scan_damaged` has returned, with positions relative to the
-        start of the file.
+        Each row of the array `spans` describes a damaged byte range, as returned by
+        `core.scan_damaged`. The positions must be file positions.
         """
         self._append(spans[:, [0, 1, 3, 4, 5, 7]])
 
@@ -243,7 +244,7 @@ class BadColumns:
         return problem_message(*self._rows[i, 2:5].tolist()) if problem is None else problem[1]
 
     def codes(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """Return the error codes of the damaged byte ranges in the rows [start, stop)."""
+        """Return the error codes of the damaged byte ranges with the indexes [start, stop)."""
         magic = self.magic[start:stop]
         codes = [ChecksumError.code] * len(magic)
         if len(magic) and int(magic.min()) < CRC_UNKNOWN:
@@ -256,7 +257,7 @@ class BadColumns:
         """Return the error messages of the damaged byte ranges in the rows [start, stop)."""
         magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
         if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:
-            # If all batches have format 2, their messages have the same form, and creating them takes half the time.
+            # If all batches have format 2, their error messages have the same form. This takes half the time.
             messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
         else:
             messages = list(map(problem_message, magic.tolist(), crc.tolist(), stored.tolist()))

@@ -1,7 +1,7 @@
 """Decide which batches of a segment are read, in which order, and what is damaged.
 
 `plan_segment` reads a whole segment and checks every CRC. It returns a `SegmentPlan`, which
-consists of
+describes the segment in three sequences.
 
 - extents: ranges of adjacent valid batches, in offset order, which are read;
 - damage: byte ranges that cannot be read, with the offsets that may be missing;
@@ -51,7 +51,7 @@ batch with a wrong CRC is then treated as incomplete.
 
 @dataclass
 class SegmentPlan:
-    """Batches of a segment that can be read, with descriptions of its damage and other problems.
+    """Lists the readable batches of a segment, and describes its damage and other problems.
 
     Attributes
     ----------
@@ -142,8 +142,8 @@ def with_cause(damage: Damage, spans: list[tuple[int, int]]) -> Damage:
 def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentPlan:
     """Add reports about unreadable sectors to a plan, and return the new plan.
 
-    Damage that contains unreadable bytes gets the code `unreadable_sectors`. All other unreadable
-    bytes are reported as problems that are not damage.
+    Damage that contains unreadable bytes gets the code `unreadable_sectors`. Unreadable bytes
+    outside of damage do not prevent any batch from being read, and are added to the findings.
     """
     damaged: list[Damage] = []
     covered: set[tuple[int, int]] = set()
@@ -155,10 +155,10 @@ def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentP
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which a range of batches is divided, so that one batch is separated from the others.
+    """Return the offsets at which a range of batches must be divided, so that one batch becomes a separate range.
 
-    The separated batch is the first one whose last offset is `border` or higher. `position` and
-    `end` are the file positions at which the range begins and ends.
+    This batch is the first one in the range with a last offset of at least `border`. The range
+    begins at the file position `position`, and ends at the file position `end`.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -179,7 +179,7 @@ def _resolve(
     """Create the plan of a segment from its ranges of valid batches and its damaged byte ranges.
 
     `chain` contains the indexes of the ranges of valid batches that do not contradict each other.
-    If it is None, no offsets are contradictory.
+    If `chain` is None, none of the ranges contradicts another range.
     """
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
@@ -206,8 +206,8 @@ def _with_contradicting(
 ) -> Sequence[Damage]:
     """Merge two kinds of damage in file order: damaged byte ranges, and valid batches with contradictory offsets.
 
-    Each item of `pieces` is a pair: index of a range of batches, and the part of this range with
-    contradictory offsets.
+    Each item of `pieces` is a pair: the index of a range of batches, and those batches in the range
+    that contradict batches outside the range.
     """
     if not pieces:
         return found
@@ -233,9 +233,9 @@ def _with_contradicting(
 
 
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
-    """Report an incomplete last batch as a problem, and return the number of damaged byte ranges before it.
+    """Report an incomplete last batch as a finding instead of damage, and return the number of damaged byte ranges.
 
-    If the last batch is complete, return the number of all damaged byte ranges.
+    If the last batch is incomplete, only the damaged byte ranges before this batch are counted.
     """
     n, runs = len(parts.bads), parts.runs
     if not segment.last:

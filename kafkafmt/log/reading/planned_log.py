@@ -171,9 +171,9 @@ class PlannedLog:
         return plan
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
-        """Raise OSError if the disk cannot read any other segment either.
+        """Raise OSError if the disk can read neither the segment `unreadable` nor the other segments.
 
-        The partition is then reported as unreadable, not as damaged.
+        If OSError is raised, the partition is reported as unreadable instead of damaged.
         """
         others = [s for s in self.segments if s is not unreadable and s.size]
         for segment in others[:MOST_TRIED]:
@@ -188,7 +188,8 @@ class PlannedLog:
     def skip_missing(self, segment: SegmentFile, moment: str = "before") -> None:
         """Report that retention has deleted the file of a segment.
 
-        If the file is missing for another reason, raise `UnavailableSegmentError`.
+        If the file is missing although retention has not deleted it, raise
+        `UnavailableSegmentError`.
         """
         check_retention(self.directory, segment)
         self.tell(f"{segment.path}: deleted by retention {moment} it was read")
@@ -208,11 +209,10 @@ class PlannedLog:
 
     @cached_property
     def compacted(self) -> bool:
-        """Whether the log was compacted, so that missing offsets are normal.
+        """Whether the log was compacted. In a compacted log, missing offsets are normal.
 
-        This is the case if the log cleaner's checkpoint contains the partition, or if there is no
-        record for an offset in a range of valid batches. All segments may have to be read to find
-        this out.
+        A log was compacted if the log cleaner's checkpoint contains the partition, or if offsets
+        are missing inside a range of valid batches. All segments may have to be read to check this.
         """
         return self.directory.cleaned or not all(RunColumns.of(self.plan(s).extents).dense.all() for s in self.segments)
 
@@ -254,9 +254,10 @@ class PlannedLog:
         return self.plan(segment).next_offset
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
-        """Yield ranges of valid batches, and damage, that overlap the offsets [start, end), in offset order.
+        """Yield everything that overlaps the offsets [start, end): ranges of valid batches, and damage.
 
-        Each item is a pair: the plan of the segment, and a `Run` or `Damage` object.
+        Each item is a pair: the plan of the segment, and a `Run` or `Damage` object. The items are
+        in offset order.
         """
         for segment in self.segments_in(start, end):
             events = self.events_of(segment, start, end)
@@ -272,18 +273,17 @@ class PlannedLog:
                 yield segment
 
     def events_of(self, segment: SegmentFile, start: int, end: int) -> Events:
-        """Return the ranges of valid batches, and the damage, of a segment that overlap the offsets [start, end)."""
+        """Find everything in a segment that overlaps the offsets [start, end): ranges of valid batches, and damage."""
         return Events(self._plan_of_range(segment, start, end) or self.plan(segment), start, end)
 
     def _plan_of_range(self, segment: SegmentFile, start: int, end: int) -> SegmentPlan | None:
         """Plan only the batches with offsets in [start, end). If the whole segment must be planned, return None.
 
         The first batch is found with the offset index or, if the index cannot be used, by reading
-        batch headers. The result is None in these cases:
-
-        - All offsets of the segment are requested, or the segment has already been planned.
-        - A batch is damaged, or offsets are missing although the log is not compacted. Only a plan
-          of the whole segment shows which batches are damaged or out of place.
+        batch headers. The result is None if all offsets of the segment are requested, or if the
+        segment has already been planned. The result is also None if a batch is damaged, or if
+        offsets are missing although the log is not compacted. Only a plan of the whole segment
+        shows which batches are damaged or out of place.
         """
         base = segment.base_offset
         if segment.name in self._plans or base is None or (start <= base and (segment.next_base or NO_END) <= end):

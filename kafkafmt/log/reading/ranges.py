@@ -161,7 +161,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
     """Return whether the next batch header shows that the last offsets in `run` are wrong.
 
-    `sure` is True if the offsets of the last batch agree with the previous batch.
+    `sure` states that the offsets of the last batch in `run` agree with the batch before it.
     """
     if run.end == view.size:
         return False
@@ -175,8 +175,8 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     """Read a batch header, and return the first offset, the last offset and the size in bytes of the batch.
 
-    The header of a wrapper message contains only its last offset. It is also returned as the first
-    offset.
+    The header of a wrapper message contains only the offset of the last inner message. This offset
+    is returned as both the first and the last offset.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     if view.is_filler(position, position + len(head)):

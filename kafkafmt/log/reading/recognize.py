@@ -110,7 +110,7 @@ def has_valid_batch(path: Location) -> bool:
 def _by_length(view: FileView) -> Iterator[int]:
     """Yield the positions of batches in a file. The position of the next batch is computed from a length field.
 
-    This finds messages of formats 0 and 1, which `Search.find` does not find.
+    Unlike `Search.find`, this function does not ignore batches with implausible header fields.
     """
     position = 0
     for _ in range(FOLLOWED):

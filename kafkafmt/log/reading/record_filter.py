@@ -48,14 +48,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class AllOf:
-    """A filter that a record matches if it matches all filters in `parts`. Without `parts`, every record matches."""
+    """A filter that accepts a record if all filters in `parts` accept it. Without `parts`, it accepts every record."""
 
     parts: tuple[Filter, ...] = ()
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """A filter that a record matches if it matches at least one filter in `parts`."""
+    """A filter that accepts a record if at least one filter in `parts` accepts it."""
 
     parts: tuple[Filter, ...]
 

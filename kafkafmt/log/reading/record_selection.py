@@ -55,7 +55,7 @@ class OffsetBound(NamedTuple):
     def resolve(self, log: PartitionLog, below_log_start: bool = False) -> int:
         """Convert the bound to an offset in a partition.
 
-        If it is a time after all records, return the log end offset.
+        If the bound is a time after all records, return the log end offset.
         """
         offset = self.find(log, below_log_start)
         return log.next_offset if offset is None else offset
@@ -64,7 +64,8 @@ class OffsetBound(NamedTuple):
 class OffsetRange(NamedTuple):
     """An offset range from `start` to `end` (exclusive).
 
-    If `start` or `end` is None, the range has no limit on this side.
+    If `start` is None, the range has no lower limit. If `end` is None, the range has no upper
+    limit.
     """
 
     start: OffsetBound | None = None

@@ -32,7 +32,7 @@ class SegmentRemainder:
     reached: int = 0
 
     def after(self, position: int, reached: int) -> SegmentRemainder:
-        """Return the rest of the segment after more batches have been read."""
+        """Create an object for the rest of the segment. It starts at file position `position` and offset `reached`."""
         return SegmentRemainder(position, reached)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
@@ -46,10 +46,10 @@ class SegmentRemainder:
         return replace(plan, extents=extents)
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
-        """Return the batches in `part` that have not been read yet, and the damage among them.
+        """Return the unread batches in `part`, and a `Damage` object for each batch with contradictory offsets.
 
-        If no batch remains, the first item is None. The second item describes batches whose offsets
-        contradict batches that have already been read.
+        If no unread batch remains, None is returned instead of the batches. Offsets are
+        contradictory if they overlap the offsets of batches that have already been read.
         """
         table = part.table
         keep = table["base_offset"] >= self.reached
@@ -59,7 +59,7 @@ class SegmentRemainder:
 
 @dataclass(frozen=True)
 class StretchRemainder:
-    """The rest of a byte range of a segment that has not been read yet. Its batches are identified by their positions.
+    """The unread rest of a byte range of a segment. The batches in the rest are identified by their file positions.
 
     Attributes
     ----------
@@ -79,23 +79,24 @@ class StretchRemainder:
     high: int = NO_END
 
     def after(self, position: int, reached: int) -> StretchRemainder:
-        """Return the rest of the byte range after the batches before `position` have been read."""
+        """Create an object for the bytes that remain to be read, which start at the file position `position`."""
         return replace(self, position=position)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
         """Return a copy of `plan` with only the batches and the damage that have not been processed yet.
 
-        The ranges of valid batches in the copy can begin before these batches, or end after them.
+        A range of valid batches is kept if it contains at least one unread batch. Therefore, the
+        copy can also contain batches that have already been read.
         """
         low, high = self.position, self.stretch.end.position
         extents = [e for e in plan.extents if e.end > low and e.position < high]
         return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
 
     def trimmed(self, part: Part) -> tuple[Part | None, list[Damage]]:
-        """Return the batches in `part` that have not been read yet, and the damage among them.
+        """Return the unread batches in `part`, and a `Damage` object for each batch with contradictory offsets.
 
-        If no batch remains, the first item is None. The second item describes batches whose offsets
-        belong to other tasks.
+        If no unread batch remains, None is returned instead of the batches. Offsets are
+        contradictory if they are outside the offset range that this task reads.
         """
         table = part.table
         position = table["position"] + part.position
@@ -124,7 +125,7 @@ def _contradiction(part: Part, row: np.void, lowest: int) -> Damage:
     """Create a `Damage` object for a batch whose offsets contradict other batches.
 
     `row` is the header of the batch. `lowest` is the lowest offset that may be missing because of
-    it.
+    the contradiction.
     """
     first, last = int(row["base_offset"]), last_offset(row)
     message = f"offsets {first} to {last} contradict the batches before or after them"

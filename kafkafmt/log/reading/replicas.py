@@ -35,9 +35,9 @@ class DuplicatePartitionError(ValueError):
 
     @property
     def problem(self) -> str:
-        """The error message without advice.
+        """Description of the problem, without advice how to solve it.
 
-        The advice differs between Python, the command line and Spark.
+        The advice in the error message differs between Python, the command line and Spark.
         """
         return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
 
@@ -55,7 +55,8 @@ def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: l
 
     If two readable directories contain the same partition and `replicas` is "longest", only the
     directory with the higher end offset is returned, and a message is added. If `replicas` is None,
-    raise DuplicatePartitionError. Directories that are listed but not read are always returned.
+    raise DuplicatePartitionError. Directories that kafkafmt only lists and never reads, such as
+    deleted partitions, are always returned.
     """
     kept: list[PartitionDir] = []
     chosen: dict[tuple[str, int], PartitionDir] = {}

@@ -1,4 +1,4 @@
-"""Find positions at which a regular expression can match, by bytes that every match must contain.
+"""Find positions at which a regular expression can match. Search for bytes that every match must contain.
 
 For example, every match of ``id-?[0-9]{12}x`` contains twelve digits and an ``x`` after them. This
 is represented as a sequence of byte sets: each set contains the allowed values of one byte. NumPy
@@ -52,7 +52,11 @@ _CATEGORIES = {
 
 
 def required_sets(pattern: re.Pattern[bytes]) -> tuple[ByteSet, ...]:
-    """Find a rare byte sequence that every match contains. Return the set of allowed values of each byte, or ()."""
+    """Find a rare byte pattern that occurs in every match of a regular expression.
+
+    Return a tuple with a set of allowed values for each byte of the pattern. If there is no rare
+    pattern, return an empty tuple.
+    """
     if pattern.flags & re.LOCALE:
         return ()
     try:
@@ -82,7 +86,7 @@ def find_sequence(data: ByteArray, sets: tuple[ByteSet, ...]) -> IntArray:
 
 
 def _frequency(sets: Iterable[ByteSet]) -> float:
-    """Estimate the share of positions at which a sequence of byte sets matches. For an empty sequence, it is 1."""
+    """Estimate at which share of all positions a byte pattern matches. The share for an empty pattern is 1."""
     return float(np.prod([min(1.0, max(LEAST_SHARE, len(found) / TEXT_BYTES)) for found in sets]))
 
 
@@ -116,7 +120,10 @@ def _flat(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _sequences(items: Iterable[tuple[Any, Any]], ignore_case: bool) -> list[list[ByteSet]]:
-    """Return all sequences of byte sets that every match contains. A set contains the allowed values of one byte."""
+    """Return all byte patterns that occur in every match of a parsed regular expression.
+
+    Each item of a byte pattern is the set of allowed values for one byte.
+    """
     found: list[list[ByteSet]] = [[]]
     for code, value in items:
         least, most = 1, 1
@@ -131,13 +138,16 @@ def _sequences(items: Iterable[tuple[Any, Any]], ignore_case: bool) -> list[list
         copies = [byte_set] * min(least, MOST_SETS)
         found[-1] += copies
         if most != len(copies):
-            # The last repetitions directly precede the next item, so a new sequence begins with them.
+            # More repetitions can follow. Only the last ones are next to the following item, so start a new pattern.
             found.append(list(copies))
     return found
 
 
 def _set_of(code: Any, value: Any, ignore_case: bool) -> ByteSet | None:
-    """Return all byte values that an item can match, and perhaps more. If it does not match one byte, return None."""
+    """Return a set of byte values that includes all values which an item of a regular expression can match.
+
+    If the item can also match no byte, or several bytes, return None.
+    """
     if code is _codes.LITERAL:
         found: set[int] = {value}
     elif code is _codes.NOT_LITERAL:

@@ -43,7 +43,7 @@ class Rows(Sequence[T_co]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             return self._sliced(start, max(start, stop)) if step == 1 else self._build(0, len(self))[index]
-        # Indexing the range raises IndexError if `index` is out of range.
+        # `range` converts a negative index, and raises IndexError if `index` is out of range.
         at = range(len(self))[index]
         return self._build(at, at + 1)[0]
 
@@ -86,7 +86,7 @@ class Joined(Rows[T_co]):
         return Joined(self._within(start, stop))
 
     def _within(self, start: int, stop: int) -> Iterator[Sequence[T_co]]:
-        """Yield the concatenated sequences, or slices of them, that contain the indexes [start, stop)."""
+        """Yield slices of the concatenated sequences. Together, the slices contain the items [start, stop)."""
         for i in range(bisect_right(self._ends, start) - 1, len(self.parts)):
             begin = self._ends[i]
             if begin >= stop:
@@ -95,14 +95,14 @@ class Joined(Rows[T_co]):
 
 
 def field_setters(cls: type[Any]) -> list[Callable[[Any, Any], None]]:
-    """Return a function for each slot of a frozen class. The function sets the slot in an object."""
+    """Return a list of functions, one for each slot of a frozen class. Each function sets its slot in an object."""
     return [getattr(cls, name).__set__ for name in cls.__slots__]
 
 
 def objects_of(cls: type[T], setters: list[Callable[[Any, Any], None]], *columns: Sequence[Any]) -> list[T]:
     """Create objects of a frozen class with slots. Each item of `columns` contains the values of one slot.
 
-    This takes a third of the time of calling the class for each object.
+    `objects_of` takes a third of the time that calling the class for each object would take.
     """
     new: Callable[[type[T]], T] = object.__new__
     objects = list(map(new, [cls] * len(columns[0])))

@@ -1,6 +1,6 @@
 """Find the position at which a segment can be read again after a damaged batch.
 
-The next batch is expected at the first of these positions that exists:
+Four positions are considered in this order, and the first one that meets its condition is used:
 
 1. The start of a valid batch, if the CRC of the damaged batch matches up to there. In this case,
    only the length field of the damaged batch is wrong. The CRC does not cover this field.
@@ -77,20 +77,21 @@ class Search(BatchFinder):
         return np.empty(CHAIN_ROWS, BATCH_DTYPE)
 
     def note(self, found: BatchSummary) -> None:
-        """Update `among_plain`. `found` is a summary of valid batches before the damaged batch."""
+        """Record in `among_plain` whether all valid batches so far are uncompressed messages (format 0 or 1)."""
         if self.among_plain is not False:
             self.among_plain = not (found.magics & 1 << MAGIC_V2 or found.codecs & ~1)
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Find the position at which the segment can be read again after the damaged batch at `position`.
 
-        Return this position, and whether the CRC of the damaged batch matches up to there.
+        Return the position, and a bool. The bool is True if the CRC of the damaged batch matches
+        when the batch ends at this position.
 
         `expected` is the lowest offset that the damaged batch can have.
         """
         self._lowest = expected
         if self._to and 0 <= position - self._to < FIRST_WINDOW:
-            # Search a larger range in advance, because more damage probably follows.
+            # Search the bytes after the damaged batch in advance, because more damage probably follows.
             self._search_ahead(position + 1)
         if self._from <= position < self._to and (known := self._resume_in_window(position, expected)):
             return known
@@ -108,7 +109,7 @@ class Search(BatchFinder):
         return end, own.matches(end)
 
     def _resume_in_window(self, position: int, expected: int) -> tuple[int, bool] | None:
-        """Return the result of `resume` if the bytes in memory are sufficient to find it. Otherwise, return None."""
+        """Compute the result of `resume` from the bytes in memory. If these bytes are not sufficient, return None."""
         self._first, self._from = self._index_of(position + 1), position + 1
         data, at, found, _, searched_to, size, zero_tail = self._window()
         known: tuple[int, bool] | None = core.resume_after(
@@ -117,7 +118,7 @@ class Search(BatchFinder):
         return known
 
     def window(self) -> SearchWindow | None:
-        """Return the bytes in memory that were searched last, and the valid batches in them.
+        """Return the bytes in memory that the latest search has covered, and the positions of valid batches in them.
 
         If nothing has been searched yet, return None.
         """
@@ -138,7 +139,7 @@ class Search(BatchFinder):
     def _scan(self, bad: Head, own: OwnCrc, expected: int) -> int:
         """Return the position of the first confirmed batch after a damaged batch.
 
-        If there is none, return the file size.
+        If there is no confirmed batch, return the file size.
         """
         covered = 0
         for at in self.find(bad.position + 1, self.size):
@@ -162,12 +163,10 @@ class Search(BatchFinder):
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
         """Return the position of the valid batch that directly follows the damaged batch.
 
-        This is a batch after `find` that meets both conditions:
-
-        - Its offset is the next offset after the damaged batch.
-        - The CRC of the damaged batch matches if the damaged batch ends there.
-
-        If there is no such batch, return the position of the batch `find`.
+        If the batch `find` has the next offset after the damaged batch, return the position of
+        `find`. Otherwise, return the position of a later batch that has this offset, if the CRC of
+        the damaged batch matches up to this position. If there is no such batch, return the
+        position of `find`.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -178,18 +177,17 @@ class Search(BatchFinder):
         return find.position
 
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Return whether the bytes after the valid batch `find` show that it is not inside a record value.
+        """Check, by the following bytes, whether the valid batch with the header `find` is a batch of the log.
 
-        Usually, one of these must follow `find`:
-
-        - the end of the file, or zeros up to the end
-        - a plausible header whose offset can follow the offsets of `find`
-        - eight bytes that contain the next offset
+        A batch inside a record value is not a batch of the log. Usually, a batch is accepted only
+        if one of three items follows it: the end of the file (or only zeros up to the end), a
+        plausible header with a higher offset, or eight bytes that contain the next offset.
 
         If the damaged batch has the expected offset, but `find` does not have the next offset after
         it, the conditions are stricter. All consecutive valid batches from `find` on are then
-        examined. One of the listed items must follow the last one, or their total size must exceed
-        LONG_CHAIN. None of them may have an offset between the damaged batch and `find`.
+        examined. One of the three items must follow the last of these batches, or the total size of
+        these batches must exceed LONG_CHAIN. None of these batches may have an offset between the
+        damaged batch and `find`.
 
         If `find` has the next offset after the damaged batch, it is sufficient that any valid batch
         follows `find`. The offset of this following batch is not checked, because it can be
@@ -203,13 +201,14 @@ class Search(BatchFinder):
             end, next_offset = int(ends[-1]), last_offset + 1
             offsets = self._chain["base_offset"][: self._chained]
             if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
-                return False  # a later batch has the next offset, so `find` is inside the damaged batch
+                # A later batch has a lower offset than `find`, so `find` is a copy inside the damaged batch.
+                return False
             if end - find.position > LONG_CHAIN:
                 return True
         return self._continued(end, next_offset, find.magic)
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
-        """Return whether the log plausibly continues or ends at position `end`, or the next offset is stored there."""
+        """Return whether the next batch or at least the next offset is at position `end`, or the log ends at `end`."""
         if self._log_continues(end, next_offset):
             return True
         offset = self.head(end)[:LENGTH_AT]
@@ -219,7 +218,7 @@ class Search(BatchFinder):
         return len(offset) == LENGTH_AT and 0 <= distance <= reach
 
     def _log_continues(self, position: int, expected: int) -> bool:
-        """Return whether the log plausibly continues or ends at `position`.
+        """Return whether the next batch of the log can begin at `position`, or the log ends at `position`.
 
         The log continues if a plausible header begins at `position` and its offset is between
         `expected` and `expected` + MAX_RELATIVE_OFFSET. The log ends if the file ends there, or if
@@ -229,15 +228,15 @@ class Search(BatchFinder):
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the position after the record value that begins with the batch `find`, or 0 if there is no such value.
+        """Return the end of the record value that starts with the valid batch `find`, or 0 if there is no such value.
 
         A record value can consist of valid batches. In this case, the bytes before the value
         contain its length, which is the total size of these batches.
 
-        In format 2, the length is a varint, so other bytes can match by chance. Therefore, the
-        value is rejected if the end of the file, or a header that continues the log, follows it.
-        After a real record value, there is at least a header count. It can be zero, and zeros can
-        follow it.
+        In format 2, the length is a varint, so other bytes can look like a matching length by
+        chance. Therefore, the record value is rejected if the file ends after the value, or if a
+        header that continues the log follows the value. At least a header count follows each real
+        record value. The header count can be zero, so zeros after the value are accepted.
 
         In formats 0 and 1, the length has four bytes. A match by chance is as unlikely as for a
         CRC.
@@ -261,12 +260,12 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the position after the valid batches from `find` on that are inside the damaged batch.
+        """Return the end of consecutive valid batches that are inside the damaged batch, starting with `find`.
 
-        The batch `find` is inside if its first offset is in the offset range that the header of the
-        damaged batch states, because no later batch can have such an offset. The header is trusted
-        only if its first offset is `expected` and its fields are consistent. If `find` is not
-        inside, return 0.
+        The header of the damaged batch states an offset range. No batch after the damaged batch can
+        have an offset in this range. Therefore, a valid batch with such an offset is inside the
+        damaged batch. The header is trusted only if its first offset is `expected` and its fields
+        are consistent. If the batch `find` is not inside the damaged batch, return 0.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
@@ -279,11 +278,13 @@ class Search(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the position after the messages from `find` on that can be inside a damaged wrapper message.
+        """Return the end of consecutive messages that can be inside a damaged wrapper message, starting with `find`.
 
-        If `find` is not inside, return 0. Compressed data can contain inner messages unchanged. In
-        format 1, they are recognized by their offsets, which start at 0. In format 0, inner
-        messages have absolute offsets, so they cannot be distinguished from other messages.
+        If the message `find` is not inside the wrapper message, return 0.
+
+        Compressed data can contain inner messages unchanged. In format 1, inner messages are
+        recognized by their offsets, which start at 0. In format 0, inner messages have absolute
+        offsets, so they cannot be distinguished from other messages.
         """
         if not find.plain_message or find.magic != MAGIC_V1 or bad.magic == MAGIC_V2 or bad.plain_message:
             return 0
@@ -299,7 +300,11 @@ class Search(BatchFinder):
         return self._plain_end(find, highest) if find.first_offset <= highest else 0
 
     def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of the uncompressed messages from `find` on that have consecutive offsets up to `highest`."""
+        """Return the end of a sequence of uncompressed messages with consecutive offsets.
+
+        The sequence starts with the message `find`, and ends before the first offset above
+        `highest`.
+        """
         self._chain_from(find, LARGEST_WINDOW)
         rows = self._chain[: self._chained]
         other = (rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0) | (rows["base_offset"] > highest)
@@ -310,8 +315,9 @@ class Search(BatchFinder):
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
         """Read the consecutive valid batches from `find` on. Return their end positions and their last offset.
 
-        FIRST_WINDOW bytes are read. If more valid batches follow within `reach` bytes after the
-        start of `find`, LARGEST_WINDOW bytes are read.
+        At first, only FIRST_WINDOW bytes are read. If this is not sufficient, LARGEST_WINDOW bytes
+        are read. Batches that begin more than `reach` bytes after the start of the first batch are
+        not needed.
         """
         window = self._looked
         for size in (FIRST_WINDOW, LARGEST_WINDOW):
@@ -322,7 +328,7 @@ class Search(BatchFinder):
                 break
         self._chained = scan.count
         rows = self._chain[: scan.count]
-        if not len(rows):  # the batch `find` is larger than the bytes that were read
+        if not len(rows):  # the first batch is larger than the bytes that were read
             return np.array([find.end]), find.last_offset
         ends = rows["position"].astype(np.int64) + rows["size"] + window.at
         return ends, last_offset(rows[-1])

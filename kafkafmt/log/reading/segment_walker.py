@@ -1,8 +1,9 @@
 """Read all batches of a segment, and find the damaged byte ranges between them.
 
-Only wrapper messages (formats 0 and 1) are decompressed, because no CRC covers their offset, and
-because only the inner messages contain the first offset. The buffer for the bytes and the array for
-the batch headers are reused. Adjacent valid batches are stored as one range, so memory use does not
+Only wrapper messages (formats 0 and 1) are decompressed. No CRC covers the offset of a wrapper
+message, so its inner messages must confirm this offset. In addition, only the inner messages
+contain the lowest offset of the wrapper message. The buffer for the bytes and the array for the
+batch headers are reused. Adjacent valid batches are stored as one range, so memory use does not
 depend on the number of batches.
 """
 
@@ -113,8 +114,7 @@ class Walker:
 
     @cached_property
     def _table(self) -> BatchTable:
-        # For a small segment, the array is small. Otherwise, creating it would take most of the
-        # time for reading the segment.
+        # Limit the array to the size of the segment. Creating a large array takes longer than reading a small segment.
         return np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
 
     @cached_property
@@ -145,7 +145,8 @@ class Walker:
                 self._buffered = self.view.read_into(self._buffer[:asked], position)
                 step *= GROWTH
             start, stop, error, full = at, min(self._buffered, end - self._buffer_at), None, True
-            while full:  # if the batches are small, the array must be filled several times for one buffer
+            # The buffer can contain more small batches than the array can hold. The array is then filled several times.
+            while full:
                 scan = core.scan_batches(self._buffer, self._table, at, stop)
                 full = scan.count == len(self._table)
                 at, error = scan.position, scan.error
@@ -183,7 +184,7 @@ class Walker:
         return self.view.read(position, BATCH_HEADER_SIZE)
 
     def _mapped_tables(self, data: np.ndarray, position: int, end: int) -> Iterator[Table]:
-        """Yield the tuples of `tables` for a memory-mapped file. The buffer is the content of the file."""
+        """Yield the same tuples as the method `tables`. The buffer is the content of the memory-mapped file."""
         self._buffer, self._buffered = data, len(data)
         step, planned_end, end = self.first_read, end, min(end, len(data))
         while position < end:
@@ -324,8 +325,8 @@ class Walker:
     ) -> tuple[BatchTable, IntArray, int, int, int | None, KafkaFormatError | None]:
         """Find the valid batches and the damage in the rest of the buffer with `core.scan_damaged`.
 
-        Positions in the first item of the result are relative to the buffer. All other positions
-        are file positions.
+        Positions in the returned array of batch headers are relative to the buffer. All other
+        positions are file positions.
         """
         start, at = position - self._buffer_at, self._buffer_at
         stop = min(self._buffered, self.size - at)
@@ -421,8 +422,8 @@ def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: 
     """Return the lowest offset that the next batch can have after `rows`, and the last offset in `rows`.
 
     If offsets are missing between the last two batches, the base offset of the last batch may be
-    corrupted. In this case, the lowest possible offset is computed from the batch with the lower
-    last offset.
+    corrupted. In this case, the lowest possible offset follows the lower of the last offsets of
+    these two batches.
 
     Parameters
     ----------
