@@ -43,7 +43,7 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
     while position < size:
         if rows == len(table):
             # Estimate the number of remaining batches from the average batch size so far, and add an eighth.
-            # The first batches may be unusually small, so the table grows by at most a factor of nine.
+            # The estimate can be much too high, so the table grows by at most a factor of nine.
             expected = rows * (size - position) // position * 9 // 8 + _FIRST_ROWS
             larger = np.empty(rows + min(expected, 8 * rows), BATCH_DTYPE)
             # Copy the table as bytes. NumPy would copy its rows field by field, which is slower.
@@ -165,7 +165,7 @@ def _number(buffer: Buffer, table: BatchTable, next_offset: int, leader_epoch: i
 
 
 def _open_wrappers(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> None:
-    """Set the last offset delta of each wrapper message in `table` to the last inner offset."""
+    """Set the last offset delta of each wrapper message in `table` to the relative offset of its last inner message."""
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes, check_offsets=False)
     for i in np.flatnonzero(table["count"] < 0).tolist():
         row = table[i]

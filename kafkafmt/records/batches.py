@@ -115,7 +115,7 @@ class Batch:
     def attributes(self) -> int:
         """Attribute bits of the batch.
 
-        In magic 0 and 1, bits that the record format does not define are omitted.
+        In magic 0 and 1, attribute bits that the record format does not define are returned as 0.
         """
         return self._int("attributes")
 
@@ -192,7 +192,7 @@ class Batch:
     def delete_horizon(self) -> int | None:
         """Time in ms from which compaction may remove tombstones and transaction markers.
 
-        If the batch has no delete horizon, this property is None.
+        None if the batch has no delete horizon.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
@@ -287,7 +287,7 @@ class Batch:
     def _field(self, index: int) -> tuple[int, memoryview | None]:
         """Return the stored length and the bytes of a message's key or value.
 
-        `index` is 0 for the key and 1 for the value.
+        `index` is 0 to select the key, and 1 to select the value.
 
         The returned bytes never extend past the end of the message, even if the stored length is
         too large.

@@ -45,7 +45,7 @@ def present(array: Any) -> np.ndarray:
 
 
 def starts_of(lengths: LengthArray) -> IntArray:
-    """Return the positions of values that have the given lengths and are stored back to back."""
+    """Return the start position of each value in a buffer that contains values of the given lengths back to back."""
     starts = np.zeros(len(lengths), np.int64)
     np.cumsum(np.maximum(lengths[:-1], 0), out=starts[1:])
     return starts

@@ -110,7 +110,7 @@ def build_batches(
         else iter(lambda: list(itertools.islice(source, _CHUNK_ROWS)), [])
     )
     # extend() rejects a list that mixes records with and without offsets.
-    # To detect such mixtures across chunks, each chunk begins with the last record of the previous chunk.
+    # Each chunk begins with the last record of the previous chunk, so that `extend` compares records across chunks.
     before: list[RecordLike] = []
     for chunk in chunks:
         given = [*before, *chunk] if before else chunk

@@ -118,7 +118,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     def damaged(row: Any, failure: KafkaFormatError) -> None:
         failure.position = int(row["position"])
         invalid.add(failure.position)
-        # Skip impossible offsets here. They are reported with the code offset_range below.
+        # Do not report impossible offsets here. The loop over all batches reports them with the code `offset_range`.
         if 0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"]):
             problems.append(_problem(failure))
 
@@ -201,7 +201,7 @@ def _problem(error: KafkaFormatError) -> Problem:
 
 
 class _Producers:
-    """Checks that the epochs and sequence numbers of producers continue from batch to batch."""
+    """Checks the epoch and the sequence number of each batch against the previous batch of the same producer."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, int | None]] = {}

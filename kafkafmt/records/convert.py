@@ -197,7 +197,7 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
-    """Return whether the batch is dropped. If the batch is kept, count the header fields that it loses."""
+    """Return whether the conversion drops a batch. For other batches, count header fields that the format cannot store."""
     if row["magic"] < MAGIC_V2 or magic == MAGIC_V2:
         return False
     attributes = int(row["attributes"])
@@ -322,7 +322,8 @@ def recompress(
     (5073, True)
     """
     number = codec_id(codec)
-    BatchBuilder(codec=number, level=level)  # Create a builder, so that an invalid level raises an error now.
+    # If the level is invalid, the constructor raises an error here, before any batch is read.
+    BatchBuilder(codec=number, level=level)
     view, table = byte_view(buffer), scan_all(buffer)
     packer = _Packer(number, level, max_batch_bytes)
     reader = RecordReader(max_batch_bytes=max_batch_bytes)

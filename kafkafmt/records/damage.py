@@ -77,8 +77,9 @@ class DamageScanner:
     def _search(self) -> None:
         """Search the next part of the buffer for valid batches.
 
-        A search may have to read the rest of the buffer. To limit the number of searches, the
-        number of batches that a search can find increases from search to search.
+        A single search may have to read the rest of the buffer, and ends when its result array is
+        full. To limit the number of searches, each search uses a larger array than the previous
+        one.
         """
         rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
         self._rows = min(2 * self._rows, MAX_ROWS)

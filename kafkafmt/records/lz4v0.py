@@ -43,7 +43,7 @@ def with_right_checksum(frame: memoryview) -> bytes | memoryview:
 
 
 def with_wrong_checksum(frame: memoryview) -> bytes | memoryview:
-    """Return the frame with the header checksum that clients and brokers of format 0 write."""
+    """Return an LZ4 frame with the incorrect header checksum that Kafka uses in messages of format 0."""
     return _with_checksum(frame, 0)
 
 

@@ -51,9 +51,9 @@ OnBatchError = Callable[[Any, KafkaFormatError], None]
 class Chunk(NamedTuple):
     """A chunk of decoded records. It is valid until the next chunk is requested.
 
-    `source` and `columns` are reused for the next chunk. If `columns` is a `CopiedColumns`, the
-    rows of each chunk are added to the rows of earlier chunks. The owner of the columns must remove
-    the rows.
+    `source` and `columns` are reused for the next chunk. If `columns` is a `CopiedColumns`, each
+    chunk adds rows after the rows of earlier chunks, until the owner of the columns removes all
+    rows.
     """
 
     source: Buffer
@@ -129,7 +129,7 @@ class RecordReader:
     @property
     def decompress_seconds(self) -> float:
         """Number of seconds that decompression has taken."""
-        # The decompressor does not exist if all data was uncompressed.
+        # The decompressor is not created before the first compressed batch is read.
         return self._decompressor.seconds if "_decompressor" in self.__dict__ else 0.0
 
     def read(self, buffer: Buffer, table: BatchTable, on_batch_error: OnBatchError | None = None) -> Iterator[Chunk]:
@@ -172,7 +172,8 @@ class RecordReader:
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
             if self.end_offset is not None:
                 wanted &= base_offset < self.end_offset
-            wanted |= table["count"] < 0  # Include all wrapper messages, because no CRC covers their offset field.
+            # Select all wrapper messages. No CRC covers their offset field, so the field is not used to exclude any.
+            wanted |= table["count"] < 0
             table, impossible = table[wanted], impossible[wanted]
         begin = 0
         for at in np.flatnonzero(impossible).tolist() if self._check_offsets else ():
@@ -196,7 +197,7 @@ class RecordReader:
                 yield from self._decode(buffer, batches, batches, on_batch_error)
 
     def read_plain_batches(self, buffer: Buffer, start: int, check_crc: bool = True) -> Generator[Chunk, None, int]:
-        """Yield the records of the plain batches at `start`, without building a table of batch headers.
+        """Yield the records of uncompressed v2 batches from `start` on, without building a table of batch headers.
 
         A plain batch is a complete, valid and uncompressed v2 batch without control records.
         The generator ends at the first batch that is not plain, and returns the position of this
@@ -271,7 +272,7 @@ class RecordReader:
     def _decode(
         self, source: Buffer, table: BatchTable, original: BatchTable, on_batch_error: OnBatchError | None
     ) -> Iterator[Chunk]:
-        """Yield the records of batches whose uncompressed records are in `source`.
+        """Decode the records of all batches in `table` from `source`, which contains the uncompressed records.
 
         `original` is the table of the same batches in the caller's buffer. Positions in errors
         refer to the caller's buffer.
@@ -316,11 +317,10 @@ def offset_range_error(row: Any) -> StructureError:
 
 
 def _fail(row: Any, error: KafkaFormatError, on_batch_error: OnBatchError | None, moved: bool = True) -> None:
-    """Complete the error of a batch, and raise it or pass it to `on_batch_error`.
+    """Add the base offset and the end of a batch to its error. Raise the error, or pass it to `on_batch_error`.
 
-    The base offset and the end of the batch are added to the error. If `moved` is True, the
-    position in the error does not refer to the caller's buffer. This position is then replaced with
-    the position of the batch.
+    If `moved` is True, the error's position does not refer to the caller's buffer. In this case,
+    the position of the batch is used instead.
     """
     if moved:
         error.position = int(row["position"])
@@ -370,7 +370,7 @@ def iter_tables(buffer: Buffer, start: int = 0, end: int | None = None, check_cr
 
 
 def scan_window(buffer: Buffer, table: BatchTable, position: int, last: int, check_crc: bool) -> Scan:
-    """Read the headers of batches of at most WINDOW_BYTES in total into `table`.
+    """Read batch headers into `table`. The batches have at most WINDOW_BYTES in total.
 
     If the next batch is larger than WINDOW_BYTES, scan only this batch.
     """

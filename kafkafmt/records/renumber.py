@@ -1,8 +1,9 @@
 """Renumber the offset deltas of a batch if the deltas do not increase.
 
-A correct client does not send batches whose offset deltas do not increase. If such a batch were
-appended unchanged, it would be inconsistent. However, a broker that re-encodes a batch ignores the
-old deltas and assigns new offsets. In this case, the broker accepts the batch.
+A correct client does not send batches whose offset deltas do not increase. If a broker appended
+such a batch unchanged, the offsets of its records would not increase. However, a broker that
+re-encodes a batch ignores the old deltas and assigns new offsets. Therefore, a broker accepts the
+batch if it must re-encode the batch.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Rules(NamedTuple):
     client: bool
 
     def time_bounds(self, now: int) -> tuple[int, int]:
-        """Return the lowest and the highest CreateTime that are accepted."""
+        """Return the lowest and the highest timestamp that a record with the timestamp type CreateTime may have."""
         return max(now - self.before, MIN_OFFSET), min(now + self.after, MAX_OFFSET)
 
     def certainly_accept(self, row: Any, earliest: int, latest: int, null_key: bool, now: int) -> bool:

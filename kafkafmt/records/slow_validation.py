@@ -108,9 +108,9 @@ class SlowPath:
     def validate_renumbered(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
         """Renumber the offset deltas of a client's v2 batch, and validate the batch again.
 
-        Return None if the batch is not rebuilt for another codec or format, or if it is still
-        invalid. A broker that rebuilds a batch accepts wrong deltas, because it assigns new offsets
-        without reading the deltas.
+        If a broker must rebuild a batch for another codec or format, it assigns new offsets without
+        reading the offset deltas. Therefore, wrong deltas are accepted in this case. Return None if
+        the batch need not be rebuilt, or if the renumbered batch is still invalid.
         """
         table = scan_all(buffer)
         stays = self._settings.magic == MAGIC_V2 and self._settings.codec in (None, int(codecs_of(table)[0]))
@@ -188,7 +188,7 @@ class SlowPath:
         return groups
 
     def _spans(self, table: BatchTable, groups: _Groups) -> np.ndarray:
-        """Return the number of offsets that each group needs.
+        """Return the number of log offsets that each group of batches takes.
 
         A v2 batch that is not rebuilt keeps the gaps between its offsets.
         """
@@ -199,7 +199,7 @@ class SlowPath:
         return spans
 
     def _build(self, buffer: Buffer, table: BatchTable, groups: _Groups, i: int, now: int) -> bytes:
-        """Rebuild a group as one batch in the topic's codec and format."""
+        """Rebuild a group of batches as one batch in the topic's codec and format."""
         row = table[groups.start[i]]
         where = int(row["position"]), int(row["base_offset"])
         try:
@@ -239,7 +239,7 @@ class SlowPath:
         return builder.finish()
 
     def _write(self, buffer: Buffer, table: BatchTable, groups: _Groups, seen: Records, now: int) -> tuple[int, int]:
-        """Write offsets and timestamps into the batches that are not rebuilt.
+        """Write offsets and timestamps into all batches that need not be rebuilt.
 
         Return the largest timestamp of all batches, and the offset of the record with this
         timestamp.
@@ -272,7 +272,8 @@ class SlowPath:
     ) -> tuple[int, int]:
         """Return the largest timestamp, and the offset of the first record with this timestamp.
 
-        Each of the two numbers is -1 if it does not exist or is unknown.
+        If no record has a timestamp, both results are -1. If the offset is unknown, the offset is
+        -1.
         """
         if not self._settings.create_time and (self._settings.magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])

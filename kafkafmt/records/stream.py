@@ -178,7 +178,8 @@ def read_chunks(
     transactions = None if aborted is None else AbortedTransactions(aborted, max_batch_bytes)
     if buffer is None:
         return iter(())
-    view_of(buffer)  # Raise TypeError here instead of when the first record is read.
+    # Check the type of the buffer now. Otherwise, TypeError would be raised when the first record is read.
+    view_of(buffer)
     return _chunks(buffer, reader, transactions, control, check_crc)
 
 

@@ -299,7 +299,8 @@ class LogValidator:
         """Check batches and assign their offsets in one pass over the buffer.
 
         Return the number of records, the next offset, the largest timestamp, and the offset of the
-        record with this timestamp. If the slow path is needed, return None.
+        record with this timestamp. If the core cannot validate the buffer, return None. In this
+        case, the slower class `SlowPath` is used.
         """
         settings, rules = self._settings, self._settings.rules
         return core.validate_buffer(

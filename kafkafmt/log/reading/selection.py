@@ -57,7 +57,8 @@ def like(word: str, known: Iterable[str]) -> str:
 def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
     """Return a message for each topic glob and each partition number that matches nothing.
 
-    A partition number matches nothing if none of the matching topics has this partition.
+    There is a message for a partition number if no topic that matches a glob has a partition with
+    this number.
     """
     found = list(partitions)
     lines = []
@@ -76,7 +77,7 @@ def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbe
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Group consecutive numbers into ranges (first, last). Two consecutive numbers remain separate ranges."""
+    """Combine three or more consecutive numbers into a range (first, last). Any other number n becomes (n, n)."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

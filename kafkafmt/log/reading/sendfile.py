@@ -26,7 +26,7 @@ class HasFileno(Protocol):
 
 
 class Sent(NamedTuple):
-    """Result of `send`: how much was sent.
+    """Result of `send`: the number of sent bytes, and the offset at which the next call continues.
 
     Attributes
     ----------
@@ -128,7 +128,8 @@ def _find(segment: SegmentFile, view: FileView, offset: int, end: int, room: int
             if segment.last and not view.unreadable:
                 break
             raise
-        if last < offset and start == at:  # the batch at the position in the index is before the batch with `offset`
+        # The index entry can refer to an earlier batch. Skip batches before the batch that contains `offset`.
+        if last < offset and start == at:
             start = at = at + size
         elif base >= end:
             return _Range(start, at, at, offset, True)

@@ -118,7 +118,7 @@ class SinglePass:
         self._table: BatchTable = np.empty(0, BATCH_DTYPE)
 
     def parts(self, start: int = 0, end: int = NO_END) -> Iterator[Part]:
-        """Yield the batches of confirmed byte ranges, and stop at the first range that is not confirmed.
+        """Yield the batches of each byte range that passes all checks, and stop at the first range that fails a check.
 
         Ranges that cannot contain offsets in [start, end) are not read. The first and the last
         yielded range can also contain other batches.
@@ -154,13 +154,14 @@ class SinglePass:
         self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
-        """Return whether all batches before the first byte range can be skipped.
+        """Return whether reading can begin with the first byte range, without the batches before this byte range.
 
-        - If the range begins at the start of the task's bytes, the last offset of the batch before
-          it must be lower.
-        - If earlier ranges were skipped because of their offsets, the first offset in the range
-          must be at most `start`. In a compacted log, the last offset of the first batch must be
-          equal to the offset in its index entry instead.
+        - If the byte range is the first one of the task's bytes, all batches before the byte range
+          must have lower offsets.
+        - If byte ranges were skipped because they contain only offsets below `start`, the first
+          offset after them must be at most `start`. In a compacted log, a different condition
+          applies: the last offset of the first batch must be equal to the offset in the index entry
+          of this batch.
         """
         border = found.start
         if not border.indexed:
@@ -172,11 +173,11 @@ class SinglePass:
         return part.extent.first_offset <= start
 
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
-        """Return the first offset after the position `border`. If adjacent batches contradict the index, return None.
+        """Check the batches around `border` against the index, and return the first offset of the batch at `border`.
 
         `before` is the position in the previous index entry. The batches from `before` on must end
-        exactly at `border`, and their offsets must be lower than the returned offset. At the start
-        and the end of a segment, the result is also None.
+        exactly at `border`, and their offsets must be lower than the offsets after `border`. If a
+        check fails, or if `border` is the start or the end of a segment, return None.
         """
         first = self._first_offset_at(border, after)
         if first is None:
@@ -188,7 +189,7 @@ class SinglePass:
         return first if whole and last_offset(table[scan.count - 1]) < first else None
 
     def _confirmed(self, found: Range, expected: int, dense: bool) -> Part | None:
-        """Read and check a byte range, and return its batches. If the range is not confirmed, return None.
+        """Read and check the batches of a byte range. If a CRC, offset or index entry is wrong, return None instead.
 
         `expected` is the lowest possible offset in the range. If `dense` is True and offsets are
         missing between two batches, the range is not confirmed.
@@ -246,9 +247,10 @@ class SinglePass:
         return (at, buffer, self._table[: scan.count]) if whole else None
 
     def _following(self, found: Range, last: int, dense: bool) -> int | None:
-        """Return the lowest offset that can follow a byte range. If the next batch contradicts the range, return None.
+        """Return the lowest offset that the batches after a byte range can have.
 
-        `last` is the last offset in the range.
+        `last` is the last offset in the byte range. If the next batch header contradicts this
+        offset or the index, return None.
         """
         if not found.end.indexed:
             return last + 1 if last <= found.end.upto else None
@@ -258,8 +260,8 @@ class SinglePass:
     def _first_offset_at(self, border: Border, after: int) -> int | None:
         """Return the first offset in the batch header at `border`. If the index contradicts the header, return None.
 
-        `after` is the offset in the previous index entry. At the start and the end of a segment,
-        the result is also None.
+        `after` is the offset in the previous index entry. There is no index entry for the start and
+        the end of a segment, so the result is None for these positions.
         """
         first = first_offset_at(self._view, border) if border.indexed else None
         return first if first is not None and after < first else None

@@ -20,7 +20,8 @@ from .partition_dir import PartitionDir
 class IndexEntries:
     """Entries of all transaction indexes of a partition.
 
-    The object also tracks for which entries the log contains no batch at the offset of the marker.
+    The method `cover` records for which entries the log contains a batch at the offset of the
+    marker.
 
     Attributes
     ----------
@@ -66,7 +67,8 @@ class IndexEntries:
     def cover(self, table: BatchTable) -> None:
         """Register the batches in `table`, and find the index entries whose marker offset is in one of these batches.
 
-        These entries are not needed, because the batch itself shows whether it contains a marker.
+        Such index entries are not needed, because the batch at the marker offset shows whether it
+        contains a marker.
         """
         if not len(self._lasts) or not len(table):
             return
@@ -77,9 +79,9 @@ class IndexEntries:
             self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
-        """Remove a producer's entries with a marker offset below `before`, and yield those whose marker is missing.
+        """Remove a producer's entries with a marker offset below `before`. Yield each removed entry that has no marker.
 
-        The marker is missing if no batch of the log contains its offset.
+        An index entry has no marker if no batch of the log contains the marker offset in the entry.
         """
         waiting = self.waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:

@@ -5,9 +5,10 @@ from the first transactional batch of a producer to the next marker of this prod
 aborted transactions are omitted. The last stable offset is the first offset of the oldest open
 transaction.
 
-The marker of a transaction may be damaged, or in a missing segment. The transaction index, which
-lists all aborted transactions, is then read. If the index does not show how the transaction ended,
-the transaction is reported as a `Doubt`, and its records before the damage are omitted.
+The marker of a transaction may be damaged, or may be in a missing segment. In these cases, the
+transaction index is read, which lists all aborted transactions. If the index does not show how the
+transaction ended, the transaction is reported as a `Doubt`, and its records before the damage are
+omitted.
 
 Even if nothing is damaged, a transaction index can contain an entry although the log does not
 contain the marker. As in a broker, the transaction then ends at the marker offset in the entry.
@@ -48,11 +49,11 @@ class Batches(Protocol):
 
     @property
     def plan(self) -> SegmentPlan:
-        """The plan of the segment that contains the batches."""
+        """Plan of the segment, which lists its valid batches and its damage."""
 
     @property
     def extent(self) -> Run:
-        """The range of adjacent valid batches to which the batches belong."""
+        """Range of adjacent valid batches that contains the batches in the buffer."""
 
     @property
     def buffer(self) -> Any:
@@ -117,19 +118,20 @@ class TransactionWalk:
         self.entries: IndexEntries | None = None
 
     def damage(self, damage: Damage) -> None:
-        """Record that damage may hide the markers of all open transactions, so that their outcomes are unknown.
+        """Mark the outcomes of all open transactions as unknown, because the damaged bytes may contain their markers.
 
-        A single damaged batch has no effect if it is larger than a marker, because it cannot
-        contain one.
+        If the damage is exactly one batch, and this batch is too large for a marker, nothing
+        changes.
         """
         if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
         self._suspend(damage.first_offset or 0, damage.file)
 
     def gap(self, end: int, file: str) -> None:
-        """Record that a missing segment may contain the markers of all open transactions, so that outcomes are unknown.
+        """Mark the outcomes of all open transactions as unknown, because a missing segment may contain their markers.
 
-        `end` is the first offset that is missing. `file` is the name of the next existing segment.
+        `end` is the lowest offset that is missing because of the missing segment. `file` is the
+        file name of the next segment that exists.
         """
         self._suspend(end, file, "a missing segment")
 
@@ -201,7 +203,7 @@ def _is_one_batch(log: ReadableLog, damage: Damage) -> bool:
 
 
 def find_transactions(log: ReadableLog) -> Transactions:
-    """Return the outcomes of all transactions in a partition, also below the log start offset."""
+    """Return the outcomes of all transactions in a partition, including those below the log start offset."""
     walk = TransactionWalk(log)
     before: Batches | None = None
     for part in () if _has_none(log) else log.parts(0, NO_END, walk.damage):
@@ -248,9 +250,10 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
     """Return whether a segment is missing between two segments, if compaction cannot explain the missing offsets.
 
-    `end` is the offset after the last batch of `before`. `segment` is the next segment that
-    contains a batch, and `first_offset` is the offset of this batch. There can be empty segments
-    between both, because compaction can remove all batches of a segment without deleting its file.
+    `end` is the offset after the last batch of the segment `before`. `segment` is the next segment
+    that contains a batch, and `first_offset` is the offset of its first batch. Empty segments can
+    be between these two segments, because compaction can remove all batches of a segment without
+    deleting its file.
     """
     if first_offset <= end:
         return False
@@ -266,12 +269,12 @@ def _order(segment: SegmentFile) -> tuple[bool, int, str]:
 
 
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
-    """Find the outcomes of transactions with damaged or missing markers in the transaction indexes.
+    """Use the transaction indexes to find the outcomes of transactions that have a damaged or missing marker.
 
     - If an index lists the transaction, the transaction was aborted.
     - If the transaction has ended and no index lists it, the transaction was committed. A
-      transaction has ended if its producer wrote a later marker, or if the last stable offset in a
-      later index entry is above the first offset of the transaction.
+      transaction has ended if its producer wrote a later marker. It has also ended if a later index
+      entry contains a last stable offset above the first offset of the transaction.
     - In all other cases, the outcome is unknown.
     """
     if not walk.suspended:

@@ -120,7 +120,8 @@ class Transactions:
     def within(self, first: int, last: int) -> Transactions:
         """Return the transactions that can have records with offsets from `first` to `last`.
 
-        A Spark task that reads only these offsets does not need the other transactions.
+        For example, a Spark task that reads the offsets from `first` to `last` needs only the
+        returned transactions.
         """
         aborted = {
             producer: kept
