@@ -113,7 +113,7 @@ class MessageSet:
         """Check all messages.
 
         Return the number of messages, and a difference. The difference plus the stored offset of a
-        message is the absolute offset of the message. It is the same for all messages.
+        message is the absolute offset of the message. The difference is the same for all messages.
         """
         p, count, last = self.start, 0, 0
         while p < self.end:

@@ -99,10 +99,9 @@ def batch_end(view: memoryview, p: int) -> int:
 
 
 def in_reach(view: memoryview, p: int, expected: int) -> bool:
-    """Return whether the segment can continue with the offset in the header at `p`, if offset `expected` is next.
+    """Return whether the offset in the header at `p` is between `expected` and `expected` + 2**31 - 1.
 
-    The offset must be between `expected` and `expected` + 2**31 - 1, because a segment contains no
-    larger gaps.
+    A segment contains no larger gaps between offsets.
     """
     return bool(0 <= INT64.unpack_from(view, p)[0] - expected <= MAX_RELATIVE_OFFSET)
 

@@ -156,7 +156,7 @@ def believable_runs(
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # The lists contain the last epoch, the total weight, and the index of the last range of each candidate sequence.
+    # For each possible sequence of ranges: last epoch, weighted number of offsets, and index of the last range.
     # Both epochs and weights increase from candidate to candidate.
     epochs: list[int] = []
     weights: list[int] = []

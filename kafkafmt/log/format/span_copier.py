@@ -110,7 +110,7 @@ def _few_close_to(spans: list[list[int]]) -> int:
 
 
 def joined(spans: IntArray) -> IntArray:
-    """Merge each byte range with the next one if the next one starts at the position after it."""
+    """Merge successive byte ranges if the second one starts at the end of the first one."""
     if len(spans) < 2:
         return spans
     if (spans[1:, 0] != spans[:-1, 1]).all():

@@ -159,7 +159,7 @@ def divide(
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
     # An index entry can contain the last offset of its batch. Therefore, read one more batch.
-    # Index entry number `n` then refers to a batch with a base offset of at least `end`.
+    # Index entry `n` refers to a batch with a base offset of at least `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
     last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end

@@ -185,9 +185,10 @@ class _Delivered:
         return Extents(runs.at(np.argsort(runs.first, kind="stable")))
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the two ranges of batches between which the first offset of `piece` is in offset order.
+        """Return the ranges of batches before and after the first offset of `piece`, in offset order.
 
-        If there is no range before or after this offset, None is returned instead of the range.
+        If there is no range before or after the first offset of `piece`, None is returned instead
+        of the range.
         """
         at, runs = int(np.searchsorted(self._runs.first, piece.first_offset, "right")), Extents(self._runs)
         before, after = self._inserted.before(piece)
@@ -234,9 +235,10 @@ class _Around:
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the two ranges of batches between which the first offset of `piece` is in offset order.
+        """Return the ranges of batches before and after the first offset of `piece`, in offset order.
 
-        If there is no range before or after this offset, None is returned instead of the range.
+        If there is no range before or after the first offset of `piece`, None is returned instead
+        of the range.
         """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]

@@ -177,7 +177,7 @@ class Search(BatchFinder):
         return find.position
 
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Check, by the following bytes, whether the valid batch with the header `find` is a batch of the log.
+        """Use the bytes after a valid batch to check whether it belongs to the log. `find` is the batch header.
 
         A batch inside a record value is not a batch of the log. Usually, a batch is accepted only
         if one of three items follows it: the end of the file (or only zeros up to the end), a
