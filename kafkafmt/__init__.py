@@ -324,6 +324,6 @@ def __getattr__(name: str) -> Any:
 
         try:
             return version("kafkafmt")
-        except PackageNotFoundError:  # kafkafmt is not installed, but used from a source tree.
+        except PackageNotFoundError:  # kafkafmt was imported from a source tree without an installation
             return "0"
     raise AttributeError(f"module 'kafkafmt' has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """Choose the implementation of decoding and encoding: the native core or the pure-Python core.
 
-The environment variable KAFKAFMT_BACKEND selects the core:
+The environment variable KAFKAFMT_BACKEND selects the native core or the pure-Python core. Its
+values are:
 
 - native: use the native core. If it cannot be imported, raise an ImportError.
 - pure: use the pure-Python core.
@@ -33,8 +34,9 @@ backend_reason: str
 def _end_the_command(error: Exception) -> None:
     """Print `error` to stderr and exit with code 2 if this process is the command `kafkafmt`.
 
-    The command cannot catch `error`, because its error handling is imported after this module. In
-    other processes, this function does nothing, and the caller raises `error`.
+    The code that reports errors of the command `kafkafmt` is imported after this module, so that
+    code cannot catch `error`. If this process is not the command, this function does nothing, and
+    the caller raises `error`.
     """
     if is_command():
         sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")

@@ -1,14 +1,14 @@
 """End the command `kafkafmt` with exit code 130 and without a traceback after Ctrl-C, even during imports.
 
-The package is imported before the code of the command runs. Without this module, Ctrl-C during the
-import would print a traceback. Therefore, the package imports this module first. If the process is
-not the command `kafkafmt`, this module has no effect.
+Python imports the whole package before the command starts. By default, Ctrl-C during these imports
+prints a traceback. This module prevents the traceback, so the package imports this module first. If
+the process is not the command `kafkafmt`, this module has no effect.
 """
 
 from __future__ import annotations
 
 # Import `_signal` instead of its wrapper `signal`, because it loads faster.
-# Ctrl-C prints a traceback until this module has been loaded.
+# A fast import is important, because Ctrl-C prints a traceback until the signal handler is installed.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -25,7 +25,7 @@ _interrupted: list[float] = []
 def is_command() -> bool:
     """Return whether this process is the command `kafkafmt` or was started by `python -m kafkafmt`."""
     program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
-    if program == "-m":  # While `python -m` imports the package, argv[0] is "-m".
+    if program == "-m":  # "-m" means that `python -m` is still importing the package
         return "kafkafmt" in sys.orig_argv
     return program in ("kafkafmt", "kafkafmt.exe")
 
@@ -67,8 +67,9 @@ def raise_again() -> None:
 def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
     """End the process if KeyboardInterrupt was raised in code from which Python cannot propagate exceptions.
 
-    Examples of such code are `__del__` and callbacks of weak references. By default, Python prints
-    the exception and continues, so that Ctrl-C would not end the process.
+    Python cannot propagate exceptions from `__del__` methods and from callbacks of weak references.
+    By default, Python prints such an exception and continues. After Ctrl-C, the process must end
+    instead.
     """
     if unraisable.exc_type is KeyboardInterrupt:
         os._exit(INTERRUPTED)

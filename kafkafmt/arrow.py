@@ -153,9 +153,9 @@ class ArrowBuilder:
         )
 
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Add the records that were decoded last, from `chunk` into `columns`, to the current Arrow record batch.
+        """Append the most recently decoded records of `chunk` to the current Arrow record batch.
 
-        If this Arrow record batch is then large enough, yield it.
+        Yield the current Arrow record batch if it has reached its target size.
         """
         columns = self.columns
         if self._with_headers and columns.headers:
@@ -186,7 +186,7 @@ class ArrowBuilder:
         return batch
 
     def _put_headers(self, source: Buffer) -> None:
-        """Copy the headers of the last decoded records from the buffer `source`."""
+        """Copy the headers of the most recently decoded records from the buffer `source`."""
         columns, start = self.columns, self.rows
         stop, count = columns.rows, columns.headers
         sizes = {name: core.total_length(getattr(columns, lengths), count) for name, _, lengths in _HEADER_SPANS}
@@ -241,7 +241,7 @@ class ArrowBuilder:
         return pa.Array.from_buffers(type_, rows, [validity, columns.take("timestamp_micros", rows)], nulls)
 
     def _constant(self, name: str, type_: pa.DataType) -> pa.Array:
-        """Return the column topic or partition, in which all rows have the same value."""
+        """Return the column `topic` or `partition`. All rows of the column have the same value."""
         known = self._constants.get(name)
         if known is None or len(known) < self.rows:
             size = min(max(self.rows, 1 << 14) * 2, MAX_ROWS)

@@ -49,7 +49,7 @@ class GrowingArray:
         memory, used, room = self._memory, n * self.dtype.itemsize, len(self.array)
         assert memory is not None
         self._memory = self.array = None
-        if n < room // 2:  # A small batch must not keep the memory of a large batch.
+        if n < room // 2:  # copy the items, so that a small Arrow buffer does not keep a large array in memory
             return pa.py_buffer(memory[:used].copy())
         return pa.py_buffer(memory).slice(0, used)
 
@@ -108,7 +108,7 @@ class ArrowColumns(CopiedColumns):
         return int(getattr(self, f"{name}_offsets")[self.rows])
 
     def begin(self, capacity: int, rooms: dict[str, int]) -> None:
-        """Create new arrays of the given sizes, because Arrow now uses the previous arrays."""
+        """Create new arrays of the given sizes. The previous arrays cannot be reused, because Arrow refers to them."""
         self.capacity, self.rooms = capacity, rooms
         self.rows = self.headers = 0
         self._make_arrays()
@@ -116,7 +116,8 @@ class ArrowColumns(CopiedColumns):
     def enlarge(self, target_bytes: int) -> bool:
         """Multiply the capacity of every array by GROWTH. Keep the rows.
 
-        Return False, and change nothing, if the arrays can already hold a full Arrow record batch.
+        Return True if at least one array was enlarged. Return False if the arrays can already hold
+        a full Arrow record batch.
         """
         grown = False
         if self.capacity < MAX_ROWS:

@@ -1,9 +1,9 @@
 """Reuse the memory of large arrays that Arrow buffers refer to.
 
-A consumer often releases an Arrow record batch before it requests the next one. The next Arrow
-record batch is then written to the same memory. The memory pools of pyarrow are slower. They return
-unused pages to the operating system after a few milliseconds, and allocating new pages takes about
-a third of the decoding time.
+A consumer often releases an Arrow record batch before it requests the next one. In this case, the
+next Arrow record batch is written to the same memory. This is faster than the memory pools of
+pyarrow, which return unused pages to the operating system after a few milliseconds. Allocating new
+pages takes about a third of the decoding time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ IDLE_SECONDS = 1.0
 class BufferPool:
     """Provides arrays of bytes, and reuses the memory of arrays that are no longer referenced.
 
-    Arrays are not returned explicitly. The memory of an array is reused after the array, all its
-    views and all Arrow buffers in this memory have been deleted. This includes references in other
-    threads, and in libraries that imported an Arrow array. Several threads can use a pool.
+    Callers do not return arrays to the pool explicitly. The pool reuses the memory of an array
+    after the array, all its views and all Arrow buffers in this memory have been deleted. This
+    includes references in other threads, and in libraries that imported an Arrow array. Several
+    threads can use a pool.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class BufferPool:
             threading.Thread(target=_release_when_idle, args=(weakref.ref(self),), daemon=True).start()
         memory = self._reusable(size) or _allocated(max(1 << max(size - 1, 0).bit_length(), SMALLEST))
         # Views must keep `array` alive, because the memory is reused when `array` is deleted.
-        # If `memory` were an array and not a memoryview, NumPy would make views refer only to `memory`.
+        # `memory` must be a memoryview. If `memory` were an array, views would keep `memory` alive, but not `array`.
         array = np.frombuffer(memory, np.uint8)
         number = next(self._numbers)
         self._lent[number] = weakref.ref(array, partial(_give_back, weakref.ref(self), number, memory))
@@ -73,13 +74,13 @@ class BufferPool:
     def _reusable(self, size: int) -> memoryview | None:
         """Return the smallest unused block with at least `size` bytes, and remove it from the pool.
 
-        Return None if no such block exists, or if it is more than MOST_SURPLUS times as large as
-        requested.
+        Return None if every unused block is too small, or more than MOST_SURPLUS times larger than
+        necessary.
         """
         most = MOST_SURPLUS * max(size, SMALLEST)
         kept = sorted((len(memory), number) for number, memory in list(self._unused.items()))
         for length, number in kept:
-            # Another thread may have taken the memory in the meantime.
+            # pop() returns None if another thread has taken this block since the list was made.
             if size <= length <= most and (memory := self._unused.pop(number, None)) is not None:
                 return memory
         return None
@@ -116,7 +117,7 @@ def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, 
 
 
 def _release_when_idle(owner: weakref.ref[BufferPool]) -> None:
-    """Wait until the pool is idle, and then release its unused memory. Return early if the pool is deleted."""
+    """Wait until the pool is idle, and then release its unused memory. Stop if the pool was garbage-collected."""
     while True:
         time.sleep(IDLE_SECONDS)
         pool = owner()

@@ -281,10 +281,10 @@ class Decompressor:
     def _gzip(self, data: memoryview, arena: Arena, start: int) -> None:
         """Decompress one gzip member after another.
 
-        zlib copies the input that it does not consume. Therefore, the second member and all later
-        members are passed to zlib in several calls. The input of the first call is small, and
-        doubles with each further call. As a result, the time for a member of n bytes is O(n),
-        regardless of the number of members that follow.
+        In each call, zlib copies the part of the input that it does not consume. To limit this
+        cost, the second member and all later members are passed to zlib in several calls. The input
+        of the first call is small, and doubles with each further call. As a result, the time for a
+        member of n bytes is O(n), regardless of the number of members that follow.
         """
         position, window = 0, len(data)
         while True:
@@ -372,7 +372,7 @@ class Decompressor:
         if single and known and room <= _ZSTD_AT_ONCE:
             try:
                 part = self._zstd.decompress(data, min(room, self.limit))
-            except zstandard.ZstdError:  # The data may be corrupted or too large.
+            except zstandard.ZstdError:  # Retry with the stream reader, which reports corrupted data.
                 pass
             else:
                 arena.append(part)

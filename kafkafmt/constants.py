@@ -130,7 +130,7 @@ offset would be excluded.
 DEFAULT_MAX_BATCH_BYTES = 128 * 1024 * 1024
 """Default limit for the size of one batch, in bytes after decompression."""
 
-# Error messages for damaged records in a batch. The decoding functions return the index of a message.
+# Error messages for damaged records in a batch. The decoding functions return an index into this tuple.
 FAULTS = (
     "",
     "record count does not fit the bytes of the batch",

@@ -82,7 +82,7 @@ class TooLargeError(KafkaFormatError):
 
 
 class OffsetOverflowError(OverflowError, ValueError):
-    """Raised when offsets above ``2**63 - 2`` would have to be assigned to records.
+    """Raised if records cannot be written, because their offsets would exceed ``2**63 - 2``.
 
     The offset ``2**63 - 1`` is not assigned, because there would be no valid offset for the next
     record.

@@ -32,7 +32,7 @@ LIBRARIES = ("numpy", "pyarrow", "pyspark", "lz4", "zstandard", "python-snappy",
 
 def library_versions(names: Iterable[str]) -> dict[str, str | None]:
     """Return the installed version of each package. The version of a missing package is None."""
-    from importlib.metadata import PackageNotFoundError, version  # This import is slow, so it is only made here.
+    from importlib.metadata import PackageNotFoundError, version  # Import here, because the import is slow.
 
     versions: dict[str, str | None] = {}
     for name in names:

@@ -78,7 +78,7 @@ class Java:
 
 @dataclass(frozen=True)
 class Use:
-    """A command or function that needs packages in addition to those of every installation.
+    """A command or function that needs packages which a basic installation does not contain.
 
     Attributes
     ----------

@@ -220,7 +220,7 @@ def make(
         filled.open()
         with warnings.catch_warnings():
             # Ignore the warning here, because it would contain the path of the temporary directory.
-            # strays() below reports the same partitions with the path of `output`.
+            # Below, strays() reports the stray partitions with their final paths.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
                 making = _Making(directory, topic, partitions, batch_bytes, new_builder, say)
@@ -341,7 +341,7 @@ class _Making:
                 try:
                     self._targets[topic, number].add(part)
                 except InvalidError as error:
-                    # Omit the position in the error. It refers to the new batch, which users do not see.
+                    # Use error.message without the position, because the position is in a batch that users do not see.
                     raise RowsError(f"a row of topic {topic} cannot be written: {error.message}") from None
 
     def _check(self, names: list[str]) -> None:

@@ -238,7 +238,7 @@ def input_path(path: str | os.PathLike[str] | UrlPath) -> Location:
 
 
 def check_local(path: Location, what: str) -> Path:
-    """Return `path` if it is local. If it is a URL, raise UrlError. Its message contains `what`."""
+    """Return `path` if it is local. For a URL, raise UrlError with a message about the unsupported action `what`."""
     if isinstance(path, UrlPath):
         raise UrlError(f"{path}: only local files can be {what}; copy the files first")
     return path

@@ -155,8 +155,8 @@ def scan_polars(
     ) -> Iterator[pl.DataFrame]:
         names = schema.names if with_columns is None else with_columns
         used = [] if predicate is None else [n for n in predicate.meta.root_names() if n not in names]
-        # The limit n_rows applies to the rows before the predicate is applied.
-        # Therefore, if n_rows is given, the predicate must not be used to read fewer rows.
+        # Polars applies the limit n_rows before it applies the predicate.
+        # If n_rows is given, also read the rows that the predicate removes, because n_rows counts them.
         filtered = ANYTHING if predicate is None or n_rows is not None else filter_of(predicate)
         read_names = schema_of([*names, *used] or [PARTITION])
         sources = [partial(_batches, p, read_names, selection, filtered, skip, n_rows) for p in partitions()]
@@ -178,7 +178,7 @@ def scan_polars(
 def _batches(
     partition: Partition, schema: pa.Schema, selection: Selection, filtered: Filter, skip: bool, most: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a partition that can match `filtered`. End after about `most` records."""
+    """Yield the records of a partition that may match the filter. Stop after about `most` records."""
     log = partition.log
     interval = narrowed(selection.resolve(log), filtered, log, selection.below_log_start)
     if interval is None:
@@ -220,7 +220,7 @@ def filter_of(predicate: pl.Expr) -> Filter:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Polars warns that the serialized form is not stable.
             tree = json.loads(predicate.meta.serialize(format="json"))
-    except Exception:  # A predicate that contains a Python function cannot be serialized.
+    except Exception:  # A predicate with a Python function cannot be serialized. Filter nothing.
         return ANYTHING
     return _filter(tree)
 
@@ -258,7 +258,7 @@ def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
                 "function": {"TemporalExpr": {"CastTimeUnit": "Microseconds"}},
             }
         }:
-            pass  # DuckDB creates this node, because it converts timestamps to microseconds before it compares them.
+            pass  # With this expression, DuckDB converts timestamps to microseconds before it compares them.
         case {"Column": str(name)} if name in COLUMNS:
             pass
         case _:
@@ -268,7 +268,7 @@ def _comparison(column: Any, sign: str, value: Any) -> Comparison | None:
 
 
 def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
-    """Return the values of a literal. Return None if its type cannot be compared with the column."""
+    """Return the constant values in a literal, or None if their type cannot be compared with the column."""
     import polars as pl
 
     if not _is_constant(node):

@@ -36,7 +36,7 @@ _ZONE_TEXT = "[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
 class RowsError(ValueError):
-    """Raised if a row cannot be converted to a Kafka record. The message names the wrong column or value."""
+    """Raised if a row cannot be converted to a Kafka record. The message contains the invalid column or value."""
 
 
 def format_of(source: Any, given: str | None) -> str | None:
@@ -86,7 +86,7 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
     name = "stdin" if source == "-" else os.fspath(source)
     try:
         # Use open(), because its errors contain the file name, which those of pyarrow do not.
-        # In addition, pyarrow can read an open pipe, but cannot open a pipe by its path.
+        # Another reason for open(): pyarrow can read a pipe that is already open, but cannot open its path.
         with contextlib.nullcontext(_stdin()) if source == "-" else open(name, "rb") as opened:
             if kind == "parquet" and not opened.seekable():
                 raise ValueError(f"Parquet cannot be read from {'stdin' if source == '-' else 'a pipe'}; use a file")
@@ -177,7 +177,7 @@ def _csv(source: Any) -> Iterator[pa.RecordBatch]:
 def _json(source: Any) -> Iterator[pa.RecordBatch]:
     from pyarrow import json
 
-    # Without a schema, pyarrow would convert strings that look like times to timestamps.
+    # Without a schema, pyarrow would convert strings such as "2026-01-05" to timestamps.
     schema = pa.schema([*((name, pa.string()) for name in TEXT_COLUMNS), ("partition", pa.int64())])
     read, parse = json.ReadOptions(block_size=BLOCK_BYTES), json.ParseOptions(explicit_schema=schema)
     opened: Iterable[pa.RecordBatch]
@@ -212,7 +212,7 @@ def milliseconds(column: pa.Array, now: int) -> pa.Array:
     if pa.types.is_integer(kind):
         return _cast(column, pa.int64()).fill_null(now)
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.unit == "s"):
-        # `now` has milliseconds, which dates and timestamps in seconds cannot represent.
+        # Dates and timestamps in seconds cannot represent the milliseconds of `now`, so convert the column first.
         column = _cast(column, pa.timestamp("ms", getattr(kind, "tz", None)))
     if pa.types.is_timestamp(column.type):
         return column.fill_null(pa.scalar(now, pa.timestamp("ms", "UTC")).cast(column.type))
@@ -233,7 +233,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _parsed_times(column: pa.Array) -> pa.Array:
     """Parse a column of strings, and return milliseconds since 1970-01-01 UTC as int64. Nulls remain null."""
     text = column.cast(pa.string())
-    # Remove all digits after the milliseconds, because Arrow rejects these strings as timestamps in milliseconds.
+    # Remove all digits after the milliseconds, because Arrow cannot parse more digits as milliseconds.
     text = pc.replace_substring_regex(text, r"([.][0-9]{3})[0-9]{1,6}", r"\1")
     numeric = pc.match_substring_regex(text, _NUMBER_TEXT)
     zoned = pc.match_substring_regex(text, _ZONE_TEXT)
@@ -293,7 +293,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def text_codes(column: pa.Array) -> tuple[list[str | None], Any]:
-    """Return the distinct strings of a column, and an array with the index of each row's string in them."""
+    """Dictionary-encode a column of strings. Return the distinct strings, and an array with one index per row."""
     encoded = column.dictionary_encode("encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()

@@ -42,7 +42,7 @@ _UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")  # JSON encoders already escape the
 
 
 def plain(text: str) -> str:
-    r"""Escape characters that are invisible, end a line, control a terminal, or change the text direction.
+    r"""Replace invisible characters, line ends, terminal controls and text direction marks with escape sequences.
 
     The escape sequences are those of Python string literals, such as `\x1b` or `\u202e`.
     """

@@ -20,8 +20,8 @@ WAITING = 3
 def map_waiting(function: Callable[[T], R], items: Sequence[T], waits: bool = False) -> Iterator[R]:
     """Yield `function(item)` for each item, in order. Call the function in threads if it mostly waits.
 
-    By default, the first calls are measured to find out whether the function mostly waits. If
-    `waits` is True, threads are started immediately.
+    By default, the first calls are timed, to find out whether the function spends most of its time
+    waiting for I/O. If `waits` is True, threads are started immediately.
 
     A function that reads from a network or disk mostly waits, and several threads can wait at the
     same time. A function that mostly runs Python code holds the GIL, so threads would make it

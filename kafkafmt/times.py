@@ -57,7 +57,7 @@ def parse_time(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         # Include only messages such as "month must be in 1..12", which help the user.
-        # Python's other messages describe its implementation.
+        # Other messages of datetime.fromisoformat() describe Python's implementation, so they are omitted.
         reason = f": {error}" if re.match("(year|month|day|hour|minute|second) ", str(error)) else f"; {VALID_FORMS}"
         raise ValueError(f"{text!r} is not a time{reason}") from None
     if moment.tzinfo is not None and (offset := moment.utcoffset()) is not None and offset.seconds % 60:

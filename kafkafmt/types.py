@@ -225,8 +225,8 @@ class HeaderSpans(NamedTuple):
 class RecordColumns:
     """Reusable output of `decode_records`: NumPy arrays of equal capacity, with one item per record.
 
-    The arrays of fields that were not requested are None. A position and a length, both in bytes,
-    refer to the decoded buffer. Null values have the length -1.
+    The arrays of fields that were not requested are None. Positions and lengths are in bytes.
+    Positions are relative to the start of the decoded buffer. Null values have the length -1.
 
         offset, timestamp           int64; timestamps in milliseconds
         timestamp_type              int32; 0 CreateTime, 1 LogAppendTime, -1 none
@@ -309,7 +309,7 @@ class RecordColumns:
     def grow_headers(self, capacity: int) -> None:
         """Replace the four arrays for header keys and values with larger arrays.
 
-        The contents of the old arrays are lost, so `rows` must be 0.
+        The new arrays do not contain the old values, so call this method only if `headers` is 0.
         """
         self.header_capacity = capacity
         self.header_key_position = np.empty(capacity, np.int64)
@@ -335,9 +335,9 @@ class RecordColumns:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Prepare for decoding the records of another array of batch headers.
+        """Reset the decoding position. Call this method before another array of batch headers is decoded.
 
-        All rows are removed, unless `collects` is True.
+        Rows that were decoded before are removed, unless `collects` is True.
         """
         if not self.collects:
             self.clear()
@@ -392,7 +392,7 @@ class CopiedColumns(RecordColumns):
     def grow_data(self) -> None:
         """Replace the arrays for the bytes of keys and values with arrays of double size.
 
-        The contents of the old arrays are lost, so `rows` must be 0.
+        The new arrays do not contain the old values, so call this method only if `rows` is 0.
         """
         for name, room in self.rooms.items():
             self.rooms[name] = min(2 * room, 2**31 - 1)

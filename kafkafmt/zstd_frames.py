@@ -14,10 +14,10 @@ _START = struct.Struct("<IB")
 
 
 def is_single_frame(data: memoryview) -> bool:
-    """Check the structure of zstd data, and return whether it is exactly one frame that is not skippable.
+    """Check the structure of zstd data. Return True if the data is a single frame, and not a skippable frame.
 
-    Raise StructureError if the data is not a sequence of complete frames. The decompressor does not
-    detect this.
+    Raise StructureError if the data does not consist of complete frames. The decompressor does not
+    detect incomplete frames.
     """
     p, n, frames = 0, len(data), 0
     while n - p >= SMALLEST:

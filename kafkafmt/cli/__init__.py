@@ -1,6 +1,6 @@
 """The command line interface. Each module implements one subcommand, or code that several subcommands share.
 
-It requires click and rich, which are the packages of the extra `cli`.
+The command line interface requires click and rich, which are the packages of the extra `cli`.
 """
 
 from __future__ import annotations

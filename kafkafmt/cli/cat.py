@@ -269,7 +269,7 @@ def _selected(
 def _follow(followers: Followers, printer: _Printer) -> None:
     """Print new records as they are appended, until the limit is reached.
 
-    Raise BrokenPipeError if the program that reads the output closes the pipe.
+    If the program that reads the output closes the pipe, the function ends with BrokenPipeError.
     """
     wait = _waiter(sys.stdout.fileno())
     while True:
@@ -290,7 +290,7 @@ def _waiter(handle: int) -> Callable[[float], None]:
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return time.sleep
     poll = select.poll()
-    # The event mask is 0, because poll() always reports POLLERR and POLLHUP.
+    # The event mask is empty, because poll() always reports errors and hang-ups.
     poll.register(handle, 0)
 
     def wait(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Find the partitions in the paths that a command gets, and select partitions and records by its options."""
+"""Find the partitions in the paths of a command, and select partitions and records by command options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONLY_OTHERS = (
 class NotThereError(click.UsageError):
     """Raised if an option names something that does not exist, such as a topic.
 
-    It is reported as a usage error, but the message does not mention --help.
+    The error is reported as a usage error, but its message does not mention --help.
     """
 
 
@@ -52,7 +52,7 @@ class Choice:
 
 
 def find(paths: Collection[str], replicas: str | None) -> Discovery:
-    """Find all partitions in the paths that a command gets.
+    """Find all partitions in the paths that were passed to a command.
 
     Print a message about each file that will not be read.
     """
@@ -68,7 +68,7 @@ def not_there(error: PartitionNotFoundError) -> NotThereError:
 
 
 def tell_nothing_to_read() -> None:
-    """Print a message that there is no partition to read. It must not be called if -t or -p is given."""
+    """Print that there is no partition to read. Do not call this function if -t or -p is given."""
     tell(f"nothing to read: {ONLY_OTHERS}")
 
 

@@ -46,7 +46,7 @@ def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> 
     """
     from ..log.format.names import parse_partition_name
 
-    # Use ctx.args, because click assigns arguments to parameters only after the option -t has a value.
+    # Use ctx.args, because click has not yet assigned the paths to a parameter while -t has no value.
     topics = set()
     for path in ctx.args:
         try:

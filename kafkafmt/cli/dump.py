@@ -183,7 +183,7 @@ def _tell_problem(path: Path, row: Row) -> None:
 
 
 def _title(file: DumpedFile) -> str:
-    """Return the line to print after a file name, such as the base offset of a log."""
+    """Return the line to print below a file name, for example `Log starting offset: 0`."""
     name = file.path.name
     if name == BOOTSTRAP:
         return "KRaft bootstrap snapshot\n"

@@ -235,7 +235,7 @@ def _errors_as_usage() -> Iterator[None]:
     except (SparkError, ResumeError) as error:
         raise click.UsageError(str(error)) from error
     except ImportError as error:
-        if error.name is None:  # An ImportError without a name means that Java is missing.
+        if error.name is None:  # If Java is missing, ImportError.name is None.
             raise click.ClickException(str(error)) from error
         raise MissingError(str(error)) from error
 
@@ -261,8 +261,7 @@ def _progress() -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
     with contextlib.ExitStack() as stack:
         terminal = sys.stderr
-        # The progress bar writes to a duplicate of stderr's file descriptor,
-        # because stderr is redirected while Java starts.
+        # Use a duplicate of stderr's file descriptor, because stderr is redirected while Java starts.
         if terminal.isatty():
             terminal = stack.enter_context(open(os.dup(terminal.fileno()), "w", encoding=terminal.encoding))
         bar = stack.enter_context(

@@ -114,7 +114,7 @@ class Names(ParamType[tuple[str, ...]]):
         self.known = known
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that can be added to the list."""
+        """Return completions for the last name of a comma-separated list. Names already in the list are omitted."""
         head, comma, last = incomplete.rpartition(",")
         given = head.split(",")
         return [CompletionItem(head + comma + n) for n in self.known if n.startswith(last) and n not in given]

@@ -51,8 +51,8 @@ def show(line: str) -> None:
 def say(line: str, indent: int = LABEL_WIDTH) -> None:
     """Print a line on stdout, and wrap it if stdout is a terminal.
 
-    All but the first of the wrapped lines are indented by `indent` characters, so that they are
-    aligned after the label.
+    If a line is wrapped, the continuation lines are indented by `indent` characters, so that they
+    are aligned with the text after the label.
     """
     click.echo(_wrapped(line, sys.stdout.isatty(), indent))
 
@@ -89,7 +89,7 @@ def moment(ms: int) -> str:
 
 
 def may_be_lost(damage: Damage | dict[str, Any]) -> str:
-    """Return a text that contains the offsets which damage may have destroyed.
+    """Return a phrase with the range of offsets that damage may have destroyed.
 
     `damage` is a `Damage` object, or the dict that represents it in a JSON report.
     """

@@ -137,7 +137,7 @@ RANGES_SHOWN = 10
 
 
 def _show_sources(report: SalvageReport) -> None:
-    """For each range of offsets, print from which replica it was copied, or why it was not copied."""
+    """For each range of offsets, print the replica from which it was copied, or the reason why it was not copied."""
     for p in report.partitions:
         name = f"{p.topic}-{p.partition}"
         ranges = p.sources or ()
