@@ -293,7 +293,7 @@ def with_default_engine(options: ExportOptions, on_message: Callable[[str], None
 def open_engine(
     options: ExportOptions, progress: Progress | None = None, conf: Mapping[str, Any] | None = None
 ) -> Iterator[Engine]:
-    """Return a context manager that provides the engine which `options.engine` names."""
+    """Return a context manager for the engine that `options.engine` selects."""
     if options.engine == "local":
         from .local_engine import LocalEngine
 

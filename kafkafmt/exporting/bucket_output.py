@@ -172,7 +172,7 @@ class BucketOutput(Output):
             raise OutputExistsError(self.target)
 
     def _exists(self, left: RunState | None) -> bool:
-        """Return whether the output contains files that no killed run has written.
+        """Return whether the output contains files other than those of the killed run `left`.
 
         `left` is the state of a killed run whose files were not removed. None means that there is
         no such run.
@@ -279,7 +279,7 @@ class BucketOutput(Output):
             self._store.put(self._success, content, create=True)
         except OSError:
             with contextlib.suppress(OSError):
-                # If only the response was lost, `_SUCCESS` already has the new content.
+                # If the write succeeded and only the store's response was lost, `_SUCCESS` has the new content.
                 if self._store.load(self._success).content == content:
                     return
             raise

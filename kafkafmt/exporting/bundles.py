@@ -1,7 +1,7 @@
-"""Combine splits (ranges of a partition) into bundles. A task exports a bundle to separate Parquet files.
+"""Combine splits (ranges of a partition) into bundles. Each Parquet file contains records of only one bundle.
 
-A bundle is normally at least as large as the target size of a Parquet file. It is smaller if there
-would otherwise be too few bundles for all cores.
+A bundle is normally at least as large as the target size of a Parquet file. If this size results in
+too few bundles for all cores, bundles are smaller.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ greater than 1 because a Parquet file is often smaller than the log data that it
 
 @dataclass
 class Bundle:
-    """Splits (ranges of partitions) of one topic. A task exports them to the same files."""
+    """Splits (ranges of partitions) of one topic. One task exports all splits to common Parquet files."""
 
     number: int
     splits: list[Split]
@@ -39,7 +39,7 @@ class Bundle:
 
 
 def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
-    """Return the number of bytes of log data that one task exports to the same files.
+    """Return the size of a bundle in bytes. A bundle is the log data that one task exports.
 
     `total` is the size of all logs, in bytes.
     """

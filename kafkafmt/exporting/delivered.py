@@ -24,11 +24,11 @@ from .tasks import BundleResult, Manifest
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
     """Find the valid batches and the damage in the only segment of `directory`.
 
-    If the segment file is missing and retention may have removed it, return the name of this host
-    instead.
+    If retention may have removed the segment file, return the name of this host, so that the driver
+    can check the removal.
 
-    If the segment file is missing for another reason, or if it is smaller than on the driver, raise
-    an OSError that names this host.
+    If retention cannot have removed a missing segment file, or if the file is smaller than on the
+    driver, raise an OSError that names this host.
     """
     (segment,) = directory.segments
     try:
@@ -60,10 +60,10 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 def check_damage(plan: SegmentPlan) -> None:
     """Raise an OSError if the driver finds a valid batch at a position at which a task found damage.
 
-    In this case, the path of the segment refers to different files on the driver's host and on the
-    task's host. Only the first damaged byte range is checked.
+    If the driver finds a valid batch in damage that a task has reported, the path of the segment
+    refers to different files on the two hosts. Only the first damaged byte range is checked.
     """
-    # Ignore batches with contradicting offsets: their CRCs match, so the driver would treat them as valid.
+    # Ignore batches with contradicting offsets. They are damage, but their CRCs match, so batch_at() finds them.
     damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]
     if not damaged:
         return
@@ -81,9 +81,10 @@ def check_damage(plan: SegmentPlan) -> None:
 
 
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
-    """Check that retention has removed a segment that is missing on an executor, and report it.
+    """Check whether retention has removed a segment that an executor cannot find, and report the removal.
 
-    If retention has not removed the segment, raise an OSError.
+    If the segment still exists on the driver, raise an OSError, because its path refers to another
+    directory on the executor.
     """
     if files.exists(segment.path):
         raise unavailable(
@@ -122,7 +123,7 @@ def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str
 
 
 def check_files(result: BundleResult) -> None:
-    """Raise an OSError if the files of a task do not contain as many records as it decoded."""
+    """Raise an OSError if a task has written fewer or more records to its files than it has decoded."""
     decoded = sum(manifest.rows for manifest in result.manifests)
     written = sum(rows for file in result.files for rows in file.rows.values())
     if decoded != written:

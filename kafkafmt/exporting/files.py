@@ -130,7 +130,7 @@ class FileSet:
     def discard(self) -> None:
         """Remove all files.
 
-        If the task is killed earlier, the driver removes its files.
+        If the task is killed before this call, the driver removes the files of the task.
         """
         sinks = {file.output.name: file.sink for file in self._open.values()}
         for file in self._open.values():

@@ -239,7 +239,7 @@ class Export:
     def _export_splits(
         self, engine: Engine, works: Works, waiting: list[Split], write: WriteBundle, show: Progress
     ) -> None:
-        """Export splits. Search segments with possible damage for valid batches, and export them again."""
+        """Export splits. If a segment may be damaged, search it for valid batches, and export its splits again."""
         size = self._split_bytes(engine, works)
         first = 0
         while waiting:
@@ -313,8 +313,8 @@ class Export:
     def _check_transactions(self, works: Iterable[Work]) -> None:
         """Report the transactions that "read_committed" omits because their outcome is not known.
 
-        If `on_error` is "fail", and if damage or a missing segment is the reason why the outcome is
-        not known, raise TransactionInDoubtError.
+        Raise TransactionInDoubtError if `on_error` is "fail", and damage or a missing segment makes
+        the outcome of a transaction unknown.
         """
         for work in works:
             log = work.log

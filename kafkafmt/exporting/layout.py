@@ -36,7 +36,8 @@ EMPTY_NAME = "__HIVE_DEFAULT_PARTITION__"
 class OutputLayout:
     """Paths of the files and directories in the output of an export.
 
-    `root` is the output directory. If it is empty, all paths are relative to the output directory.
+    `root` is the path of the output directory. If `root` is an empty path, all paths are relative
+    to the output directory.
     """
 
     root: PurePath
@@ -60,7 +61,7 @@ class OutputLayout:
         return self.root / "quarantine"
 
     def quarantine_file(self, run: int = 0) -> PurePath:
-        """Return the path of the Parquet file for the damaged bytes that export run number `run` finds."""
+        """Return the path of the Parquet file for damaged bytes. `run` is the number of the export run."""
         return self.quarantine / f"{run:05d}.parquet"
 
     @property

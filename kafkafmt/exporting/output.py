@@ -4,8 +4,8 @@ Tasks use `AttemptFiles` to create files. If a task is repeated, several attempt
 The driver keeps only the files of the attempt whose result the engine returned. It then adds the
 quarantine and the report, and publishes the output. `_SUCCESS` is written last.
 
-staging.py implements both interfaces for a local directory, and bucket_output.py implements them
-for a bucket. No other module creates, moves or deletes files of the output.
+staging.py implements `AttemptFiles` and `Output` for a local directory, and bucket_output.py
+implements them for a bucket. No other module creates, moves or deletes files of the output.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Output(ABC):
 
     @abstractmethod
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Add files that tasks have written to the output. Remove all other files of tasks.
+        """Add the given files, which tasks have written, to the output. Remove all other files of tasks.
 
         After this call, tasks can no longer write files. If a file is missing, or if its size
         differs from the size that the task reported, raise OSError.

@@ -1,13 +1,14 @@
 """Encode Arrow record batches as Parquet.
 
-The default columns are key, value, offset, timestamp, timestampType and headers. The topic and the
-partition are not columns, because they are in the directory names (layout.py) and in the key-value
-metadata of each file. If a file may contain several partitions, it has the column partition after
-the column value.
+The default columns are `key`, `value`, `offset`, `timestamp`, `timestampType` and `headers`. The
+topic and the partition are not columns, because they are in the directory names (layout.py) and in
+the key-value metadata of each file. If a file may contain several partitions, it has a column
+`partition` after the column `value`.
 
-The columns offset and timestamp are delta-encoded and have statistics. The columns timestampType
-and partition are dictionary-encoded. The other columns have neither dictionaries nor statistics,
-because writing them takes more time than readers save.
+The columns `offset` and `timestamp` are delta-encoded and have statistics. The columns
+`timestampType` and `partition` are dictionary-encoded. The other columns have neither dictionaries
+nor statistics, because dictionaries and statistics for these columns cost writers more time than
+they save readers.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> I
 
 
 def in_context(plans: Iterable[SegmentPlan], damage: Damage) -> Damage:
-    """Reduce the range of offsets that damage may have destroyed, using the offsets of the surrounding batches.
+    """Narrow the range of offsets that damage may have destroyed, based on the offsets of the surrounding batches.
 
-    The task that found the damage could not determine this range, because it reads only a part of
-    the segment.
+    A task reads only a part of the segment, so it cannot determine the exact range of destroyed
+    offsets.
     """
     plan = next(p for p in plans if p.segment.name == damage.file)
     end = damage.position + damage.length

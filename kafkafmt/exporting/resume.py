@@ -29,7 +29,7 @@ SAME_OPTIONS = ("isolation", "columns", "partition_by", "join_small")
 
 @dataclass(frozen=True)
 class EarlierRuns:
-    """Number of earlier runs of an export, and the offsets at which they ended.
+    """The earlier runs of an export: their number, and the offsets at which the next run continues.
 
     Attributes
     ----------

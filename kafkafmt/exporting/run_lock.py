@@ -80,7 +80,7 @@ class RunState:
 
     @classmethod
     def of_this_process(cls) -> RunState:
-        """Return the state of a new export run in this process."""
+        """Create the state of a new export run. The driver of the run is this process."""
         pid = os.getpid()
         return cls(secrets.token_hex(8), host_name(), process_space(), pid, start_time(pid) or 0)
 
@@ -100,7 +100,7 @@ class RunState:
         return json.dumps(asdict(self)).encode()
 
     def has_ended(self) -> bool:
-        """Return whether the driver process of the run is known to have ended."""
+        """Return True if the driver process of the run has ended, and False if it may still be running."""
         if self.space != process_space() or not self.started:
             return False
         if self.pid == os.getpid() and self.started == start_time(self.pid):
@@ -148,8 +148,8 @@ class RunLock:
         if version is None:
             found = self._store.load(self.path)
             last = self._check_ended(found)
-            # A run removes the files of the run in `left` before it writes files.
-            # Therefore, if `last.left` is set, the last run has not written any files.
+            # The killed run `last` may itself follow a killed run, `last.left`, whose files were not removed.
+            # In this case, `last` has not written files, because a run first removes the files of the earlier run.
             self.state = replace(self.state, left=last.left or last)
             version = self._put(found.version)
             if version is None:
@@ -223,7 +223,7 @@ class RunLock:
             raise
 
     def _check_ended(self, found: StoredFile) -> RunState:
-        """Return the state in a lock. If the run that holds the lock may still be active, raise OSError."""
+        """Return the run state in a lock file. If the run that holds the lock may still be active, raise OSError."""
         state = RunState.parse(found.content, self.path)
         if not state.has_ended():
             age = (self._server_time() - found.modified) / 1e9

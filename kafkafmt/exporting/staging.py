@@ -143,7 +143,7 @@ class Staging(Output):
                 parent.rmdir()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Move files that tasks have written to their final paths. Delete all other files of tasks.
+        """Move the given files, which tasks have written, to their final paths. Delete all other files of tasks.
 
         The directory in which tasks create files is also deleted, so that running tasks cannot
         create more files. If a file is missing, or if its size differs from the size that the task
@@ -205,8 +205,8 @@ class Staging(Output):
 def clean_up(output: Path) -> list[Path]:
     """Remove directories that killed exports have left next to the output. Return the removed paths.
 
-    If a killed export has renamed the old output but not published a new output, the old output is
-    not removed, but gets its original name again.
+    If a killed export has renamed the old output, but has not published a new output, the original
+    name of the old output is restored.
     """
     removed = []
     pattern = re.compile(re.escape(f".{output.name}.kafkafmt-") + r"(old-)?[0-9a-f]{8}")

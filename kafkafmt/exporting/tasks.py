@@ -175,7 +175,7 @@ def _batches(
 def _find_unconfirmed(
     bundle: Bundle, manifests: list[Manifest], stopped: Manifest, error: UnconfirmedError, settings: TaskSettings
 ) -> None:
-    """Find all segments whose batches cannot be confirmed to be valid, and add them to `manifests`.
+    """Find all segments with batches that this task cannot confirm as valid. Add the segment names to the manifests.
 
     `error` was raised for the first of these segments. All later segments are also checked, so that
     the driver can process all of them in one step.

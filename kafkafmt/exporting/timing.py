@@ -14,8 +14,8 @@ from .report import TaskSeconds
 class Stopwatch:
     """Measures how much time a task spends on each activity.
 
-    The measurement starts when the object is created. Objects of the class `PartitionLog` measure
-    their time for reading and decompression, and `add` includes it.
+    The measurement starts when the object is created. The method `add` adds the time for reading
+    and decompression that a `PartitionLog` has measured.
     """
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ class Work:
 
     @property
     def doubts(self) -> list[Doubt]:
-        """Transactions with selected records and an unknown outcome."""
+        """Transactions with an unknown outcome that contain selected records."""
         if not self.interval.committed or not self.log.knows_transactions:
             return []
         return self.log.transactions.within(self.interval.low, self.interval.high - 1).doubts
@@ -74,9 +74,9 @@ class Work:
     def unread(self, piece: Piece) -> Piece:
         """Return a copy of a piece (a part of a segment), so that the piece can be exported again.
 
-        If another task has searched the segment for valid batches, the plan with these batches is
-        kept. Otherwise, the plan that the previous export task stored in the piece is removed. If
-        the transactions are known, they are added.
+        If another task has searched the segment for valid batches, the copy keeps the plan with
+        these batches. Otherwise, the copy has no plan. If the transactions of the log are known,
+        the copy contains the transactions in its offset range.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
@@ -139,9 +139,9 @@ class Works:
         ]
 
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
-        """Remove the results of all bundles that contain given segments. Return splits to export them again.
+        """Remove the results of all bundles that contain the given segments. Return splits to export the data again.
 
-        For these segments, the splits contain only the valid batches.
+        For the given segments, the new splits contain only batches that were found to be valid.
 
         Parameters
         ----------

@@ -337,9 +337,9 @@ _CHANGES: dict[str, Callable[[Image, Any], None]] = {
 def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:
     """Apply a change to a partition, as ``PartitionRegistration.merge`` does.
 
-    If a field of the record is null, the field of the partition does not change. The leader -2
-    means that the leader does not change. If the record contains another value as leader, the
-    leader epoch increases, even if the leader remains the same.
+    A null field in the change record leaves the corresponding field of the partition unchanged. The
+    leader -2 means that the leader does not change. With any other leader in the record, the leader
+    epoch increases, even if the leader remains the same.
     """
     replicas = old.replicas if r.replicas is None else tuple(r.replicas)
     directories = old.directories if r.directories is None else tuple(map(uuid_text, r.directories))

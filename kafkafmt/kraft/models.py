@@ -339,7 +339,7 @@ class MetadataToken(Row):
 
 @dataclass(frozen=True)
 class ClusterInfo(Row):
-    """Facts about the cluster, and about the metadata log from which the state was rebuilt.
+    """Properties of the cluster, and of the metadata log that was replayed to rebuild the state of the cluster.
 
     Attributes
     ----------

@@ -184,7 +184,7 @@ class Replay:
 
 
 def static_voters(ids: Any, source: str) -> tuple[MetadataVoter, ...]:
-    """Return the voters of a static quorum, of which only the ids are known."""
+    """Return the voters of a static quorum. Only the ids of these voters are known."""
     return tuple(MetadataVoter(number, None, (), source) for number in sorted(ids))
 
 

@@ -103,7 +103,7 @@ def _shown(value: Any) -> str:
 
 
 def _default(field: Field, struct_class: type[SchemaMessage] | None) -> Any:
-    """Return the default value of a field. If it must be created for each message, return its type instead."""
+    """Return the default value of a field. For a mutable default value, return its type instead."""
     if field.default == "null":
         return None
     if field.array:

@@ -47,7 +47,7 @@ class Api:
 
 @cache
 def keys() -> dict[str, int]:
-    """Return the keys of all APIs, in ascending order. The keys of the dict are API names in snake case."""
+    """Return a dict from API name in snake case to API key, in ascending order of the API keys."""
     names = (file.name.removesuffix(".txt").partition("_") for file in files(__package__).joinpath("schemas").iterdir())
     return dict(sorted(((name, int(key)) for key, _, name in names if key.isdigit()), key=lambda item: item[1]))
 

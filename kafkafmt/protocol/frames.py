@@ -210,7 +210,8 @@ def _read_body(
 ) -> tuple[Message | UnknownBody, bytes]:
     """Read the body of a request or response, which starts at `position`. Return the body and the bytes after the body.
 
-    An `UnknownBody` contains all bytes from `position` onwards.
+    If the API or its version is unknown, the returned `UnknownBody` contains all bytes of the frame
+    from `position` onwards.
     """
     try:
         layout = layout_of(class_of_key(key, kind), version)

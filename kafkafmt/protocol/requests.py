@@ -32,7 +32,8 @@ class _FrameContent:
     def __getattr__(self, name: str) -> Any:
         """Return a field of the body.
 
-        Type checkers treat the field as Any. To get the precise type, read the field from `body`.
+        Type checkers infer the type Any for `request.acks`, but the precise type for
+        `request.body.acks`.
         """
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
@@ -88,8 +89,8 @@ class Request(_FrameContent, Generic[Body]):
     def has_response(self) -> bool:
         """Whether a broker responds to this request.
 
-        This is False only for a Produce request with acks 0. If the body could not be decoded
-        (`UnknownBody`), this is True.
+        The value is False only for a Produce request with acks 0. For a body that could not be
+        decoded (`UnknownBody`), the value is True.
         """
         return (
             self.api_key != apis.PRODUCE

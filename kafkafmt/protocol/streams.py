@@ -150,7 +150,7 @@ class Correlation:
             return sum(map(len, self._waiting.values()))
 
     def sent(self, request: Request[Any]) -> None:
-        """Add a request that was sent. If the broker does not respond to such a request, do nothing."""
+        """Add a request that was sent. Requests without a response (Produce with acks=0) are ignored."""
         if request.has_response:
             self.expect(request.correlation_id, request.api_key, request.api_version)
 
@@ -161,7 +161,7 @@ class Correlation:
             self._waiting[correlation_id].append(expected)
 
     def forget(self, correlation_id: int) -> None:
-        """Remove the last added request with this correlation id, for example because it has no response."""
+        """Remove the most recently added request with this correlation id, for example because it has no response."""
         with self._lock:
             self._waiting[correlation_id].pop()
             if not self._waiting[correlation_id]:
@@ -183,7 +183,7 @@ class Correlation:
             return found
 
     def read_response(self, frame: Buffer) -> Response[Message | UnknownBody]:
-        """Read the response to one of the added requests, and remove this request.
+        """Read a response, and remove its request from the requests that wait for a response.
 
         Parameters
         ----------

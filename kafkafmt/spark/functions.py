@@ -245,7 +245,7 @@ class _Paths(ArrowFunction):
 
 
 class _Output:
-    """Builds the output of an `ArrowFunction`: Arrow record batches of records, repeated input columns and errors."""
+    """Builds the Arrow record batches that an `ArrowFunction` returns: decoded records, input columns and errors."""
 
     def __init__(self, function: ArrowFunction) -> None:
         self.function = function

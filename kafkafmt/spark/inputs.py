@@ -1,4 +1,4 @@
-"""Decode the input of the functions for `mapInArrow` and `mapPartitions`: record data, or paths of logs."""
+"""Decode the inputs of functions for `mapInArrow` and `mapPartitions`. An input is record data, or paths of logs."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class RecordDataDecoder:
 def _after(scanner: DamageScanner, error: KafkaFormatError, position: int) -> int:
     """Return the position at which decoding resumes after a corrupted batch.
 
-    Decoding resumes at the end of the batch according to its length field, if another batch header
-    or the end of the data is at this position. Otherwise, the rest of the data is searched for the
-    next batch. If no batch is found, the result is the size of the data.
+    The length field of the corrupted batch gives a possible end. If another batch header or the end
+    of the data is at this position, decoding resumes there. Otherwise, the rest of the data is
+    searched for the next batch. If no batch is found, the result is the size of the data.
     """
     after = error.resume
     if after is not None and after > position:

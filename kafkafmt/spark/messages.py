@@ -19,14 +19,15 @@ log: logging.Logger = logging.getLogger("kafkafmt.spark")
 def say(message: str) -> None:
     """Log a warning for the user who runs the query.
 
-    It is written to stderr, or to Spark's log of Python workers if this log is enabled.
+    The warning is written to stderr. If the log of Spark's Python workers is enabled, the warning
+    is written to that log instead.
     """
     _listen()
     log.warning("kafkafmt: %s", message)
 
 
 def say_ignored(names: Sequence[str], reason: str) -> None:
-    """If `names` is not empty, log one line that the options with these names are ignored."""
+    """Log that the options in `names` are ignored, in a single line. If `names` is empty, log nothing."""
     if names:
         say(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored {reason}")
 

@@ -128,9 +128,9 @@ def flag_of(options: Mapping[str, str], name: str) -> bool:
 
 
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
-    """Return the value of an option, which must be one of `words`. Upper and lower case are equivalent.
+    """Return the value of an option, which must be one of `words`. Case is ignored.
 
-    If the option is not given, return the first word.
+    If `options` does not contain the option, return the first item of `words`.
     """
     given = options.get(name, words[0])
     for allowed in words:

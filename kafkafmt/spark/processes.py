@@ -11,7 +11,7 @@ from pathlib import Path
 def process_space() -> str:
     """Return an identifier of this machine's current boot and of the pid namespace of this process.
 
-    Together with a pid and a start time, it identifies a process.
+    This identifier, a pid and a start time together identify a process.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -30,7 +30,8 @@ def start_time(pid: int) -> int | None:
 def process_status(pid: int) -> list[str] | None:
     """Return the fields of /proc/<pid>/stat. If the file cannot be read, return None.
 
-    The first fields in the list are the command name, the state and the pid of the parent process.
+    The first items of the returned list are the command name, the process state and the pid of the
+    parent process.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")

@@ -87,9 +87,9 @@ def find_java() -> Path:
 def prepare_environment() -> None:
     """Set environment variables so that pyspark finds Java and its workers use the current Python.
 
-    JAVA_HOME is set only if Spark would not find a suitable Java by itself. PYSPARK_PYTHON is set
-    if it has no value. Otherwise, the workers would use the first python3 on the PATH. If pyspark
-    or Java is missing, a SparkMissingError is raised.
+    JAVA_HOME is set only if Spark would not find a suitable Java by itself. If PYSPARK_PYTHON has
+    no value, it is set to the current Python, because Spark would use the first python3 on the
+    PATH. If pyspark or Java is missing, a SparkMissingError is raised.
     """
     try:
         import pyspark  # noqa: F401
@@ -152,7 +152,7 @@ def make_session(
         )
         for key, value in settings.items():
             builder = builder.config(key, value)
-        # Ignore pyspark's warning about the version of pandas, which kafkafmt does not use.
+        # pyspark warns about the version of pandas. Ignore the warning, because kafkafmt does not use pandas.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
             return builder.getOrCreate()
@@ -162,7 +162,7 @@ def uses_connect() -> bool:
     """Return whether a new Spark session of this process would use Spark Connect."""
     from pyspark import SparkContext
 
-    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # pyspark sets this variable when it starts a Connect session
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # set by pyspark when it starts a Spark Connect session
         return True
     return "SPARK_REMOTE" in os.environ and SparkContext._active_spark_context is None
 
@@ -178,8 +178,8 @@ def active_session() -> SparkSession | None:
 def stop_quietly(spark: SparkSession) -> None:
     """Stop a Spark session without printing log messages.
 
-    Otherwise, tasks of a cancelled job that are still running would log that they cannot connect to
-    Spark.
+    Logging is turned off, because running tasks of a cancelled job would log that they cannot
+    connect to Spark.
     """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

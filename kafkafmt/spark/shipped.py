@@ -29,7 +29,7 @@ class Shipped:
     """Base class of objects that Spark sends to executors."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the object as the call of a function that can be unpickled on an executor without kafkafmt."""
+        """Pickle the object as a call to a function. Executors without kafkafmt can also unpickle this function."""
         return _BY_VALUE, (cloudpickle.dumps((type(self), self.__dict__)),)  # type: ignore[no-untyped-call]
 
 
@@ -66,9 +66,9 @@ def slow_core() -> str | None:
 def say_slow(found: Iterable[str | None]) -> None:
     """Log the warnings that `slow_core` has returned on executors. Each warning is logged only once per process.
 
-    `found` contains None for each executor that uses the native core. If this process also uses the
-    pure-Python core, nothing is logged, because a warning was already given when kafkafmt was
-    imported.
+    `found` contains a warning for each executor that uses the pure-Python core, and None for each
+    executor that uses the native core. If this process uses the pure-Python core as well, nothing
+    is logged, because a warning was already given when kafkafmt was imported.
     """
     if _backend.backend != "native":
         return
@@ -126,7 +126,7 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
 
 
 def _probe(batches: Any) -> Any:
-    """Yield a row that describes the Python of this task.
+    """Yield a row that describes the Python interpreter and the kafkafmt installation of this task.
 
     Spark sends the code of this function, so it also works if kafkafmt is missing on the executor.
     """

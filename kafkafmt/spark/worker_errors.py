@@ -1,7 +1,8 @@
 """Describe the error of a Spark task in a single line, with its cause, the host and a remedy.
 
-The data source and the export use these descriptions. The functions parse text, because the driver
-receives the error of a Python worker only as a traceback in the message of a Java exception.
+The data source and the export use the functions of this module. The driver receives the error of a
+Python worker only as a traceback in the message of a Java exception. Therefore, the functions parse
+this message.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ JAVA_CLASS = re.compile(r"^(: )?([a-z]\w*\.)+[A-Z]\w*(Exception|Error): ")
 def missing_module(text: str) -> str:
     """If an error message reports a missing Python module, return advice to install it on the executors.
 
-    Otherwise, return an empty string.
+    If the error has another reason, return an empty string.
     """
     if not re.search(r"No module named '(\w+)", text):
         return ""
@@ -69,7 +70,7 @@ def cause_of(text: str) -> str:
 
 
 def _because(line: str, cause: str) -> str:
-    """Return a phrase that names `cause`. If `line` already contains the cause, return an empty string."""
+    """Return the text "; the cause is …", or an empty string if `line` already contains the cause."""
     return "" if not cause or cause in line or JAVA_CLASS.sub("", cause) in line else f"; the cause is {cause}"
 
 
@@ -82,7 +83,7 @@ def _line(error: BaseException) -> str:
 
 
 def _chain(text: str) -> list[str]:
-    """Return the exceptions in the tracebacks at the end of a text. The first item is the first cause."""
+    """Return the exceptions in the tracebacks at the end of a text, beginning with the root cause."""
     *earlier, last = text.split(TRACEBACK)[1:]
     chain = [_raised(last)]
     for frames in reversed(earlier):

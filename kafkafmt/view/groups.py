@@ -112,6 +112,6 @@ class Groups:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the committed offsets as an Arrow C stream. The columns are those of `to_arrow`.
 
-        pandas, Polars and DuckDB can read this stream.
+        pandas, Polars and DuckDB can read Arrow C streams.
         """
         return self.to_arrow().__arrow_c_stream__(requested_schema)

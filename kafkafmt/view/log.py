@@ -80,7 +80,8 @@ class Log:
     def not_live(self) -> list[Partition]:
         """Partitions in ``-delete``, ``-stray`` and ``-future`` directories.
 
-        A partition is in `partitions` instead if its directory was passed to `kafkafmt.open`.
+        If the directory itself was passed to `kafkafmt.open`, the partition is in `partitions` and
+        not in this list.
         """
         return [p for p in self._partitions if not p.log.directory.readable]
 
@@ -157,7 +158,7 @@ class Log:
     ) -> Iterator[tuple[Partition, Any]]:
         """Yield the records of growing partitions, and wait for new records.
 
-        Partitions that are created later are also followed.
+        The iteration also includes partitions that are created later.
 
         Parameters
         ----------
@@ -422,7 +423,7 @@ class Log:
         return any(key == p.topic or key == (p.topic, p.partition) or key is p for p in self.partitions)
 
     def __len__(self) -> int:
-        """Return the number of `partitions`."""
+        """Return the number of partitions in the attribute `partitions`."""
         return len(self.partitions)
 
     def __iter__(self) -> Iterator[Partition]:

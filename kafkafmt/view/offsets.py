@@ -44,7 +44,7 @@ class PartitionOffsets:
     def last_stable_offset(self) -> int:
         """Last stable offset: the first offset of the oldest open transaction.
 
-        If no transaction is open, it is equal to `next_offset`.
+        If no transaction is open, the last stable offset is equal to `next_offset`.
 
         The first access to this property reads the batch headers after the latest producer
         snapshot. If there is no valid snapshot, the whole log is read. Kafka's counterpart is
@@ -99,11 +99,9 @@ class PartitionOffsets:
         timestamp : int, timezone-aware datetime, or str, optional
             Find the first record, in offset order, with this timestamp or a later timestamp. An int
             is a number of milliseconds since 1970-01-01 UTC. A str is an ISO time, a time before
-            now, such as "-7d" for 7 days ago, or one of these words:
-
-            - "earliest": the log start offset
-            - "latest": the log end offset
-            - "max-timestamp": the first record with the largest timestamp
+            now, such as "-7d" for 7 days ago, or one of the words "earliest" (the log start
+            offset), "latest" (the log end offset) and "max-timestamp" (the first record with the
+            largest timestamp).
 
         Returns
         -------

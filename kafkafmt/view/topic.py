@@ -42,7 +42,7 @@ class Topic:
 
     @property
     def damaged(self) -> list[Damage]:
-        """Damaged ranges of bytes that were omitted when each partition was last read."""
+        """Damaged byte ranges that the last read of each partition has skipped."""
         return [damage for p in self.partitions for damage in p.damaged]
 
     def __getitem__(self, partition: int) -> Partition:

@@ -42,8 +42,8 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
     """Remove the staging directories of a job that has ended.
 
-    `used` contains their paths. A path is ignored if it is not a staging directory next to the log
-    directory `directory`.
+    `used` contains the paths of the staging directories. A path is ignored if it is not a staging
+    directory next to the log directory `directory`.
     """
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
@@ -53,10 +53,9 @@ def remove_staging(directory: Path, used: Iterable[Path]) -> None:
 def remove_leftovers(directory: Path, own: Path) -> None:
     """Remove staging directories that earlier jobs have left next to a log directory.
 
-    A staging directory is removed in these cases:
-
-    - The driver that created the directory ran on this machine, and has ended.
-    - The driver ran on another machine, and the directory belongs to the same query as `own`.
+    A staging directory is removed if its driver ran on this machine and has ended. A staging
+    directory of another machine is removed if it belongs to the same streaming query as the staging
+    directory `own`.
     """
     try:
         names = os.listdir(directory.parent)

@@ -64,9 +64,9 @@ class WriteOptions:
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Return whether the options may belong to a query that writes.
+    """Return True if the options are consistent with a query that writes.
 
-    This is a guess, because Spark does not pass the type of a query to a data source.
+    The result is a guess, because Spark does not pass the type of a query to a data source.
     """
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
@@ -76,7 +76,7 @@ def is_write(given: Mapping[str, str]) -> bool:
 def query_id(given: Mapping[str, str]) -> str | None:
     """Read the id of a stream from its checkpoint. If the checkpoint cannot be read, return None.
 
-    For example, a checkpoint on another machine cannot be read.
+    For example, the checkpoint cannot be read if its path is on another machine.
     """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()

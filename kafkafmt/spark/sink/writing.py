@@ -164,7 +164,7 @@ class Stage:
 
 
 def _milliseconds(rows: pa.RecordBatch) -> Any:
-    """Return the timestamp of each row in milliseconds, or the current time for all rows.
+    """Return the timestamps of the rows in milliseconds. If there is no timestamp column, return the current time.
 
     As in Kafka's producer, a record without a timestamp gets the current time.
     """
@@ -183,8 +183,8 @@ def _milliseconds(rows: pa.RecordBatch) -> Any:
 def append_file(writer: LogWriter, path: Path, size: int) -> None:
     """Append the batches in a file to a log. Only a few MB of the file are in memory at a time.
 
-    A task has written the file, and has reported `size`. If the file has another size, raise
-    OSError.
+    A task has written the file, and has reported `size`. If the size of the file differs from
+    `size`, raise OSError.
     """
     with FileView(path) as view:
         if view.size != size:

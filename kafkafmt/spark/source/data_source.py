@@ -140,7 +140,8 @@ class KafkaLogSource(Shipped, DataSource):
     def _for_reading(self, schema: StructType) -> Options:
         """Return the parsed options of a query that reads.
 
-        If no path is given, the query reads an SQL table, and the options of this table are added.
+        If no path is given, the query reads an SQL table. In this case, the result also contains
+        the options that were stored when the table was created.
         """
         if self._names_path:
             return self.parsed
@@ -152,10 +153,10 @@ class KafkaLogSource(Shipped, DataSource):
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
         """Return the options of a query that writes. If the query writes to an SQL table, raise OptionError.
 
-        An OptionError is also raised if the rows were read from an SQL table. In this case, the
-        column metadata contains the options of the source table, and saveAsTable would use them for
-        the new table. This cannot be distinguished from other queries, because Spark does not pass
-        the name of the new table.
+        An OptionError is also raised if the rows were read from an SQL table, because their column
+        metadata contains the options of that table. saveAsTable would use these options for the new
+        table. A query with saveAsTable cannot be distinguished from other queries, because Spark
+        does not pass the name of the new table.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -172,7 +173,7 @@ class KafkaLogSource(Shipped, DataSource):
         return KafkaLogReader(options, checked_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader for a stream that reads the columns in `schema`."""
+        """Return a stream reader that reads the columns in `schema`."""
         from .stream import KafkaLogStreamReader
 
         options = self._for_reading(schema)

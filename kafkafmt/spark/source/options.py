@@ -71,7 +71,7 @@ class Bound:
     """
 
     def value_of(self, key: Key) -> int:
-        """Return the offset or time for one partition."""
+        """Return the offset or time at which a query starts or ends reading one partition."""
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def of(self, key: Key) -> OffsetBound | None:
@@ -170,7 +170,8 @@ class Options:
         Raise OptionError if an option names a topic or partition that does not exist.
 
         Kafka's internal topics (`__…`) are selected only if an option names them, if
-        `subscribePattern` starts with `__`, or if a path is their partition directory.
+        `subscribePattern` starts with `__`, or if a partition directory of the topic was given as a
+        path.
         """
         there = [p for p in partitions if p.readable]
         if self.assigned is not None:
@@ -239,7 +240,7 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def _names_something(name: str, text: str) -> bool:
-    """Return whether an option for topics is not empty, as Spark's Kafka source requires."""
+    """Return whether the text of a topic option (`assign`, `subscribe` or `subscribePattern`) is not empty."""
     if name == "assign":
         return bool(_assigned(text))
     return bool(text.replace(",", "").strip() if name == "subscribe" else text)

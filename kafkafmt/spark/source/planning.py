@@ -31,7 +31,7 @@ from .splits import SPLIT_BYTES, Split, cut_splits, may_hold
 class DataLossError(RuntimeError):
     """Raised if offsets that a query should read do not exist, or no longer exist.
 
-    It is not raised if the option failOnDataLoss is false.
+    If the option failOnDataLoss is false, a DataLossError is not raised.
     """
 
 
@@ -84,7 +84,7 @@ class Plan:
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Add the transactions with an unknown outcome that have offsets in [start, end).
+        """Record transactions with offsets in [start, end) if their outcome is unknown.
 
         If the transactions of the log are not known yet, nothing is added. In this case, the tasks
         find and report these transactions.
@@ -184,7 +184,8 @@ def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterv
 def split_size(options: Options, total: int) -> int:
     """Return the number of bytes that a task should read. `total` is the size of all segments of the query.
 
-    If the segments have offset indexes, this size results in at least `minPartitions` tasks.
+    With this number of bytes, the query has at least `minPartitions` tasks if the segments have
+    offset indexes.
     """
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:
@@ -251,10 +252,10 @@ def discovered(options: Options, tell: Callable[[str], None], listings: Listings
 
 
 def limits_of(options: Options) -> ReadLimits:
-    """Return the limits for reading segments.
+    """Return the size limits for batches and for groups of batches.
 
-    Segments are read in groups of consecutive batches. The limits make these groups smaller than
-    the data of a task, so that tasks can consist of several groups.
+    Segments are read in groups of consecutive batches. The size of a group is limited to a fraction
+    of the bytes that a task reads, so that a task can consist of several groups.
     """
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 

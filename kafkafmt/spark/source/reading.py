@@ -32,7 +32,7 @@ GROWTH = 4
 
 
 class TaskPartition(InputPartition):
-    """The description of one task that Spark passes to the data source."""
+    """Describes one task. Spark passes this object to the data source."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(None)
@@ -66,7 +66,7 @@ def read_task(
     If `options.mode` is FAILFAST, damage raises DamagedLogError. If retention has removed a segment
     file, `tell` is called with a message.
     """
-    if not isinstance(partition, TaskPartition):  # if a query has no tasks, Spark runs one task with another argument
+    if not isinstance(partition, TaskPartition):  # if a query has no tasks, Spark runs an empty task
         return iter(())
     return ahead(_batches(partition.task, options, names, tell))
 
@@ -127,7 +127,7 @@ def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordB
             while (batch := coming.result()) is not None:
                 coming = thread.submit(next, batches, None)
                 yield batch
-        finally:  # Spark can close the generator before its end
+        finally:  # Spark can close the generator before it is exhausted
             thread.shutdown()
             batches.close()
 

@@ -47,7 +47,7 @@ class WholePartitions:
     def listed(self, directory: PartitionDir) -> PartitionDir | None:
         """Return a `PartitionDir` with the segments that a partition directory contained when it was last listed.
 
-        If it has not been listed yet, return None.
+        If the directory has not been listed yet, return None.
         """
         return self._listed.get(directory.path)
 
@@ -223,7 +223,7 @@ class Piece:
     def _outcomes(
         self, directory: PartitionDir, end: int, limits: ReadLimits, log: PartitionLog
     ) -> Transactions | None:
-        """Find the aborted transactions of the batches. If the whole partition must be read for this, return None."""
+        """Find aborted transactions of the batches. Return None if this requires reading the whole partition."""
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         if segment is None:
             return None
@@ -334,9 +334,9 @@ def make_splits(
 ) -> list[Split]:
     """Divide the valid batches of segments into splits of about `split_bytes` bytes, in offset order.
 
-    No split contains damaged bytes. A split consists of whole groups of consecutive batches.
-    `ReadLimits.run_bytes` limits the size of a group. It should be much smaller than `split_bytes`,
-    so that splits have about the right size.
+    No split contains damaged bytes. A split consists of whole groups of consecutive batches. The
+    size of a group is limited by `ReadLimits.run_bytes`. This limit should be much smaller than
+    `split_bytes`, so that splits have about the right size.
 
     Parameters
     ----------
@@ -372,8 +372,8 @@ def make_splits(
 def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
     """Restrict `interval` to offsets below the last stable offset. Return it with the transactions of the log.
 
-    The first item of the result contains the transactions. It is None if they are not known yet. If
-    uncommitted records are also selected, the result is None and the unchanged interval.
+    If the transactions are not known yet, the first item of the result is None. If uncommitted
+    records are also selected, return a tuple of None and the unchanged interval.
     """
     if not interval.committed:
         return None, interval
@@ -389,9 +389,9 @@ def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Return as many groups of batches from the start of a list as are needed for a size of `most` bytes.
+    """Take groups of batches from the start of `extents`, until their size in bytes is at least `most`.
 
-    If the list is not empty, at least one group is returned.
+    If `extents` is not empty, the result contains at least one group.
     """
     size, n = 0, 0
     while n < len(extents) and (n == 0 or size < most):

@@ -88,7 +88,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self._listings = Listings()
         # Partitions that latestOffset() has found for the next micro-batch.
         self._listed: dict[Key, PartitionLog] = {}
-        # Result of _stamp() and end offset of each partition at the last check.
+        # For each partition at the last check: the result of _stamp(), and the end offset.
         self._checked: dict[Key, tuple[Stamp, int]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -257,9 +257,9 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         With "read_committed", this is the last stable offset. Otherwise, it is the offset after the
         last valid batch.
 
-        `known` is the result of an earlier call. If the log still contains this offset, only later
-        batches are read. If the last segment has an offset index, only the batches after the last
-        index entry are read.
+        `known` is the end offset that an earlier call returned. If the log still contains this
+        offset, only later batches are read. If the last segment has an offset index, only the
+        batches after the last index entry are read.
         """
         key, stamp = (log.topic, log.partition), self._stamp(log)
         if stamp is not None and key in self._checked and self._checked[key][0] == stamp:

@@ -1,8 +1,8 @@
 """Store the options of SQL tables in the metadata of their columns.
 
 When an SQL table is created, Spark 4.2 passes the options and properties of the table to a Python
-data source in one dict. When the table is read or written, Spark passes no options, but only the
-columns with their metadata. Therefore, the options are stored in the metadata of the first column.
+data source in one dict. When the table is read or written, Spark passes only the columns and their
+metadata. Therefore, the options are stored in the metadata of the first column.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PREFIX = "option."
 def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
     """Return the options that a user has given for a new SQL table. For other queries, return None.
 
-    Table properties that are not options of kafkafmt are omitted, such as `owner` and `provider`, which
-    Spark sets. The property `location` is used as the option `path`.
+    Table properties that Spark sets, such as `owner` and `provider`, are not options of kafkafmt,
+    and are omitted. The property `location` is used as the option `path`.
     """
     if "provider" not in given:
         return None
@@ -34,7 +34,7 @@ def table_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, s
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return a copy of a schema that contains the options of a table in the metadata of the first column."""
+    """Store the options of a table in the metadata of the first column. Return a copy of the schema."""
     first, *rest = schema.fields
     return StructType(
         [StructField(first.name, first.dataType, first.nullable, {KEPT: json.dumps(dict(options))}), *rest]
