@@ -69,7 +69,7 @@ def problem_of(
 ) -> tuple[int, int, int] | None:
     """Return the columns `problem`, `actual` and `stored` of `scan_damaged` for the batch at `p`.
 
-    Return None if `error` is of a kind for which these three integers have no code.
+    If no values of `problem`, `actual` and `stored` can represent `error`, return None.
     """
     if isinstance(error, ChecksumError):
         stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])

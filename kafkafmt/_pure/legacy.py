@@ -88,7 +88,7 @@ class MessageSet:
         stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
         spans = []
         try:
-            # After the key, the length field of the value takes 4 bytes. Nothing follows the value.
+            # After the key, 4 bytes must remain for the length of the value. After the value, no bytes need to remain.
             for trailing in (4, 0):
                 (length,) = INT32.unpack_from(view, q)
                 q += 4

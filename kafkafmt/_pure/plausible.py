@@ -101,7 +101,7 @@ def batch_end(view: memoryview, p: int) -> int:
 def in_reach(view: memoryview, p: int, expected: int) -> bool:
     """Return whether the offset in the header at `p` is between `expected` and `expected` + 2**31 - 1.
 
-    A segment contains no larger gaps between offsets.
+    In a segment, the difference between two offsets is at most 2**31 - 1.
     """
     return bool(0 <= INT64.unpack_from(view, p)[0] - expected <= MAX_RELATIVE_OFFSET)
 

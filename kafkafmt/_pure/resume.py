@@ -206,7 +206,7 @@ def _resume_after(
 
 
 class OwnCrc:
-    """Checks at which position a damaged batch ends, by its CRC. The positions must be checked in ascending order."""
+    """Checks by the CRC of a damaged batch whether the batch ends at a position. Positions must be in ascending order."""
 
     def __init__(self, view: memoryview, p: int) -> None:
         legacy = view[p + MAGIC_AT] < MAGIC_V2

@@ -186,7 +186,7 @@ class RemoteFile:
         """Request the bytes of [start, end) that are not in memory, unless fewer than `least` bytes are missing.
 
         The limit `least` avoids many small requests. The limit does not apply if `end` is the end
-        of the file, or the end of the byte range that will be read in order.
+        of the file, or the end of the byte range that the caller of `expect` has announced.
         """
         reached = start
         while (block := self._block_at(reached)) is not None:

@@ -1,20 +1,13 @@
 """Parse and serialize producer snapshots: the state of each producer at an offset of the log.
 
 Kafka's counterparts are ``ProducerStateManager`` and the schema ``ProducerSnapshot``. The layout of
-`<offset>.snapshot` (big-endian) has been the same since Kafka 0.11:
+`<offset>.snapshot` has been the same since Kafka 0.11. All numbers are big-endian.
 
-     0  version      int16     1
-     2  crc          uint32    CRC-32C of everything from byte 6 to the end
-     6  entry count  int32
-    10  entries of 46 bytes each:
-          producer id                     int64
-          producer epoch                  int16
-          last sequence number            int32
-          last offset                     int64
-          last offset delta               int32
-          timestamp                       int64
-          coordinator epoch               int32
-          open transaction's first offset int64     -1 if no transaction is open
+The file begins with the version (int16, always 1), a CRC-32C of all bytes from byte 6 on (uint32),
+and the number of entries (int32). Each entry has 46 bytes: producer id (int64), producer epoch
+(int16), last sequence number (int32), last offset (int64), last offset delta (int32), timestamp
+(int64), coordinator epoch (int32), and the first offset of the open transaction (int64, -1 if no
+transaction is open).
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
 
 
 class OffsetBounds:
-    """Computes which offsets may be missing because of damage. The valid batches around the damage limit them.
+    """Computes which offsets may be missing because of damage. The valid batches around the damage limit these offsets.
 
     Parameters
     ----------

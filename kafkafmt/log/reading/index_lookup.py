@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 
 class TimeBounds(NamedTuple):
-    """Bounds for the offset of the first record with a timestamp that is not below a requested timestamp.
+    """Bounds for the offset of the first record whose timestamp is at least the requested timestamp.
 
     Attributes
     ----------

@@ -68,7 +68,7 @@ class PartBuilder:
             self._take()
 
     def damage(self, bad: Bad, row: int | None = None) -> None:
-        """Add a damaged byte range. After SINGLE_SPANS adjacent damaged ranges, merge it into the last one.
+        """Add a damaged byte range. If at least SINGLE_SPANS adjacent ranges precede it, merge it into the last one.
 
         `row` is the number of collected batches that precede the damaged byte range. By default,
         all collected batches precede the damaged byte range.

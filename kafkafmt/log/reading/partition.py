@@ -253,7 +253,7 @@ class PartitionLog(PlannedLog):
         """Yield the batches of a segment that `_in_one_pass` has not yielded.
 
         `start` is the first requested offset, and `first` is the first offset that has not been
-        read. Damage from `start` on is reported, even if it is before `first`.
+        read. Damage at or after `start` is reported, even if the damaged offsets are below `first`.
         """
         events = Events(rest.of(plan), start, end)
         for part in self._segment_parts(events, first, end, on_damage, grouped):

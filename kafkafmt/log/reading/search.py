@@ -1,6 +1,6 @@
 """Find the position at which a segment can be read again after a damaged batch.
 
-Four positions are considered in this order, and the first one that meets its condition is used:
+There are four candidates for this position. The first candidate that meets its condition is used.
 
 1. The start of a valid batch, if the CRC of the damaged batch matches up to there. In this case,
    only the length field of the damaged batch is wrong. The CRC does not cover this field.
