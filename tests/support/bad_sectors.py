@@ -62,8 +62,13 @@ class BadSectors:
                 return _real.read(handle, size)
             return _real.read(handle, self._readable(handle, os.lseek(handle, 0, os.SEEK_CUR), size))
 
-        def copy_file_range(source: int, target: int, count: int, position: int) -> int:
-            return _real.copy_file_range(source, target, self._readable(source, position, count), position)
+        def copy_file_range(
+            source: int, target: int, count: int, offset_src: int | None = None, offset_dst: int | None = None
+        ) -> int:
+            position = os.lseek(source, 0, os.SEEK_CUR) if offset_src is None else offset_src
+            return _real.copy_file_range(
+                source, target, self._readable(source, position, count), offset_src, offset_dst
+            )
 
         def sendfile(target: int, source: int, position: int, count: int) -> int:
             return _real.sendfile(target, source, position, self._readable(source, position, count))

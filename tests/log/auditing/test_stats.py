@@ -220,7 +220,8 @@ def many_keys(path: Path, partitions: int = 2, keys: int = 3000) -> Path:
 
 
 def test_many_keys_are_estimated_with_sketches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("datasketches")
+    if sys.version_info >= (3, 14):
+        pytest.importorskip("datasketches")  # see the extra `dev` in pyproject.toml
     exact = only(kafkafmt.stats(many_keys(tmp_path), deep=True)).keys
     assert (exact.distinct, exact.exact) == (6001, True)
     for most in (4000, 100):  # only the topic, or also each partition, has more keys
