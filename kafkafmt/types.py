@@ -347,10 +347,11 @@ class RecordColumns:
 class CopiedColumns(RecordColumns):
     """Decoded records as NumPy arrays, with copies of keys and values in Arrow's binary layout.
 
-        key_offsets, value_offsets      int32, capacity + 1 items: where the bytes of each row begin
-        key_data, value_data            uint8, `room` bytes
-        key_validity, value_validity    uint8, one bit per row, least significant first; 1: not null.
-                                        The bits of rows not yet filled are 1
+    - `key_offsets`, `value_offsets`: int32 arrays with capacity + 1 items. Item i is the position at
+      which the bytes of row i begin.
+    - `key_data`, `value_data`: uint8 arrays of `room` bytes, which contain the bytes of all rows.
+    - `key_validity`, `value_validity`: uint8 arrays with one bit per row, least significant bit
+      first. A bit is 1 if the row is not null, or if the row has not been filled yet.
 
     Records of several calls and buffers are collected, until the caller takes them and sets `rows`
     to 0. Keys and values are copied, but headers are stored as positions in the last decoded

@@ -320,8 +320,9 @@ def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: i
 
     If the end of a replica is damaged, the number of damaged offsets is unknown. Therefore, the
     size of the damage is compared with the size of the merged log after the same offset, because
-    replicas normally contain the same bytes. If the merged log has fewer bytes there, its end is
-    reported as lost, and the last offset of this range is None.
+    replicas normally contain the same bytes. If the merged log has fewer bytes after this offset,
+    all offsets after the end of the merged log are reported as lost. The last offset of this range
+    is None.
 
     Parameters
     ----------

@@ -207,7 +207,7 @@ def _epoch_checkpoint(folder: Path) -> Epochs | None:
 
 
 def _with_later(epochs: Epochs, state: State) -> Epochs:
-    """Extend the leader epochs in `epochs` with the epochs of the batches that are higher than the last known epoch."""
+    """Return `epochs`, followed by all higher leader epochs that the batches contain."""
     for epoch, offset in epochs_from(believable_runs(state.epoch_runs)):
         if not epochs or epoch > epochs[-1][0]:
             epochs = assigned(epochs, epoch, offset)

@@ -1,6 +1,6 @@
 """Define the names of the directories in which Spark jobs stage rows. Remove unused directories of this kind.
 
-    .<log directory>.kafkafmt-write-<owner>-<job>
+The name of a staging directory is `.<log directory>.kafkafmt-write-<owner>-<job>`.
 
 `owner` identifies the driver process by the boot of the machine, the pid namespace, the pid and the
 start time. A later job on the same machine uses `owner` to check whether the driver is still
