@@ -86,7 +86,7 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
     name = "stdin" if source == "-" else os.fspath(source)
     try:
         # Use open(), because its errors contain the file name, which those of pyarrow do not.
-        # Another reason for open(): pyarrow can read a pipe that is already open, but cannot open its path.
+        # open() also opens pipes. pyarrow can read an open pipe, but cannot open a pipe by its path.
         with contextlib.nullcontext(_stdin()) if source == "-" else open(name, "rb") as opened:
             if kind == "parquet" and not opened.seekable():
                 raise ValueError(f"Parquet cannot be read from {'stdin' if source == '-' else 'a pipe'}; use a file")

@@ -80,8 +80,8 @@ class Log:
     def not_live(self) -> list[Partition]:
         """Partitions in ``-delete``, ``-stray`` and ``-future`` directories.
 
-        If the directory itself was passed to `kafkafmt.open`, the partition is in `partitions` and
-        not in this list.
+        If such a directory is one of the paths that were passed to `kafkafmt.open`, its partition
+        is in `partitions`, and not in `not_live`.
         """
         return [p for p in self._partitions if not p.log.directory.readable]
 

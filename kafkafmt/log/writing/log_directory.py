@@ -290,7 +290,7 @@ class LogDirectory:
         if start > writer.segments[0]:
             self._offsets[LOG_STARTS][key] = start
         elif self._offsets[LOG_STARTS].get(key, 0) >= start:
-            # An entry below `start` is kept, because it is the first offset of the data in tiered storage.
+            # Keep a checkpoint entry below `start`, because it is the first offset of the data in tiered storage.
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:

@@ -76,7 +76,7 @@ def is_write(given: Mapping[str, str]) -> bool:
 def query_id(given: Mapping[str, str]) -> str | None:
     """Read the id of a stream from its checkpoint. If the checkpoint cannot be read, return None.
 
-    For example, the checkpoint cannot be read if its path is on another machine.
+    For example, the checkpoint of a stream cannot be read if the checkpoint is on another machine.
     """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()

@@ -184,8 +184,8 @@ def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterv
 def split_size(options: Options, total: int) -> int:
     """Return the number of bytes that a task should read. `total` is the size of all segments of the query.
 
-    With this number of bytes, the query has at least `minPartitions` tasks if the segments have
-    offset indexes.
+    If the segments have offset indexes, the returned size results in at least `minPartitions`
+    tasks.
     """
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:
