@@ -8,6 +8,7 @@ whether retention has removed these files.
 from __future__ import annotations
 
 from ..constants import MAX_OFFSET
+from ..errors import TooLargeError
 from ..log import PartitionDir, PartitionLog, SegmentFile
 from ..log.format import files
 from ..log.format.file_view import FileView
@@ -63,16 +64,17 @@ def check_damage(plan: SegmentPlan) -> None:
     If the driver finds a valid batch in damage that a task has reported, the path of the segment
     refers to different files on the two hosts. Only the first damaged byte range is checked.
     """
-    # Ignore batches with contradicting offsets. They are damage, but their CRCs match, so batch_at() finds them.
-    damaged = [d for d in plan.damaged if d.code != "contradicting_offsets"]
+    # Ignore batches with these codes. They are damage, but their CRCs can match, so batch_at() finds them.
+    damaged = [d for d in plan.damaged if d.code not in ("contradicting_offsets", TooLargeError.code)]
     if not damaged:
         return
     try:
         with FileView(plan.segment.path) as view:
-            valid = batch_at(view, damaged[0].position) is not None
+            batch = batch_at(view, damaged[0].position)
     except OSError:
         return  # write_quarantine() reads the same bytes later, and reports the error
-    if valid:
+    # The CRC does not show that a negative last offset delta is wrong.
+    if batch is not None and batch["last_offset_delta"] >= 0:
         raise unavailable(
             plan.segment,
             f"a task found damage at position {damaged[0].position}, but the driver finds a valid batch there: "

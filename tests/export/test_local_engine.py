@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
+import struct
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from building import mutate, simple_batch
 from exporting import RunExport, assert_no_leftovers, expected_rows, read_with_pyarrow, rows_of
 from golden_cases import CASES, Case, case, same_rows
 
@@ -51,6 +54,22 @@ def test_report_and_quarantine_equal_those_of_spark(run_export: RunExport, tmp_p
     }
     assert pq.read_table(tmp_path / "local" / "quarantine") == pq.read_table(spark_out / "quarantine")
     same_rows(rows_of(read_with_pyarrow(tmp_path / "local" / "data")), rows_of(read_with_pyarrow(spark_out / "data")))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        mutate(simple_batch([b"v"] * 3, 1), 23, struct.pack(">i", -5), repair=True),
+        simple_batch([random.Random(1).randbytes(5 << 20)], 1),
+    ],
+    ids=["negative delta", "too large"],
+)
+def test_export_omits_damaged_batches_whose_crc_matches(tmp_path: Path, damaged: bytes) -> None:
+    segment = tmp_path / "log" / "t-0" / f"{0:020}.log"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(simple_batch([b"a"], 0) + damaged + simple_batch([b"b"], 4))
+    report = local(tmp_path / "log", tmp_path / "out", max_batch_bytes=1 << 20)
+    assert (report.written.records, report.quarantined.spans) == (2, 1)
 
 
 def test_damage_ends_the_export_in_fail_mode(tmp_path: Path) -> None:
