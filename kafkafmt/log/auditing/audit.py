@@ -132,7 +132,7 @@ class PartitionAudit:
 
     def close(self, plan: SegmentPlan) -> None:
         """Compare the indexes of a segment with its batches. Call this after all valid batches were added."""
-        if self._states and not DamageColumns.of(plan.damaged).empty.all():
+        if self._states and len(plan.damaged) and not DamageColumns.of(plan.damaged).empty.all():
             self._states.incomplete()
         if not len(plan.extents):
             if self._states and self._expected is not None and self._expected != plan.segment.base_offset:

@@ -48,10 +48,10 @@ from ..reading.partition import PartitionLog
 from ..reading.partition_dir import SegmentFile
 from ..reading.parts import RunColumns
 from ..reading.rows import Joined
-from ..reading.segment_walker import Walker
+from ..reading.segment_walker import Scratch, Walker
 from ..writing.index_builder import State, read_through
 from .salvage_markers import restored_markers
-from .salvage_pieces import Restored, divide, indexable, outside, pieces_of, spans_of
+from .salvage_pieces import Restored, divide, indexable, outside, paired, pieces_of, spans_of
 from .salvage_source import ALL_FILE_BITS, Bounds, LeftOut, log_mode, restrict
 
 CLUSTER_METADATA = "__cluster_metadata"
@@ -162,7 +162,7 @@ def salvage_partition(
     kept: list[tuple[SegmentFile, IntArray]] = []
     for segment in log.segments:
         runs, cuts = RunColumns.of(log.plan(segment).extents), holes.get(segment.name)
-        spans = np.stack((runs.position, runs.end), axis=1)
+        spans = paired(runs.position, runs.end)
         if cuts is not None:
             spans = outside(cuts, spans)
             if stop_at_first:
@@ -187,14 +187,19 @@ def holes_of(damaged: Sequence[Damage]) -> dict[str, IntArray]:
     found: dict[str, list[IntArray]] = defaultdict(list)
     for part in parts:
         columns = DamageColumns.of(part)
-        spans = np.stack((columns.position, columns.end), axis=1)
+        spans = paired(columns.position, columns.end)
         if isinstance(part, DamagedSpans):
             found[part.file].append(spans)
         else:
             for damage, span in zip(part, spans, strict=True):
                 found[damage.file].append(span.reshape(1, 2))
-    joined = {file: np.concatenate(spans) for file, spans in found.items()}
-    return {file: spans[np.lexsort((spans[:, 1], spans[:, 0]))] for file, spans in joined.items()}
+    return {file: _sorted(spans) for file, spans in found.items()}
+
+
+def _sorted(parts: list[IntArray]) -> IntArray:
+    """Join arrays of spans, and sort the spans by position."""
+    spans = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return spans if len(spans) == 1 else spans[np.lexsort((spans[:, 1], spans[:, 0]))]
 
 
 class _RefusedError(Exception):
@@ -211,6 +216,7 @@ class PartitionCopy:
     made: Salvaged
     state: State
     spans: SpanCopier
+    scratch: Scratch
     unsure: bool
 
     def __init__(self, log: PartitionLog, folder: Path, left_out: list[LeftOut]) -> None:
@@ -229,6 +235,7 @@ class PartitionCopy:
         self.state = State(marker_reader(log.max_batch_bytes))
         self.bases: list[int] = []
         self.spans = SpanCopier()
+        self.scratch = Scratch()
         self.unsure = True
         """Whether batches may be missing. A producer may then be listed only in a producer snapshot."""
 
@@ -247,7 +254,7 @@ class PartitionCopy:
             return
         with FileView(source.place, fill_unreadable=True) as view:
             before = (
-                self.state.copy(),
+                self.state.mark(),
                 self.unsure,
                 len(self.bases),
                 (self.made.batches, self.made.bytes, self.made.next_offset),
@@ -255,7 +262,8 @@ class PartitionCopy:
             try:
                 self._write(view, source, spans, markers)
             except _RefusedError as refused:
-                self.state, self.unsure, count, (self.made.batches, self.made.bytes, self.made.next_offset) = before
+                mark, self.unsure, count, (self.made.batches, self.made.bytes, self.made.next_offset) = before
+                self.state.take_back(mark)
                 self.made.segments = count
                 written, self.bases = self.bases[count:], self.bases[:count]
                 if self._changed(view, source, spans, written):
@@ -303,11 +311,13 @@ class PartitionCopy:
                         local_files.write_all(target, item.data)
                     else:
                         self.spans.copy(view, target, item)
-            finally:
+                if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
+                    os.utime(target, ns=times)
+            except BaseException:
                 os.close(target)
-            self._index(part_base)
-            if times is not None:  # Kafka's retention uses the modification time if batches have no timestamps
-                os.utime(path, ns=times)
+                raise
+            with FileView(path, handle=target) as copied:
+                self._index_opened(part_base, copied)
         self.made.restored += [m.offset for m in markers]
 
     def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:
@@ -382,6 +392,11 @@ class PartitionCopy:
 
     def _index(self, base: int) -> None:
         """Write the indexes of a copied segment, and the producer snapshot at its base offset."""
+        with FileView(self._path(file_name(base))) as copied:
+            self._index_opened(base, copied)
+
+    def _index_opened(self, base: int, copied: FileView) -> None:
+        """Write the same files as `_index`, for a segment whose `.log` file is already open."""
         self.unsure = self.unsure and base > 0
         if self.unsure and (known := self._snapshot(base)) is not None:
             self.state.producers, self.unsure = Producers(known), False
@@ -389,10 +404,9 @@ class PartitionCopy:
         mode = self.made.modes[file_name(base)]
         if len(self.bases) > 1 or entries:
             self._new(file_name(base, ".snapshot"), snapshot_bytes(entries.values()), self.made.mode)
-        with FileView(self._path(file_name(base))) as view:
-            made = read_through(view, base, self.state, max_batch_bytes=self.log.max_batch_bytes)
-            if made.end < view.size:
-                raise _RefusedError(str(made.error or "its offsets do not fit into an index"))
+        made = read_through(copied, base, self.state, max_batch_bytes=self.log.max_batch_bytes, scratch=self.scratch)
+        if made.end < copied.size:
+            raise _RefusedError(str(made.error or "its offsets do not fit into an index"))
         for suffix, data in zip((".index", ".timeindex"), made.indexes.take(), strict=True):
             self._new(file_name(base, suffix), data, mode)
         if made.aborted:

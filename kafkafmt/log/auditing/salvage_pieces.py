@@ -46,6 +46,13 @@ def spans_of(pieces: Sequence[Piece]) -> IntArray:
     return np.array(pieces, np.int64).reshape(-1, 2)
 
 
+def paired(starts: IntArray, ends: IntArray) -> IntArray:
+    """Return spans as an array with two columns: `starts` and `ends`."""
+    spans = np.empty((len(starts), 2), np.int64)
+    spans[:, 0], spans[:, 1] = starts, ends
+    return spans
+
+
 def outside(holes: IntArray, spans: IntArray) -> IntArray:
     """Return the parts of the byte ranges `spans` that are outside the byte ranges `holes`.
 

@@ -297,13 +297,17 @@ def _segment_gaps(log: PartitionLog) -> list[Finding]:
     end: int | None = None
     for segment, following in itertools.pairwise(log.segments):
         plan, next_plan, base = log.plan(segment), log.plan(following), following.base_offset
-        damaged = DamageColumns.of(plan.damaged)
-        if plan.next_offset is not None or segment.size == 0:
-            end = plan.next_offset if plan.next_offset is not None else segment.base_offset
-        if base is None or base != segment.next_base or not damaged.known.all():
+        next_offset = plan.next_offset
+        if next_offset is not None or segment.size == 0:
+            end = segment.base_offset if next_offset is None else next_offset
+        if base is None or base != segment.next_base:
             end = None
-        elif (damaged.last == base - 1).any():
-            end = base
+        elif len(plan.damaged):
+            damaged = DamageColumns.of(plan.damaged)
+            if not damaged.known.all():
+                end = None
+            elif (damaged.last == base - 1).any():
+                end = base
         begins = base
         if next_plan.first_offset is not None and not len(next_plan.damaged):
             begins = next_plan.first_offset

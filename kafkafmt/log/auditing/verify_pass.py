@@ -116,7 +116,7 @@ class VerifyPass:
         if (
             self._readable
             and int(runs.batches.sum()) == self._batches
-            and bool((runs.position[1:] > runs.position[:-1]).all())
+            and (len(runs) < 2 or bool((runs.position[1:] > runs.position[:-1]).all()))
         ):
             if len(plan.damaged) or len(runs) > 1:
                 # The transactions were collected as if there were no damage, so discard them.

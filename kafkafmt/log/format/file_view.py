@@ -56,7 +56,7 @@ def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
     Read calls copy data into an aligned buffer five times as fast as into an unaligned buffer.
     """
     raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT  # `raw.ctypes.data` takes three times as long
     return raw[start : start + size]
 
 
@@ -107,6 +107,8 @@ class FileView:
         instead, and add the sector to `unreadable`. By default, the read raises OSError. The option
         has no effect on a compressed segment. Do not use it to open a log for writing, because
         filler bytes look like the end of the log.
+    handle : int, optional
+        Descriptor of the local file `path`, which is already open for reading. `close` closes it.
 
     Attributes
     ----------
@@ -129,6 +131,7 @@ class FileView:
         mapped: bool = False,
         whole: bool = False,
         fill_unreadable: bool = False,
+        handle: int | None = None,
     ) -> None:
         self.bytes_read: int = 0
         self.reads: int = 0
@@ -154,7 +157,7 @@ class FileView:
             self.least_read = remote.LEAST_BYTES
             self._count_requests(self._remote)
             return
-        self._fd, status = open_regular(path)
+        self._fd, status = open_regular(path) if handle is None else (handle, os.fstat(handle))
         self.size = status.st_size
         if mapped and self.size:
             self.data = np.frombuffer(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ), np.uint8)

@@ -38,11 +38,15 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 
     Batches of formats 0 and 1 are ignored, because they have no leader epoch.
     """
-    known = (table["magic"] >= MAGIC_V2) & (table["leader_epoch"] >= 0)
+    if not len(table):
+        return []
+    epochs, magics = table["leader_epoch"], table["magic"]
+    if (epochs == epochs[0]).all() and (magics == magics[0]).all():  # this is true for most tables
+        first, last, epoch = int(table["base_offset"][0]), last_offset(table[-1]), int(epochs[0])
+        return [(epoch, first, last)] if epoch >= 0 and magics[0] >= MAGIC_V2 else []
+    known = (magics >= MAGIC_V2) & (epochs >= 0)
     if not known.any():
         return []
-    if known.all() and (table["leader_epoch"] == table["leader_epoch"][0]).all():  # only one epoch
-        return [(int(table["leader_epoch"][0]), int(table["base_offset"][0]), last_offset(table[-1]))]
     rows = table if known.all() else table[known]
     starts = np.concatenate(([0], np.flatnonzero(rows["leader_epoch"][1:] != rows["leader_epoch"][:-1]) + 1))
     ends = np.concatenate((starts[1:], [len(rows)])) - 1

@@ -130,13 +130,13 @@ def truncate(path: Path, size: int) -> None:
 
 
 def create(path: Path | str, mode: int = NEW_FILE) -> int:
-    """Create an empty file, and return a file descriptor that is open for writing.
+    """Create an empty file, and return a file descriptor that is open for reading and writing.
 
     Raise FileExistsError if the path exists.
 
     The permission bits of the file are `mode` without the bits of the umask.
     """
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
 
 
 def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool = True) -> None:

@@ -34,7 +34,7 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
     first, last = parts.runs.first, parts.runs.last
     if not len(first):
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
-    if int(first[0]) < lower or (last < first).any() or (first[1:] <= last[:-1]).any():
+    if int(first[0]) < lower or (last < first).any() or (len(first) > 1 and (first[1:] <= last[:-1]).any()):
         return False
     # Usually, all base offsets are near `lower`, so the slow function `_adrift` need not be called.
     near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET

@@ -267,6 +267,22 @@ def runs_of(rows: BatchTable, firsts: IntArray, start: int, cut_gaps: bool) -> l
     return runs.objects()
 
 
+def parts_of_scan(rows: BatchTable, spans: IntArray, cut_gaps: bool) -> Parts:
+    """Return the parts of a segment that `core.scan_damaged` has scanned completely.
+
+    `rows` contains all batches, and `spans` contains at most SINGLE_SPANS damaged spans. Both
+    contain file positions.
+    """
+    bads = BadColumns()
+    if not len(spans):
+        runs, _, _ = columns_of(rows, rows["base_offset"], cut_gaps)
+        return Parts(runs, bads, np.arange(len(runs)), NOWHERE)
+    bads.add_spans(spans)
+    before = np.ascontiguousarray(spans[:, 2])
+    runs, bads_before, runs_before = columns_of(rows, rows["base_offset"], cut_gaps, cut_before=before)
+    return Parts(runs, bads, np.arange(len(runs)) + bads_before, np.arange(len(bads)) + runs_before)
+
+
 def columns_of(
     rows: BatchTable, firsts: IntArray, cut_gaps: bool, cut_at: IntArray = NOWHERE, cut_before: IntArray = NOWHERE
 ) -> tuple[RunColumns, IntArray, IntArray]:

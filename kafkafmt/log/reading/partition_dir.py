@@ -62,10 +62,11 @@ class SegmentFile:
     @property
     def name(self) -> str:
         """Name of the file."""
-        if self._name is not None:
-            return self._name
-        assert self.base_offset is not None
-        return file_name(self.base_offset)
+        name = self._name
+        if name is None:
+            assert self.base_offset is not None
+            self._name = name = file_name(self.base_offset)
+        return name
 
     @property
     def path(self) -> Location:

@@ -31,7 +31,7 @@ from ..format.file_view import FileView
 from ..format.unreadable import named, overlapping
 from .batch_head import header_stands
 from .conflicts import believable, in_order
-from .damaged_spans import DamagedSpans, OffsetBounds, damaged_spans
+from .damaged_spans import NO_DAMAGE, DamagedSpans, OffsetBounds, damaged_spans
 from .models import Damage, Finding
 from .out_of_place import place
 from .partition_dir import SegmentFile
@@ -184,8 +184,10 @@ def _resolve(
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
     if chain is None:
-        bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
-        damaged = damaged_spans(segment.name, parts, n_bads, bounds)
+        damaged = DamagedSpans(segment.name, NO_DAMAGE, parts.bads)
+        if n_bads:
+            bounds = OffsetBounds(parts, slice(None), None, lower, segment.next_base)
+            damaged = damaged_spans(segment.name, parts, n_bads, bounds)
         return SegmentPlan(segment, walker.size, Extents(parts.runs), damaged, findings, stats)
     chosen = np.array(sorted(chain), np.int64)
     placed = place(segment, walker, parts.runs, chosen, lower)

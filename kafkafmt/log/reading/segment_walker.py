@@ -38,7 +38,7 @@ from ..format.file_view import FileView, aligned_buffer
 from .batch_finder import OwnCrc
 from .batch_head import Head
 from .offset_check import split_at_wrong_offsets
-from .part_builder import TABLE_ROWS, PartBuilder, runs_of
+from .part_builder import SINGLE_SPANS, TABLE_ROWS, PartBuilder, parts_of_scan, runs_of
 from .parts import Bad, Parts, Run
 from .search import Search
 from .segment_stats import Stats
@@ -49,6 +49,8 @@ FIRST_READ = 32 << 10
 four times as large, up to BUFFER_BYTES.
 """
 GROWTH = 4
+SMALL_SEGMENT = 128 << 10
+"""Size in bytes. A segment of at most this size is scanned with one native call if possible."""
 SMALLEST_MESSAGE = ENTRY_OVERHEAD + MIN_LEGACY_LENGTH
 SPAN_ROWS = 8192
 SPAN_COLUMNS = 8
@@ -59,6 +61,23 @@ the valid batches in it, and the error after the last batch.
 
 
 See = Callable[[int, Any, np.ndarray], None]
+
+
+class Scratch:
+    """Memory for `Walker` objects that are used one after the other.
+
+    Allocating memory for each of many small segments takes longer than reading their batches.
+    """
+
+    @cached_property
+    def buffer(self) -> ByteArray:
+        """A buffer for the bytes of a file."""
+        return aligned_buffer(BUFFER_BYTES)
+
+    @cached_property
+    def table(self) -> BatchTable:
+        """A table for batch headers."""
+        return np.zeros(TABLE_ROWS, BATCH_DTYPE)
 
 
 class Walker:
@@ -77,6 +96,8 @@ class Walker:
         new range. By default, there is no limit.
     first_read : int, default 4194304 (4 MiB)
         Number of bytes that are read at first.
+    scratch : Scratch, optional
+        Memory that no other walker uses at the same time. By default, the walker allocates memory.
     """
 
     def __init__(
@@ -86,6 +107,7 @@ class Walker:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         run_bytes: int = sys.maxsize,
         first_read: int = BUFFER_BYTES,
+        scratch: Scratch | None = None,
     ) -> None:
         self.view = view
         self.size: int = view.size
@@ -93,6 +115,7 @@ class Walker:
         self.max_batch_bytes = max_batch_bytes
         self.run_bytes = run_bytes
         self.first_read = first_read
+        self._scratch = scratch
         self.stats: Stats = Stats()
         self._buffer_at = self._buffered = 0
         """File position of the first byte in the buffer, and number of bytes of the file in the buffer."""
@@ -110,16 +133,20 @@ class Walker:
 
     @cached_property
     def _buffer(self) -> ByteArray:
+        if self._scratch is not None:
+            return self._scratch.buffer
         return aligned_buffer(0 if self.view.data is not None else min(BUFFER_BYTES, max(self.size, 1)))
 
     @cached_property
     def _table(self) -> BatchTable:
+        if self._scratch is not None:
+            return self._scratch.table
         # Limit the array to the size of the segment. Creating a large array takes longer than reading a small segment.
         return np.zeros(min(TABLE_ROWS, self.size // SMALLEST_MESSAGE + 1), BATCH_DTYPE)
 
     @cached_property
     def _spans(self) -> IntArray:
-        return np.empty((SPAN_ROWS, SPAN_COLUMNS), np.int64)
+        return np.empty((min(SPAN_ROWS, self.size // SMALLEST_MESSAGE + 1), SPAN_COLUMNS), np.int64)
 
     def tables(self, position: int, end: int) -> Iterator[Table]:
         """Read valid batches from the file position `position` to `end`, and stop at the first damaged batch.
@@ -266,6 +293,8 @@ class Walker:
             batches.
         """
         self.stats = Stats()
+        if cut_at is None and (small := self._small(cut_gaps, see)) is not None:
+            return small
         self.search.among_plain = None
         capacity = len(self._table)
         pending, seen = PartBuilder(self.stats, capacity, self.run_bytes, cut_gaps, cut_at), _Seen(see, capacity)
@@ -288,7 +317,7 @@ class Walker:
                     self.search.note(core.summarize_batches(rows))
                 pending.add_scan(rows, spans, at)
                 scanned_to = position
-                if len(rows) == len(self._table) or len(spans) == SPAN_ROWS:
+                if len(rows) == len(self._table) or len(spans) == len(self._spans):
                     continue
             if error is None:
                 for start, buffer, table, error in self.tables(position, self.size):  # noqa: B007 (the last one, below)
@@ -315,6 +344,31 @@ class Walker:
             pending.limit()
         seen.show()
         return pending.parts()
+
+    def _small(self, cut_gaps: bool, see: See | None) -> Parts | None:
+        """Return the parts of a small segment if one native call finds all of them, else None.
+
+        The parts are the same as those that the rest of `walk` finds. For small segments, the
+        Python code of `walk` takes most of the time.
+        """
+        if self.size > min(SMALL_SEGMENT, self.run_bytes) or self.view.data is not None:
+            return None
+        if self._buffered < self.size:
+            self.view.expect(0, self.size)
+            self._buffer_at, self._buffered = 0, self.view.read_into(self._buffer[: self.size], 0)
+            if self._buffered < self.size:  # the file was truncated after it was opened
+                self._buffered = 0
+                return None
+        n, m, end, _, _, _ = core.scan_damaged(
+            self._buffer, self._table, self._spans, 0, self.size, self.size, self.base_offset, self.base_offset - 1
+        )
+        if end < self.size or not n or m > SINGLE_SPANS:
+            return None
+        rows, spans = self._table[:n], self._spans[:m]
+        self.stats.add(len(rows), core.summarize_batches(rows))
+        if see is not None:
+            see(0, self._buffer, rows)
+        return parts_of_scan(rows, spans, cut_gaps)
 
     def _in_buffer(self, position: int) -> bool:
         """Return whether the buffer contains the byte at the file position `position`."""

@@ -19,12 +19,13 @@ import numpy as np
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES, MAX_RELATIVE_OFFSET, NO_PRODUCER_ID
 from ...errors import KafkaFormatError, StructureError
 from ...records import RecordReader
-from ...types import BatchTable, Buffer, IntArray, last_offsets
+from ...types import BatchTable, Buffer, IntArray, last_offset, last_offsets
 from ..format.file_view import FileView
 from ..format.index_entries import offset_entry, offset_index_bytes, time_entry, time_index_bytes
 from ..format.leader_epochs import epoch_runs
 from ..format.producers import Aborted, Producers, read_markers
-from ..reading.segment_walker import Walker
+from ..reading.part_builder import columns_of
+from ..reading.segment_walker import Scratch, Walker
 
 INDEX_INTERVAL = 4096
 """Default value of Kafka's setting ``index.interval.bytes``."""
@@ -134,6 +135,9 @@ def _columns(pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
+Mark = tuple[Producers, int, list[tuple[int, int, int]]]
+
+
 @dataclass
 class State:
     """The state that a broker tracks while it reads a log: the producers and the leader epochs."""
@@ -146,6 +150,20 @@ class State:
     def copy(self) -> State:
         """Return a copy that shares only the `reader` with this object."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
+
+    def mark(self) -> Mark:
+        """Return an object with which `take_back` can restore the current state."""
+        self.producers.mark()
+        return self.producers, len(self.epoch_runs), self.epoch_runs[-1:]
+
+    def take_back(self, mark: Mark) -> None:
+        """Restore the state that existed when `mark`, the latest one, was made.
+
+        The cost is proportional to the changes since then.
+        """
+        self.producers, count, last = mark
+        self.producers.take_back()
+        self.epoch_runs[max(count - 1, 0) :] = last
 
     def add(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
         """Update the state with the next batches, and return the transactions that these batches abort."""
@@ -196,35 +214,63 @@ def read_through(
     state: State,
     interval: int = INDEX_INTERVAL,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    scratch: Scratch | None = None,
 ) -> SegmentScan:
     """Read a segment up to the first batch that is invalid or does not fit in the segment.
 
-    `state` is updated with the batches that were read.
+    `state` is updated with the batches that were read. For `scratch`, see `Walker`.
     """
     made = SegmentScan(SegmentIndexes(base_offset, interval), [], base_offset)
-    for position, buffer, table, error in Walker(view, base_offset, max_batch_bytes).tables(0, view.size):
+    walker = Walker(view, base_offset, max_batch_bytes, scratch=scratch)
+    for position, buffer, table, error in walker.tables(0, view.size):
         made.error = error
-        ends = position + table["position"] + table["size"]
-        lasts = last_offsets(table)
-        firsts = table["base_offset"]
-        falls = lasts < firsts
-        falls[1:] |= firsts[1:] <= lasts[:-1]
-        falls[:1] |= firsts[:1] < made.next_offset
-        wrong = falls | (lasts - base_offset > MAX_RELATIVE_OFFSET) | (ends > MAX_SEGMENT_BYTES)
-        n = int(np.argmax(wrong)) if wrong.any() else len(table)
+        n, falls = _fitting(table, position, base_offset, made.next_offset)
         if n:
             made.indexes.add(table[:n], position)
             made.aborted += state.add(buffer, table[:n])
-            made.next_offset, made.end = int(lasts[n - 1]) + 1, int(ends[n - 1])
+            last = table[n - 1]
+            made.next_offset, made.end = last_offset(last) + 1, position + int(last["position"]) + int(last["size"])
             made.batches += n
             if made.first_timestamp is None:
                 made.first_timestamp = int(table["max_timestamp"][0])
         if n < len(table):
             made.error = (
                 StructureError("the batch's offsets are not above those of the previous batch", made.end)
-                if falls[n]
+                if falls
                 else None
             )
             break
     made.indexes.close()
     return made
+
+
+def _fitting(table: BatchTable, position: int, base_offset: int, next_offset: int) -> tuple[int, bool]:
+    """Return how many batches at the start of a table fit in a segment, and whether the next one has a wrong offset.
+
+    Parameters
+    ----------
+    table : BatchTable
+        Valid batches, with positions in a buffer.
+    position : int
+        File position of the buffer.
+    base_offset : int
+        Base offset of the segment.
+    next_offset : int
+        The offset after the batches before the table.
+    """
+    if not len(table):
+        return 0, False
+    runs, _, _ = columns_of(table, table["base_offset"], cut_gaps=False)
+    first, last, end = int(runs.first[0]), int(runs.last[0]), position + int(runs.end[0])
+    fits = last - base_offset <= MAX_RELATIVE_OFFSET and end <= MAX_SEGMENT_BYTES
+    if len(runs) == 1 and next_offset <= first and fits:  # this is true for most tables
+        return len(table), False
+    ends = position + table["position"] + table["size"]
+    lasts = last_offsets(table)
+    firsts = table["base_offset"]
+    falls = lasts < firsts
+    falls[1:] |= firsts[1:] <= lasts[:-1]
+    falls[:1] |= firsts[:1] < next_offset
+    wrong = falls | (lasts - base_offset > MAX_RELATIVE_OFFSET) | (ends > MAX_SEGMENT_BYTES)
+    n = int(np.argmax(wrong)) if wrong.any() else len(table)
+    return n, n < len(table) and bool(falls[n])

@@ -1,14 +1,20 @@
 """Test that extents are in offset order, even if many batches are out of place."""
 
 import random
+import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
-from building import simple_batch
+from building import COMMIT, control_batch, message, mutate, simple_batch
+from fuzz.mutate_bytes import mutate as mutate_bytes
 
 from kafkafmt.log import PartitionLog, discover
 from kafkafmt.log.reading.out_of_place import _Around, _Delivered
+from kafkafmt.log.reading.partition_dir import SegmentFile
 from kafkafmt.log.reading.parts import Run, RunColumns
+from kafkafmt.log.reading.plan import plan_segment
+from kafkafmt.log.reading.segment_walker import Walker
 
 
 @pytest.fixture
@@ -56,3 +62,48 @@ def test_inserted_runs_are_merged_with_the_columns_of_the_others(runs: list[Run]
     assert delivered.extents == runs
     assert delivered.before(runs[3]) == (runs[3], runs[4])
     assert delivered.before(runs[-1]) == (runs[-1], None)
+
+
+def small_segment(seed: int) -> bytes:
+    """Return a segment of 30 batches, valid or with damage that depends on the seed."""
+    chance = random.Random(seed)
+    batches = [simple_batch([chance.randbytes(chance.randrange(300))], i) for i in range(30)]
+    for _ in range(seed % 4):
+        at = chance.randrange(30)
+        batches[at] = chance.choice(
+            (
+                mutate(batches[at], 61, b"\xff"),
+                mutate(batches[at], 8, struct.pack(">i", chance.randrange(2000))),
+                mutate(batches[at], 0, struct.pack(">q", chance.randrange(60))),
+                mutate(batches[at], 23, struct.pack(">i", chance.randrange(-2, 3)), repair=True),
+                control_batch(COMMIT, base_offset=at, producer_id=7),
+                message(chance.randrange(2), b"k", b"v", offset=at),
+                bytes(len(batches[at])),
+                b"",
+                mutate_bytes(chance, batches[at]),
+            )
+        )
+    return b"".join(batches)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_small_segment_has_the_same_plan_as_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: Any, seed: int
+) -> None:
+    data = small_segment(seed)
+    (tmp_path / f"{0:020}.log").write_bytes(data)
+    segment = SegmentFile(tmp_path, f"{0:020}.log", last=seed % 2 == 0)
+    results = []
+    for in_steps in (False, True):
+        seen: list[tuple[int, bytes]] = []
+        if in_steps:
+            monkeypatch.setattr(Walker, "_small", lambda *_: None)
+
+        def see(position: int, buffer: Any, rows: Any, seen: list[tuple[int, bytes]] = seen) -> None:
+            starts = (rows["position"] + position).tolist()
+            batches = (bytes(buffer[a : a + n]) for a, n in zip(rows["position"], rows["size"], strict=True))
+            seen.extend(zip(starts, batches, strict=True))
+
+        plan = plan_segment(segment, see=see)
+        results.append((list(plan.extents), list(plan.damaged), list(plan.findings), plan.stats, seen))
+    assert results[0] == results[1]
