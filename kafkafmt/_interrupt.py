@@ -76,5 +76,7 @@ def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
     sys.__unraisablehook__(unraisable)
 
 
-if is_command():
+IN_COMMAND: bool = is_command()
+"""Whether this process is the command `kafkafmt`. `is_command` returns this only while the package is imported."""
+if IN_COMMAND:
     end_at_once()

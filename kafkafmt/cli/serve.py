@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import signal
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
 
+from .._interrupt import IN_COMMAND
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.reading.record_selection import OffsetBound
 from ..server.groups.offsets_file import GroupsFileError
@@ -31,6 +36,9 @@ from .options import (
 from .output import EXIT_UNREADABLE, show, tell
 
 LARGEST_PORT = 65535
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+FORCE_SECONDS = 2.0
+"""If a signal arrives this number of seconds after the first one, and the server is still stopping, the process ends."""
 
 
 class Address(ParamType[tuple[str, int]]):
@@ -67,6 +75,52 @@ class Bound(ParamType[OffsetBound]):
             return parse_bound(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class StopSignals:
+    """Stops the server when SIGINT or SIGTERM arrives.
+
+    asyncio removes its own signal handlers when the event loop ends. A repeated signal would then end
+    the process with the exit code of a crash. Therefore, the command installs this handler instead.
+    """
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._first: float | None = None
+        """Time of the first signal, on the monotonic clock, or None."""
+        self.stopped: bool = False
+        """Whether the server has stopped. Later signals have no effect."""
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle the signals. After the block, ignore them if the process ends then.
+
+        Otherwise, restore the previous handlers. When Python ends, it replaces handlers by the system's
+        default handlers, but it does not replace SIG_IGN.
+        """
+        before = {number: signal.signal(number, self._handle) for number in STOP_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_IGN if IN_COMMAND else handler)
+
+    async def wait(self) -> None:
+        """Wait until a signal arrives."""
+        self._loop = asyncio.get_running_loop()
+        if self._first is None:
+            await self._event.wait()
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now
+        elif not self.stopped and now - self._first > FORCE_SECONDS:
+            os._exit(128 + number)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the event loop has ended
+                self._loop.call_soon_threadsafe(self._event.set)
 
 
 @click.command(
@@ -142,7 +196,8 @@ def serve(
     the topics. The server never writes to PATH, and refuses requests that would write to a topic.
     Clients also get records that are appended to the logs while the server runs.
 
-    SIGINT (Ctrl-C) or SIGTERM stops the server with exit code 0.
+    SIGINT (Ctrl-C) or SIGTERM stops the server with exit code 0. If the server does not stop within 2
+    seconds, a second signal ends the process.
     """
     _raise_open_file_limit()
     settings = ServerSettings(
@@ -180,8 +235,10 @@ def serve(
     if not server.partition_count:
         tell_nothing_to_read()
         return EXIT_UNREADABLE
+    stop = StopSignals()
     try:
-        asyncio.run(_serve(server, output_format))
+        with stop.handled():
+            asyncio.run(_serve(server, output_format, stop))
     except GroupsFileError as error:
         tell(str(error))
         return EXIT_UNREADABLE
@@ -195,12 +252,8 @@ def _raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(server: Server, output_format: str) -> None:
-    """Run the server until SIGINT or SIGTERM arrives."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+async def _serve(server: Server, output_format: str, stop: StopSignals) -> None:
+    """Serve until SIGINT or SIGTERM arrives."""
     async with server:
         if output_format == "json":
             click.echo(encode_json({"ready": True, "host": server.host, "port": server.port}))
@@ -208,4 +261,5 @@ async def _serve(server: Server, output_format: str) -> None:
             partitions, topics = counted(server.partition_count, "partition"), counted(len(server.topics), "topic")
             show(f"serving {partitions} of {topics} on {server.address}")
         await stop.wait()
+    stop.stopped = True
     tell("stopped")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +58,43 @@ def test_command_prints_its_address_and_stops_on_a_signal(number: signal.Signals
             _, messages = process.communicate(timeout=20)
     assert process.returncode == 0
     assert messages == "kafkafmt: stopped\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_repeated_signals_do_not_change_the_exit_code(number: signal.Signals) -> None:
+    with running(ROOT, "--listen", "127.0.0.1:0") as process:
+        assert first_line(process).startswith("serving")
+        while process.poll() is None:
+            process.send_signal(number)
+            time.sleep(0.01)
+        _, messages = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert messages == "kafkafmt: stopped\n"
+
+
+def test_late_second_signal_ends_a_server_that_does_not_stop(tmp_path: Path) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import asyncio, sys\n"
+        "import kafkafmt\n"
+        "from kafkafmt.cli.main import run\n"
+        "from kafkafmt.server.service import Server\n"
+        "async def close(self):\n"
+        "    print('closing', flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "Server.close = close\n"
+        "run()\n"
+    )
+    arguments = [sys.executable, str(slow), "serve", ROOT, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert first_line(process).startswith("serving")
+        process.send_signal(signal.SIGTERM)
+        assert first_line(process) == "closing\n"
+        process.send_signal(signal.SIGTERM)
+        time.sleep(2.2)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 128 + signal.SIGTERM
 
 
 def test_ready_line_names_the_address() -> None:
