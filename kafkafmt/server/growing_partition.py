@@ -72,6 +72,8 @@ class GrowingPartition:
         """The latest leader epoch, or None if it is not known."""
         self._cap: int | None = None
         """The end offset that the option `at` selects, or None if it is not known."""
+        self._cap_may_rise = False
+        """Whether `_cap` is the end of the log, so that records which are appended can also be selected."""
         self._checked = 0.0
         """Time of the latest check for changes, on the monotonic clock."""
         self._fully_checked = 0.0
@@ -249,8 +251,10 @@ class GrowingPartition:
     def _take(self, segment: SegmentFile, position: int, buffer: Buffer, table: BatchTable) -> None:
         """Add batches that were appended to the log."""
         assert self._tail is not None
-        if self._transactions is not None:
+        if self._transactions is not None and self._settings.at is None:
             self._transactions.add(buffer, table, segment.name)
+        elif self._cap_may_rise:
+            self._transactions = None  # the batches before the end that `at` selects are not known yet
         start, end = self._tail.end, int(last_offsets(table[-1:])[0]) + 1
         if self._settings.isolation != READ_COMMITTED:
             made = CheckedBatches(segment.path, inode_of(segment.path), start, end, position, table)

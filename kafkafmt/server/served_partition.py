@@ -139,6 +139,8 @@ class ServedPartition(GrowingPartition):
             end = self.high_watermark()
             self._list_again()
             found = find_max_timestamp(self.log)
+            if found is not None and found.offset >= end and self._settings.at is not None:
+                found = find_max_timestamp(self.log, end)
             return found if found is not None and found.offset < end else None
 
     def aborted(self, start: int, end: int, known_only: bool = False) -> Aborted | None:
@@ -266,9 +268,11 @@ class ServedPartition(GrowingPartition):
         end = self._known_tail().end
         if self._settings.at is None:
             return end
-        if self._cap is None:
+        if self._cap is None or (self._cap_may_rise and end > self._cap):
+            self._list_again()
             offset = self._settings.at.resolve(self.log)
             self._cap = self._start_of_batch(offset, end)
+            self._cap_may_rise = offset >= end and self._settings.at.kind != "before_end"
         return min(self._cap, end)
 
     def _start_of_batch(self, offset: int, end: int) -> int:

@@ -290,3 +290,57 @@ def test_used_port_is_an_error(started: Start) -> None:
     server = started(paths(CODECS))
     with pytest.raises(OSError, match="in use"), kafkafmt.serve(paths(CODECS), port=server.port):
         pass
+
+
+@pytest.mark.parametrize("end", [0, 1, 30, 41, 55, 60])
+def test_max_timestamp_ignores_records_after_the_selected_end(started: Start, tmp_path: Path, end: int) -> None:
+    """With `at`, the log has the maximum timestamp that it had when its end offset was `at`."""
+    with LogDirectory(tmp_path, segment_bytes=3000) as directory:
+        writer = directory.writer("t")
+        for i in range(60):
+            writer.append([(b"key", bytes(200), 1000 + i * 7 % 100 + (500 if i > 40 else 0))])
+    records = list(kafkafmt.open(tmp_path)["t", 0].records(end=end))
+    found = max(records, key=lambda record: (record.timestamp, -record.offset), default=None)
+    with Client(started(tmp_path, at=end).port) as client:
+        answer = client.offset("t", 0, -3)
+    assert (answer.offset, answer.timestamp) == ((found.offset, found.timestamp) if found else (-1, -1))
+
+
+@pytest.mark.parametrize("bound", [{"at": 5}, {"at_time": 1005}, {"at": -1}])
+def test_growing_log_is_served_up_to_the_selected_end(started: Start, tmp_path: Path, bound: dict[str, int]) -> None:
+    """An end that the log has not reached yet limits the records that are appended later."""
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t")
+        for i in range(2):
+            writer.append([(b"key", b"value", 1000 + i)])
+        writer.flush()
+        end = 1 if bound == {"at": -1} else 5
+        with Client(started(tmp_path, **bound).port) as client:
+            assert client.offset("t", 0, -1).offset == min(end, 2)
+            for i in range(2, 8):
+                writer.append([(b"key", b"value", 1000 + i)])
+                writer.flush()
+                time.sleep(0.1)
+                assert client.offset("t", 0, -1).offset == min(end, i + 1)
+            assert [r.offset for r in client.read_all("t", 0)] == list(range(end))
+
+
+@pytest.mark.parametrize("at", [2, 3])
+def test_marker_after_the_selected_end_does_not_end_a_transaction(started: Start, tmp_path: Path, at: int) -> None:
+    transactional = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    with LogDirectory(tmp_path) as directory:
+        writer = directory.writer("t")
+        append(writer, b"a")
+        append(writer, b"x", **transactional)
+        with Client(started(tmp_path, at=at).port) as client:
+            assert client.offset("t", 0, -1, isolation_level=1).offset == 1
+            append(writer, b"b")
+            time.sleep(0.1)
+            assert client.offset("t", 0, -1, isolation_level=1).offset == 1
+            writer.end_transaction(7, 0, commit=True)
+            writer.flush()
+            append(writer, b"c")
+            time.sleep(0.1)
+            assert client.offset("t", 0, -1).offset == at
+            assert client.offset("t", 0, -1, isolation_level=1).offset == 1
+            assert [r.value for r in client.read_all("t", 0, 1)] == [b"a"]

@@ -73,17 +73,28 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
     return None
 
 
-def find_max_timestamp(log: PartitionLog) -> Place | None:
-    """Find the first record that has the largest timestamp in the partition, according to the batch headers.
+def find_max_timestamp(log: PartitionLog, end: int = NO_END) -> Place | None:
+    """Find the first record that has the largest timestamp of all batches that begin before the offset `end`.
 
-    Return None if no record has a timestamp.
+    The largest timestamp is determined from the batch headers. Return None if no record has a timestamp.
     """
     first = log.first_segment(log.log_start_offset)
-    for i in range(first, len(log.segments)):
-        if log.largest_timestamps[i] == UNKNOWN:
-            log.largest_timestamps[i] = _largest(log, log.segments[i])
-    largest = int(log.largest_timestamps[first:].max(initial=NO_TIMESTAMP))
+    largest = max((_largest_before(log, i, end) for i in range(first, len(log.segments))), default=NO_TIMESTAMP)
     return None if largest == NO_TIMESTAMP else find_timestamp(log, largest)
+
+
+def _largest_before(log: PartitionLog, i: int, end: int) -> int:
+    """Return the largest timestamp in segment `i` of all batches that begin before the offset `end`."""
+    segment = log.segments[i]
+    if end < NO_END and (segment.next_base is None or segment.next_base > end):
+        base, largest = segment.base_offset or 0, NO_TIMESTAMP
+        for part in log.parts(base, end, lambda _: None, headers_only=True) if base < end else ():
+            times = part.table["max_timestamp"][part.table["base_offset"] < end]
+            largest = max(largest, int(times.max(initial=NO_TIMESTAMP)))
+        return largest
+    if log.largest_timestamps[i] == UNKNOWN:
+        log.largest_timestamps[i] = _largest(log, segment)
+    return int(log.largest_timestamps[i])
 
 
 def _segments_reaching(log: PartitionLog, timestamp: int, low: int) -> Iterator[SegmentFile]:
