@@ -44,7 +44,7 @@ from .options import (
     reading_options,
     selection_options,
 )
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, may_be_lost, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, full_disk_named, may_be_lost, tell
 
 if TYPE_CHECKING:
     from ..exporting.report import ExportReport
@@ -183,7 +183,7 @@ def export(
     settings = dict(_setting(text) for text in conf)
     report: ExportReport | None = None
     try:
-        with _errors_as_usage(), needed_packages(engine):
+        with full_disk_named(given["output"]), _errors_as_usage(), needed_packages(engine):
             from ..exporting.job import Export
 
             found = find(given["paths"], options.replicas)

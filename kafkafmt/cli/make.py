@@ -10,7 +10,7 @@ from ..make_log import TIMESTAMP_TYPES, MakeReport
 from ..make_log import make as make_log
 from ..text import counted, encode_json
 from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
-from .output import EXIT_INTERRUPTED, show, show_table, tell
+from .output import EXIT_INTERRUPTED, full_disk_named, show, show_table, tell
 
 
 @click.command(
@@ -85,19 +85,20 @@ def make(
     """
     target = os.path.abspath(output)
     try:
-        report = make_log(
-            source,
-            output,
-            topic=topic,
-            partitions=partitions,
-            input_format=input_format,
-            codec=codec[0],
-            level=codec[1],
-            timestamp_type=timestamp_type,
-            batch_bytes=batch_size,
-            segment_bytes=segment_size,
-            on_message=tell,
-        )
+        with full_disk_named(target):
+            report = make_log(
+                source,
+                output,
+                topic=topic,
+                partitions=partitions,
+                input_format=input_format,
+                codec=codec[0],
+                level=codec[1],
+                timestamp_type=timestamp_type,
+                batch_bytes=batch_size,
+                segment_bytes=segment_size,
+                on_message=tell,
+            )
     except FileExistsError as error:
         if error.filename != target:
             raise

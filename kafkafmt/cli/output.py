@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import errno
+import os
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -129,6 +131,20 @@ def show_table(
         click.echo(click.style(line, bold=True) if row is names else line)
     if omitted:
         tell(f"the terminal is too narrow for these columns: {', '.join(omitted)}")
+
+
+@contextmanager
+def full_disk_named(output: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the path `output` in errors about a full disk, a quota or a file that is too large.
+
+    These errors name the input that was being copied, or no file at all.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(output)) from error
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ..log.rewriting.restore import restore as restore_paths
 from ..text import counted, encode_json
 from .choosing import not_there
 from .options import LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, show, show_table, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, full_disk_named, progress_bar, show, show_table, tell
 
 
 @click.command(
@@ -83,7 +83,7 @@ def restore(
     copy is renamed to the partition's directory, so a broker never serves an incomplete copy.
     """
     try:
-        with progress_bar("restoring") as progress:
+        with full_disk_named(into), progress_bar("restoring") as progress:
             report = restore_paths(
                 paths,
                 into,

@@ -16,7 +16,7 @@ from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
 from .options import Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, say, show, show_table, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, full_disk_named, progress_bar, say, show, show_table, tell
 
 
 @click.command(
@@ -94,7 +94,7 @@ def rewrite(
         raise click.UsageError("--drop-tombstones requires --compact")
     target = os.path.abspath(output)
     try:
-        with progress_bar("rewriting") as progress:
+        with full_disk_named(target), progress_bar("rewriting") as progress:
             report = rewrite_paths(
                 paths,
                 output,

@@ -13,7 +13,7 @@ from ..log.reading.choice import PartitionNotFoundError
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument
-from .output import EXIT_INTERRUPTED, progress_bar, say, show, tell
+from .output import EXIT_INTERRUPTED, full_disk_named, progress_bar, say, show, tell
 from .verify import show_lost, show_spans
 
 
@@ -78,7 +78,7 @@ def salvage(
     """
     target = os.path.abspath(output)
     try:
-        with progress_bar("salvaging") as progress:
+        with full_disk_named(target), progress_bar("salvaging") as progress:
             report = salvage_paths(
                 paths,
                 output,

@@ -17,7 +17,7 @@ from ..text import counted, encode_json, plain
 from .chart import sparkline
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, WholeNumber, choice_options, jobs_option, paths_argument, reading_options
-from .output import moment, progress_bar, say, show, show_table, tell
+from .output import full_disk_named, moment, progress_bar, say, show, show_table, tell
 
 UNKNOWN = "?"
 SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")
@@ -104,7 +104,8 @@ def stats(
     else:
         _show(report)
     if plot_file is not None and report.topics:
-        report.plot(plot_file)
+        with full_disk_named(plot_file):
+            report.plot(plot_file)
         tell(f"charts: {Path(plot_file)}")
     return report.exit_code
 

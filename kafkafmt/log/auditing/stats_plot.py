@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...text import plain
+from ..format import local_files
 
 SUFFIXES = (".png", ".svg", ".html")
 MOST_TOPICS = 10
@@ -66,10 +68,9 @@ def check_plot_path(path: str | os.PathLike[str]) -> Path:
 def plot(topics: Sequence[ChartTopic], path: str | os.PathLike[str]) -> None:
     """Write charts of the given topics to a file. See `StatsReport.plot`."""
     target = check_plot_path(path)
-    if target.suffix.lower() == ".html":
-        _plot_html(topics, target)
-    else:
-        _plot_picture(topics, target)
+    kind = target.suffix.lower().removeprefix(".")
+    content = _html(topics) if kind == "html" else _picture(topics, kind)
+    local_files.replace(target, content)
 
 
 def _name(t: ChartTopic) -> str:
@@ -111,7 +112,7 @@ def _period(ms: int) -> str:
     return "second" if ms == 1000 else f"{ms // 1000} seconds"
 
 
-def _plot_picture(topics: Sequence[ChartTopic], target: Path) -> None:
+def _picture(topics: Sequence[ChartTopic], kind: str) -> bytes:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
@@ -144,7 +145,9 @@ def _plot_picture(topics: Sequence[ChartTopic], target: Path) -> None:
     sizes.xaxis.set_major_formatter(EngFormatter(unit="B"))
     sizes.grid(alpha=0.3, axis="x")
     sizes.legend(frameon=False, fontsize="small", loc="lower right")
-    figure.savefig(target)
+    content = BytesIO()
+    figure.savefig(content, format=kind)
+    return content.getvalue()
 
 
 def _literal(text: str) -> str:
@@ -152,7 +155,7 @@ def _literal(text: str) -> str:
     return ("\u200b" if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
-def _plot_html(topics: Sequence[ChartTopic], target: Path) -> None:
+def _html(topics: Sequence[ChartTopic]) -> bytes:
     import html
 
     from plotly.graph_objects import Bar, Figure, Scatter
@@ -180,4 +183,4 @@ def _plot_html(topics: Sequence[ChartTopic], target: Path) -> None:
     figure.update_xaxes(title_text="bytes", row=2, col=1)
     figure.update_yaxes(autorange="reversed", type="category", row=2, col=1)
     figure.update_layout(template="plotly_white", height=800)
-    figure.write_html(target)
+    return str(figure.to_html()).encode()

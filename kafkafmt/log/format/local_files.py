@@ -5,6 +5,7 @@ To sync a file means to wait until its data is on disk.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -163,8 +164,13 @@ def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     known = mode_of(path)
-    write_new(temporary, data, mode if known is None else known)
-    os.replace(temporary, path)
+    try:
+        write_new(temporary, data, mode if known is None else known)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
     sync_directory(path.parent)
 
 
