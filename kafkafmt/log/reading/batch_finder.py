@@ -52,7 +52,7 @@ class Window:
 
     @property
     def end(self) -> int:
-        """File position at which the byte range in memory ends."""
+        """Position in the file after the last byte of `data`."""
         return self.at + len(self.data)
 
 
@@ -81,10 +81,7 @@ class BatchFinder:
         return np.empty((ROWS, 2), np.int64)
 
     def find(self, start: int, end: int) -> Iterator[int]:
-        """Yield the file positions in [start, end) at which a batch with a matching CRC begins.
-
-        If `start` increases from call to call, each byte of the file is searched only once.
-        """
+        """Yield the file positions in [start, end) at which a batch with a matching CRC begins."""
         if not self._from <= start <= self._to:
             self._from = self._to = start
             self._first = self._n_found = 0
@@ -106,8 +103,8 @@ class BatchFinder:
     def _search_ahead(self, start: int) -> None:
         """Search the bytes after the position `start` in advance, before a caller requests them.
 
-        The last OVERLAP bytes in memory are not searched, because many batches that begin there are
-        only partly in memory. The search would find such a batch only if its offset is plausible.
+        The last OVERLAP bytes in memory are not searched, because the end of many batches that
+        begin there has not been read yet.
         """
         window = self._scanned
         if start + BATCH_HEADER_SIZE > window.end:
@@ -170,9 +167,9 @@ class BatchFinder:
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
         """Read a part of the file into `window`, so that it contains the `size` bytes that begin at `position`.
 
-        If the file ends earlier, `window` contains the bytes up to the end of the file. If the
-        requested bytes are already in `window`, nothing is read. Otherwise, `kept` bytes before
-        `position` are read too.
+        The parameter `kept` is the number of bytes before `position` that are read in addition. If
+        the `size` bytes are already in `window`, nothing is read. If the file has fewer bytes after
+        `position`, `window` ends at the end of the file.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
@@ -201,7 +198,7 @@ class BatchFinder:
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
     def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:
-        """Update the CRC `value` with the bytes [start, end) of the file, and return the new CRC."""
+        """Return the CRC of data with the CRC `value` to which the file's bytes [start, end) are appended."""
         size = end - start
         for window in (self._scanned, self._looked):
             at = start - window.at
@@ -212,10 +209,7 @@ class BatchFinder:
         return self.crcs.update(castagnoli, start, end, value)
 
     def zero_tail(self) -> int:
-        """Return the position after the last byte of the file that is not zero.
-
-        If the file does not end with zeros, return the size of the file.
-        """
+        """Return the position after the last nonzero byte of the file, or 0 if all bytes are zero."""
         if self._zero_tail is None:
             end, part = self.size, bytearray(min(LARGEST_WINDOW, self.size))
             while end > 0:
@@ -223,7 +217,7 @@ class BatchFinder:
                 if end - start < len(part):
                     part = bytearray(end - start)
                 got = self.view.read_into(part, start)
-                # Comparing with zeros first is ten times as fast as calling rstrip().
+                # Comparing the block with a block of zeros is ten times as fast as calling rstrip().
                 if got < len(part) or part != _ZEROS[:got]:
                     rest = part[:got].rstrip(b"\0")
                     if rest:
@@ -235,7 +229,7 @@ class BatchFinder:
 
 
 class OwnCrc:
-    """Checks whether the crc field of a batch matches if the batch ends at a given file position."""
+    """Compares the crc field of a batch with CRCs that are computed for different end positions of the batch."""
 
     def __init__(self, finder: BatchFinder, head: Head) -> None:
         legacy = head.magic < MAGIC_V2
@@ -248,7 +242,7 @@ class OwnCrc:
         self._finder = finder
 
     def matches(self, end: int) -> bool:
-        """Return whether the crc field matches if the batch ends at position `end`."""
+        """Compute the CRC of the batch up to the file position `end`, and return whether it equals the crc field."""
         if not self.usable or end < self._start:
             return False
         if 0 <= end - self._at <= STEP:

@@ -73,7 +73,7 @@ class Head:
         self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 
     def may_be_right(self, expected: int) -> bool:
-        """Return whether the length is possible and the offset is at least `expected`. The magic is not checked."""
+        """Return whether the batch length is at least the minimum, and the first offset is at least `expected`."""
         return len(self.data) >= MAGIC_END and self.first_offset >= expected and self.length >= MIN_LEGACY_LENGTH
 
     def continues(self, expected: int) -> bool:

@@ -42,7 +42,7 @@ _SPECIAL = set("\\.^$*+?{}[]|()")
 
 @dataclass
 class _Facts:
-    """Properties of a regular expression that decide which fast path can be used.
+    """Properties of a regular expression that determine which fast path can be used.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class BytePattern:
         """Return the indexes of the byte ranges that contain a match. `starts` and `ends` must be ascending."""
         search, found, i, last = self.pattern.search, [], 0, ends[-1]
         while i < len(starts) and (match := search(view, starts[i], last)):
-            # Skip the byte ranges that end before the match, because no match begins in them.
+            # `search` has found the first match, so all byte ranges that end before this match contain no match.
             i = bisect_right(ends, match.start(), i)
             if i < len(starts) and match.start() >= starts[i]:
                 if match.end() <= ends[i] or search(view, match.start(), ends[i]):
@@ -162,9 +162,9 @@ class BytePattern:
 def find_spans(
     source: Buffer, positions: IntArray, lengths: LengthArray, needle: bytes, whole: bool = False
 ) -> IntArray:
-    """Search byte ranges of a buffer for the bytes `needle`. Return the indexes of the byte ranges that contain them.
+    """Search byte ranges of a buffer for the bytes `needle`, and return the indexes of the matching byte ranges.
 
-    If `whole` is True, return only the indexes of byte ranges that are equal to `needle`.
+    If `whole` is True, a byte range must be equal to `needle`. Otherwise, it must contain `needle`.
     """
     found: IntArray = np.empty(len(lengths), np.int64)
     return found[: core.find_spans(source, positions, lengths, len(lengths), needle, whole, found)]

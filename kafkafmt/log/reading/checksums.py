@@ -1,6 +1,7 @@
 """Compute CRCs of many byte ranges of a file. The total time is linear in the size of the file.
 
-The CRC of a byte range is derived from the CRCs of two prefixes of the file.
+The CRC of a long byte range is computed from two other CRCs. Both begin at the same earlier
+position. One ends at the start of the byte range, and the other at its end.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ FEW = 8
 class SpanCrcs:
     """Computes CRCs of byte ranges of one open file.
 
-    The CRCs of prefixes of the file are cached at regular distances. Therefore, long byte ranges
-    that overlap are read only once.
+    Every STEP bytes, the CRC of all bytes from one fixed position up to there is cached. The CRC of
+    a long byte range is computed from two such CRCs, so overlapping byte ranges are read only once.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -72,7 +73,7 @@ class SpanCrcs:
         return (self.view.crc32c if castagnoli else self.view.crc32)(start, end, value)
 
     def valid(self, size: int, window: npt.NDArray[np.uint8], window_at: int, beyond: IntArray) -> list[int]:
-        """Check the CRCs of batches that end after `window`, and return the file positions of the valid batches.
+        """Check the CRCs of batches that are only partly in `window`, and return the file positions of the valid ones.
 
         Parameters
         ----------
@@ -116,9 +117,9 @@ def crc_covers(position: int, magic: int) -> int:
 
 
 def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Return the CRCs of several byte strings after the same `size` bytes were appended to each of them.
+    """Return the CRC of each concatenation A + B, where `crcs` contains the CRCs of several byte strings A.
 
-    `crcs` contains the CRCs of the byte strings. `rest` is the CRC of the appended bytes.
+    The byte string B is the same for all A. It has the CRC `rest` and `size` bytes.
     """
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:

@@ -26,7 +26,7 @@ REACH = 2048
 
 
 def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
-    """Return whether the batch offsets in file order increase, and all of them are within [lower, upper).
+    """Return whether the batches are in increasing offset order, and all their offsets are within [lower, upper).
 
     The largest 64-bit offset is not allowed, because the log end offset must be higher than all
     batch offsets.
@@ -36,20 +36,20 @@ def in_order(parts: Parts, lower: int, upper: int | None) -> bool:
         return lower - 1 < (MAX_OFFSET if upper is None else upper)
     if int(first[0]) < lower or (last < first).any() or (len(first) > 1 and (first[1:] <= last[:-1]).any()):
         return False
-    # Usually, all base offsets are near `lower`, so the slow function `_adrift` need not be called.
+    # Usually, all offsets are close to `lower`. In this case, the slower check `_adrift` is not needed.
     near = int(last[-1]) - lower <= MAX_RELATIVE_OFFSET
     return (near or not _adrift(parts, lower).any()) and int(last[-1]) < (MAX_OFFSET if upper is None else upper)
 
 
 def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the ranges of batches that have an implausible base offset.
+    """Return a mask that is True for each range of batches with an implausible base offset.
 
-    The base offset of a range is implausible only if the range is a single batch that directly
-    follows damaged bytes. In addition, the difference between the base offset and the last offset
-    of the previous range must exceed the largest offset range of a segment.
+    The base offset of a range of batches is implausible if all of these conditions are met: the
+    range is a single batch, damaged bytes directly precede this batch, and the distance to the last
+    offset of the previous range exceeds the largest offset range of a segment.
 
-    If `lower` is 0, the base offset of the first range is always plausible, because the file may be
-    an excerpt of another segment.
+    If `lower` is 0, the file can be an excerpt of a segment with any base offset. Therefore, the
+    base offset of the first range is always plausible.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]
@@ -64,9 +64,9 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
 
 
 def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
-    """Return the indexes of the ranges of batches that are accepted. The offsets of all others contradict these ranges.
+    """Return the indexes of ranges of batches with increasing offsets. They contain as many batches as possible.
 
-    Inside each range of batches, no offset may be missing.
+    The offsets within each range of batches must be consecutive.
     """
     runs, end = parts.runs, MAX_OFFSET if upper is None else upper
     index = np.flatnonzero(
@@ -82,7 +82,7 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
     core.heaviest_chain(first, last, batches << 32, spans, bad, start, parent, score, REACH)
     total = score if upper is None else score + _bonus(upper - 1 - last, spans[-1] - spans[1:], bad != bad[-1])
     best_ends = np.flatnonzero(total == total.max())
-    # If a wrong offset is too high, all valid offsets after it seem too low. Therefore, choose the lowest end.
+    # If several sets are equally good, choose the one with the lowest last offset: wrong offsets are often too high.
     at = int(best_ends[np.argmin(last[best_ends])])
     parents, places = parent.tolist(), index.tolist()
     chain = set()
@@ -93,9 +93,9 @@ def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
 
 
 def _bonus(gap: IntArray, left_out: IntArray, damaged: npt.NDArray[np.bool_]) -> IntArray:
-    """Return the score for each pair of consecutive ranges of batches.
+    """Return a score for each pair of consecutive ranges of batches: how well their offsets fit together.
 
-    If no offset is missing between two ranges, their score is 1. If damage or omitted batches
-    explain the missing offsets, the score is 0. Otherwise, the score is -1.
+    The score is 1 if no offset is missing between the two ranges. It is 0 if damage or omitted
+    batches explain the missing offsets. Otherwise, it is -1.
     """
     return np.where(gap == 0, 1, np.where((gap == left_out) | damaged, 0, -1))

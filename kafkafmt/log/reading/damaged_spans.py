@@ -69,7 +69,7 @@ class DamageColumns:
 
     @property
     def empty(self) -> npt.NDArray[np.bool_]:
-        """Mask of the damaged byte ranges that cause no missing offsets."""
+        """Mask that is True if no offsets are missing because of the damaged byte range."""
         empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
         return empty
 
@@ -182,11 +182,11 @@ class OffsetBounds:
         self._upper = None if next_base is None else next_base - 1
 
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return the first and the last offset that may be missing, for each damaged byte range.
+        """Return three arrays: the first offsets that may be missing, the last ones, and whether
+        each last one is known.
 
-        `at` contains the indexes of the damaged byte ranges among all byte ranges of the segment.
-        The result consists of three arrays: the first offsets, the last offsets, and whether the
-        last offset is known. An unknown last offset is MAX_OFFSET.
+        The array `at` contains the indexes of the requested damaged byte ranges in the list of all
+        byte ranges of the segment. An unknown last offset is represented by MAX_OFFSET.
         """
         i, n = np.searchsorted(self._at, at), len(self._at)
         first = np.concatenate(([self._lower], self._last + 1))[i]

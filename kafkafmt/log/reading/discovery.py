@@ -118,7 +118,8 @@ def discover(
 def _is_file(path: Location) -> bool:
     """Return whether a path refers to a file.
 
-    A URL without a suffix is assumed to be a directory, to save a request.
+    A URL without a suffix is assumed to refer to a directory. This assumption saves a request to
+    the server.
     """
     if isinstance(path, UrlPath) and not path.suffix:
         return False

@@ -144,7 +144,7 @@ def _header_spans(columns: RecordColumns) -> tuple[IntArray, LengthArray, IntArr
 
 
 def _rows_of_headers(columns: RecordColumns) -> IntArray:
-    """Return the row number of each header's record."""
+    """Return for each record header the row number of the record to which the header belongs."""
     assert columns.header_start is not None
     assert columns.header_count is not None
     counts = np.maximum(columns.header_count[: columns.rows], 0)
@@ -156,7 +156,7 @@ def _rows_of_headers(columns: RecordColumns) -> IntArray:
 
 
 def matching(chunks: Iterable[Chunk], conditions: Conditions, limit: int | None = None) -> Iterator[Chunk]:
-    """Yield decoded records that meet the conditions, as columns. At most `limit` records are yielded in total.
+    """Yield decoded records, as columns, that meet the conditions. In total, at most `limit` records are yielded.
 
     Every yielded `Chunk` contains at least one record, and is valid until the next one is
     requested.

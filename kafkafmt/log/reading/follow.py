@@ -5,8 +5,8 @@ with an invalid batch, a broker may still be writing it, so the follower waits. 
 invalid while the file grows, or if a new segment is created, the whole segment is read again, to
 determine which bytes are damaged.
 
-With the isolation level read_committed, the follower also tracks transactions, and delivers records
-only up to the last stable offset.
+With the isolation level read_committed, transactions are tracked too, and only records below the
+last stable offset are delivered.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Follower:
         return self.log.log_start_offset
 
     def _begin(self) -> None:
-        """Record the current end of the log, so that later checks find only batches after it."""
+        """Store the current log end offset, so that later checks deliver only batches from this offset on."""
         self._walk = TransactionWalk(self.log)
         if self._selection.committed:
             self._walk.found = self.log.transactions
@@ -120,7 +120,7 @@ class Follower:
         return max([e.end for e in plan.extents] + [d.position + d.length for d in plan.damaged], default=0)
 
     def records(self, on_damage: OnDamage | None = None) -> Iterator[core.Record]:
-        """Yield records of accepted batches that have not been delivered yet."""
+        """Yield the undelivered records of all batches that have been accepted so far."""
         for source, columns in self.chunks(on_damage, capacity=1024):
             yield from core.make_records(source, columns)
 
@@ -169,11 +169,7 @@ class Follower:
                 self._read(segment)
 
     def _stamp_now(self) -> Stamp:
-        """Return a tuple that changes when a broker appends to the partition or changes its files.
-
-        The tuple contains the modification times of the directory and of the last segment, and the
-        size of the last segment.
-        """
+        """Return a tuple that changes when a broker appends to the partition or changes its files."""
         folder = os.stat(str(self.log.directory.path))
         if self._segment is None:
             return (folder.st_mtime_ns,)
@@ -190,7 +186,7 @@ class Follower:
         raise NoLogError(self.name)
 
     def _shrunk(self) -> bool:
-        """Return whether the log was truncated, so that it no longer contains batches that were already accepted."""
+        """Return whether the log was truncated below the end of the batches that were already accepted."""
         if self._segment is None:
             return False
         for segment in self.log.segments:
@@ -221,7 +217,7 @@ class Follower:
                 self.log.skip_missing(segment)
 
     def _rising(self, rows: BatchTable) -> int:
-        """Count the batch headers at the start of `rows` that are in increasing offset order.
+        """Return the index of the first header that breaks the increasing offset order, or `len(rows)` if none does.
 
         The offsets of each batch must be higher than all offsets of the previous batch.
         """

@@ -25,7 +25,7 @@ files.
 
 
 class Followers:
-    """Delivers the records of several partitions while a broker appends to them.
+    """Delivers records of several partitions continuously, as soon as a broker appends them.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Followers:
         return len(self._followers)
 
     def look(self) -> Iterator[Follower]:
-        """Check every partition once for new batches, and yield its Follower object.
+        """Check every partition once for new batches. Yield the `Follower` object of each partition after its check.
 
         If a partition no longer exists, it is not checked again.
         """
@@ -112,7 +112,7 @@ class Followers:
 
 
 def paths_to_follow(directory: PartitionDir, paths: Iterable[str | os.PathLike[str]]) -> list[Location]:
-    """Return the paths with which `discover` can find a partition again.
+    """Return the paths that must be passed to `discover` to find a partition again.
 
     If the user named single `.log` files of the partition, return their paths. Otherwise, return
     the path of the partition directory.

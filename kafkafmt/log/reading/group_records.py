@@ -38,7 +38,7 @@ def latest(log: PartitionLog, on_damage: OnDamage | None) -> Iterator[tuple[byte
 
 
 def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator of the pairs (key, latest value) that were valid at the time `at`.
+    """Return an iterator of pairs (key, value) with the value that each key had at the time `at`.
 
     `at` is in milliseconds since 1970-01-01 UTC. Keys that were deleted at that time are omitted.
     These records are ignored:

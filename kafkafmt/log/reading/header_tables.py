@@ -1,7 +1,7 @@
-"""Read the batch headers of a segment into NumPy arrays (tables), without reading large batches completely.
+"""Read the batch headers of a segment into NumPy arrays (tables). The records of large batches are not read.
 
-A batch header has only 61 bytes. The headers of large batches are read one by one. If batches are
-small, it is faster to read blocks of whole batches, and the CRCs of these batches are checked too.
+If batches are large, only their headers of 61 bytes are read, one by one. If batches are small,
+reading blocks of whole batches is faster. The CRCs of the small batches are then checked too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
         if not len(rows):
             continue
         lasts = last_offsets(rows)
-        # The base_offset field of a wrapper message contains its last offset. It must also increase.
+        # In a wrapper message, base_offset is the last offset of the inner messages. It must increase as well.
         increasing = bool((rows["base_offset"] > np.concatenate(([before], lasts[:-1]))).all())
         impossible = (rows["last_offset_delta"] < 0) | (rows["count"] > rows["last_offset_delta"].astype(np.int64) + 1)
         if not increasing or impossible.any() or (next_base is not None and lasts[-1] >= next_base):
@@ -121,7 +121,7 @@ class _HeaderScan:
         return rows
 
     def _read_headers(self) -> BatchTable:
-        """Read batch headers one by one until several consecutive batches are small."""
+        """Read batch headers one by one. Stop after several small batches, because reading blocks is faster then."""
         view, position, end, raw = self._view, self._position, self._view.size, memoryview(self._raw)
         positions: list[int] = []
         small = 0

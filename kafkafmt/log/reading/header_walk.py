@@ -117,8 +117,8 @@ class HeaderWalk:
     def read(self) -> list[TransactionalBatch] | None:
         """Read the next batch header, or a block of batches if the batches are small.
 
-        Return the transactional batches and control batches that were read. At the end of the byte
-        range, return None.
+        Return a list of the transactional batches and control batches that this call has read. The
+        list can be empty. At the end of the byte range, return None.
 
         Raises
         ------

@@ -89,7 +89,8 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
     """Use the time index to find bounds for the offset of the first record with a timestamp of at least `timestamp`.
 
-    Timestamps are in ms. If no entry of the time index agrees with the batches, return None.
+    Timestamps are in ms. Return None if the time index is empty, or if no batch has the offset and
+    the timestamp that an index entry contains.
     """
     if segment.base_offset is None:
         return None
@@ -108,7 +109,8 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     """Return the largest timestamp in a segment, in ms.
 
     The result is the maximum of the last timestamp in the time index and the timestamps of all
-    later batches. If the batches contradict the last index entry, return None.
+    later batches. If no batch has the offset and the timestamp in the last index entry, return
+    None.
     """
     if segment.base_offset is None:
         return None

@@ -43,7 +43,7 @@ BLOCK_ENTRIES = 512
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A position at which a segment can be divided: its start, its end, or the start of a batch according to the index.
+    """A position at which a segment can be divided: the segment's start or end, or a batch position in its index.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Range(Stretch):
-    """A byte range that is read into memory at once, with the index entries that confirm its start and end.
+    """A byte range of a segment that is read into memory at once, and the index entries that precede its start and end.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ def divide(
     offsets, positions = offsets[inside], positions[inside]
     k = int(np.searchsorted(offsets, min(start, MAX_OFFSET), "right"))
     # An index entry can contain the last offset of its batch. Therefore, read one more batch.
-    # Index entry `n` refers to a batch with a base offset of at least `end`.
+    # Reading can stop at index entry number `n`, because its batch contains only offsets of at least `end`.
     n = int(np.searchsorted(offsets, end - 1, "left")) + 1 if end <= MAX_OFFSET else len(offsets)
     first = Border(int(positions[k - 1]), int(offsets[k - 1])) if k else stretch.start
     last = Border(int(positions[n]), int(offsets[n])) if n < len(offsets) else stretch.end
@@ -201,9 +201,9 @@ def _count(view: FileView, counts: ReadCounts | None) -> None:
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
     """Return the byte range of a segment that contains the offsets [start, end), as short as the index allows.
 
-    If the segment has no usable offset index, the result is the whole segment. Otherwise, the batch
-    headers at both ends of the byte range are read. They must confirm that the byte range contains
-    all offsets in [start, end). The numbers of bytes and read calls are added to `counts`.
+    If the segment has no usable offset index, return the whole segment. If a batch header at the
+    start or the end of the byte range contradicts the index, the result extends to the start or the
+    end of the segment. The numbers of bytes and read calls are added to `counts`.
     """
     whole = whole_segment(segment, segment.size)
     base = segment.base_offset
@@ -228,7 +228,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
 
 
 def first_offset_at(log: FileView, border: Border) -> int | None:
-    """Return the first offset of the batch at the position `border`. If the index contradicts the header, return None.
+    """Read the batch header at `border`, and return the batch's first offset, or None if the index contradicts it.
 
     The index must contain an entry for `border`. Only the batch header is read.
     """
@@ -240,20 +240,17 @@ def first_offset_at(log: FileView, border: Border) -> int | None:
 
 
 def border_near(segment: SegmentFile, position: int) -> Border | None:
-    """Return the first position in the index that is at least `position`, as a `Border`.
-
-    If there is no such index entry, return None. Only a few KB of the index are read.
-    """
+    """Return the first batch position in the index that is at least `position`, or None if there is none."""
     return _border_of(segment, lambda view: _last_entry(view, lambda _, at: at < position) + 1)
 
 
 def last_border(segment: SegmentFile) -> Border | None:
-    """Return the last position in the index as a `Border`, or None if the index has no valid entry."""
+    """Return the batch position in the last valid entry of the offset index, or None if there is no such entry."""
     return _border_of(segment, lambda view: _last_entry(view, lambda at, _: at >= 0))
 
 
 def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border | None:
-    """Create a `Border` from an index entry. `find` returns the number of the entry. Return None if it does not exist."""
+    """Return entry number `find(view)` of the offset index as a `Border`, or None if the index has no such entry."""
     if segment.base_offset is None:
         return None
     try:
@@ -266,7 +263,7 @@ def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border 
 def _entries(
     segment: SegmentFile, log: FileView, base: int, stretch: Stretch, start: int, end: int
 ) -> tuple[IntArray, IntArray] | None:
-    """Return the offsets and positions of the index entries at which a byte range of a segment can be divided.
+    """Read the index entries for a byte range of a segment, and return their offsets and positions.
 
     The result contains at least the entries with offsets in [start, end), the two entries before
     them, and the two entries after them. If several entries have the same position, only the first
@@ -289,7 +286,7 @@ def _entries(
     if first == 0 and len(offsets) and offsets[0] == base and positions[0] == 0:
         offsets, positions = offsets[1:], positions[1:]
     used = len(positions)
-    if (zeros := np.flatnonzero(positions == 0)).size:  # a preallocated file ends with unused entries
+    if (zeros := np.flatnonzero(positions == 0)).size:  # the unused entries of a preallocated index file are zero
         used = int(zeros[0])
     offsets, positions = offsets[:used], positions[:used]
     if (offsets[1:] <= offsets[:-1]).any() or (positions[1:] < positions[:-1]).any():
@@ -334,10 +331,7 @@ def _border(view: FileView, base: int, i: int) -> Border | None:
 
 
 def _read(view: FileView, base: int, first: int, last: int) -> tuple[IntArray, IntArray]:
-    """Return the offsets and positions of the index entries from number `first` to number `last` (exclusive).
-
-    Entries after the end of the index are omitted.
-    """
+    """Return the offsets and positions of the index entries from number `first` to number `last` (exclusive)."""
     size = OFFSET_ENTRY.itemsize
     return all_offset_entries(view.read(first * size, (last - first) * size), base)
 

@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]+")
 
 @dataclass(frozen=True)
 class JsonEquals:
-    r"""Condition that a record value is JSON, and that its member at `path` has one of the expected values.
+    r"""Selects record values that contain JSON with one of the expected values at `path`.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class JsonEquals:
         return any(equal(node, value) for value in self.expected)
 
     def _candidates(self, source: Buffer, positions: IntArray, lengths: LengthArray) -> IntArray:
-        """Return the indexes of the record values that can meet the condition. JSON is not parsed.
+        """Return the indexes of the record values that may meet the condition, without parsing any value as JSON.
 
         In JSON, any character of a string can be escaped with a backslash. A search for the
         unescaped string would miss it. Therefore, the result includes every record value that
@@ -121,7 +121,7 @@ def values_of_text(text: str) -> tuple[Any, ...]:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Return whether two decoded JSON values are equal. Unlike in Python, 1 is not equal to true."""
+    """Return whether two decoded JSON values are equal. 1 and true are not equal, although 1 == True in Python."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(equal(a[name], b[name]) for name in a)
     if _is_array(a) and _is_array(b):

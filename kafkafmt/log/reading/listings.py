@@ -59,13 +59,14 @@ class Listings:
         return replace(known.partition, segments=segments, problems=list(known.partition.problems))
 
     def state_of(self, path: Location) -> State | None:
-        """Return a tuple that changes when a file is created, removed or renamed in a directory.
+        """Return the identity and the modification times of a directory, or None if its file list must not be cached.
 
-        Return None in these cases:
+        A change of the result shows that a file was created, removed or renamed. The file list must
+        not be cached in these cases:
 
         - The directory is not local.
         - The directory cannot be read.
-        - The last change is so recent that the next change may have the same modification time.
+        - The directory changed so recently that another change may get the same modification time.
         """
         if isinstance(path, UrlPath):
             return None
@@ -80,8 +81,7 @@ class Listings:
     def add(self, path: Location, state: State | None, partition: PartitionDir) -> None:
         """Add the file list of a directory to the cache. If `state` is None, do nothing.
 
-        `state` is the result of `state_of`, which the caller must call before it lists the
-        directory.
+        Call `state_of` before listing the directory, and pass the result as `state`.
         """
         if state is not None:
             # Random lifetimes prevent all partitions of a log directory from expiring at the same time.
@@ -97,5 +97,5 @@ class NoListings(Listings):
         return None
 
     def state_of(self, path: Location) -> State | None:
-        """Return None, so that nothing is cached."""
+        """Return None, because nothing is cached."""
         return None

@@ -74,7 +74,7 @@ def find_timestamp(log: PartitionLog, timestamp: int, below_log_start: bool = Fa
 
 
 def find_max_timestamp(log: PartitionLog, end: int = NO_END) -> Place | None:
-    """Find the first record that has the largest timestamp of all batches that begin before the offset `end`.
+    """Find the first record with the largest timestamp. Only batches that begin before the offset `end` are considered.
 
     The largest timestamp is determined from the batch headers. Return None if no record has a timestamp.
     """
@@ -159,9 +159,9 @@ def _first_in_segment(
 
 
 def _first_record(reader: RecordReader, part: Part, i: int, timestamp: int | None) -> Place | None:
-    """Return the place of the first record that `reader` finds in batch `i`, or None if there is no such record.
+    """Return the offset, timestamp and position of the first selected record in batch `i`, or None if there is none.
 
-    If `timestamp` is not None, the record must have this timestamp or a later one.
+    If `timestamp` is not None, only records with this timestamp or a later one are selected.
     """
     batch = part.table[i : i + 1]
     for _, columns in reader.read(part.buffer, batch, lambda _, __: None):

@@ -40,7 +40,7 @@ def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> 
 
 
 def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
-    """Raise `UnavailableSegmentError` unless retention has deleted `segment` since `directory` was listed."""
+    """Check that retention has deleted a missing segment file. Otherwise, raise `UnavailableSegmentError`."""
     try:
         inode = files.inode(directory.path)
         _, names = files.list_directory(directory.path)
@@ -73,10 +73,9 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 def _end(segment: SegmentFile, first_base: int) -> int:
     """Return the end of the offset range that `segment` can contain (exclusive).
 
-    If `segment` was the last segment when the directory was listed, the base offset of the next
-    segment is unknown. A broker creates a new segment before it deletes the last segment of a log.
-    Therefore, if the broker has deleted `segment`, the log now begins with a later segment. The
-    base offset of the later segment, `first_base`, is used instead.
+    If `segment` was the last segment, the base offset of the next segment is unknown. In this case,
+    the result is `first_base`, the base offset of the first existing segment. A broker creates a
+    new segment before it deletes the last one.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:

@@ -40,7 +40,7 @@ class Damage:
 
     @property
     def lost(self) -> str:
-        """Which offsets cannot be read because of the damage, as text for messages."""
+        """Text for messages that names the offsets which cannot be read because of the damage."""
         if self.empty:
             return "no offset is missing"
         first = "unknown" if self.first_offset is None else self.first_offset

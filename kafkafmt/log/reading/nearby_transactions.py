@@ -208,7 +208,7 @@ def outcomes_near(
                     outcomes.add(found)
             if high >= end and not outcomes.open:
                 break
-            # `high` is trusted only after the next batch header has been read, because offsets must increase.
+            # A wrong last offset is noticed when the next header is read, so compare `high` with `end` only then.
             high = walk.last + 1
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None
@@ -344,9 +344,9 @@ def _open_after(
 ) -> Transactions | None:
     """Return the transactions that are open at the end of the log.
 
-    Only batches from offset `begin` on are read. The mapping `known` contains the transactions that
-    were already open at offset `begin`. If `expected_end` is given and the log does not end at the
-    offset `expected_end`, return None.
+    Only batches from the offset `begin` on are read. The mapping `known` contains transactions that
+    were already open at this offset. If `expected_end` is given and differs from the log end
+    offset, return None.
     """
     bases = [s.base_offset or 0 for s in directory.segments]
     at = int(np.searchsorted(bases, begin, "right")) - 1

@@ -24,11 +24,7 @@ class Neighbours:
         self._held: dict[int, dict[tuple[int, int], int]] = {}
 
     def hold(self, walker: Walker, piece: Run) -> bool:
-        """Return whether the previous or the next segment contains an identical copy of the batch `piece`.
-
-        Only one segment is searched: the segment whose offset range contains the first offset of
-        `piece`.
-        """
+        """Return whether an adjacent segment contains an identical copy of the batch that `piece` describes."""
         base = self.segment.base_offset
         if base is None or piece.batches != 1:
             return False

@@ -18,11 +18,11 @@ from .parts import Bad
 def split_at_wrong_offsets(
     reader: WrapperReader, start: int, buffer: Buffer, table: BatchTable, summary: BatchSummary
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
-    """Divide an array of batch headers at each batch with inconsistent offset fields.
+    """Divide an array of batch headers into groups. Each batch with inconsistent offset fields separates two groups.
 
-    Each yielded tuple describes a group of consecutive batches with correct offsets. The tuple
-    contains the headers of the group, the first offset of each batch, and a description of the
-    batch with wrong offsets that follows the group. In the last tuple, the third item is None.
+    Yield for each group a tuple of three items: the headers of the batches in the group, the first
+    offset of each batch, and a `Bad` object for the inconsistent batch that follows the group. For
+    the last group, the `Bad` object is None.
 
     Offsets are wrong in these cases:
 

@@ -1,8 +1,8 @@
 """Decide what to do with valid batches whose offsets contradict other batches of the segment.
 
-If a contradicting batch exactly fills a gap between the offsets of two other batches, the batch is
-read between them. If a contradicting batch is an identical copy of another batch, the copy is
-omitted. All other contradicting batches are reported as damage.
+A batch with a contradicting offset is accepted if it contains exactly the offsets that are missing
+between two other batches. If the batch is an identical copy of another batch, it is omitted. In all
+other cases, it is reported as damage.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ class OutOfPlace(Rows[Finding]):
 def _in_file_order(
     file: str, runs: RunColumns, fills: IntArray, others: list[tuple[int, Finding]]
 ) -> Sequence[Finding]:
-    """Merge two sequences of reports in file order. One describes the ranges `fills`, and the other is `others`.
+    """Merge reports in file order: one report for each range in `fills`, and the given reports in `others`.
 
-    `fills` contains indexes of batch ranges. Each item of `others` is a pair: index of a batch
-    range, and report.
+    The array `fills` contains indexes of ranges of batches. Each item of `others` is a pair of such
+    an index and a report.
     """
     parts: list[Sequence[Finding]] = []
     start = 0
@@ -126,7 +126,7 @@ def _duplicate(file: str, run: Run) -> Finding:
 
 
 def _fill_gaps(runs: RunColumns, chosen: IntArray, others: IntArray, lower: int) -> tuple[IntArray, IntArray]:
-    """Find rejected batches that exactly fill a gap between the offsets of two accepted batches.
+    """Find rejected batches that contain exactly the offsets which are missing between two accepted batches.
 
     `chosen` and `others` contain the indexes of the accepted and the rejected ranges of batches.
     Return two arrays of indexes: the found ranges in file order, and all accepted and found ranges
@@ -176,7 +176,7 @@ class _Delivered:
 
     @property
     def extents(self) -> Extents:
-        """All ranges of valid batches that are read, sorted by offset."""
+        """All accepted and inserted ranges of batches, sorted by offset."""
         inserted = self._inserted.extents
         if not inserted:
             return Extents(self._runs)
@@ -185,10 +185,10 @@ class _Delivered:
         return Extents(runs.at(np.argsort(runs.first, kind="stable")))
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the ranges of batches before and after the first offset of `piece`, in offset order.
+        """Return the ranges of batches that directly precede and follow `piece` in offset order.
 
-        If there is no range before or after the first offset of `piece`, None is returned instead
-        of the range.
+        The first item is None if no range precedes `piece`, and the second item is None if no range
+        follows `piece`.
         """
         at, runs = int(np.searchsorted(self._runs.first, piece.first_offset, "right")), Extents(self._runs)
         before, after = self._inserted.before(piece)
@@ -209,10 +209,10 @@ class _Delivered:
 
 
 class _Around:
-    """Ranges of batches, sorted by offset. A range can be inserted, and the neighbours of an offset can be found.
+    """A sorted list of ranges of batches with fast insertion. The sort key is the first offset.
 
-    The ranges are stored in blocks of limited size. With a single list, insertions would take
-    quadratic time if every second batch of a segment were out of place.
+    The ranges are stored in blocks of limited size, because an insertion into one long list would
+    take linear time.
     """
 
     BLOCK = 512
@@ -230,15 +230,15 @@ class _Around:
         return [extent for block in self._blocks for extent in block]
 
     def _find(self, offset: int) -> tuple[int, int]:
-        """Return the index of the block for `offset`, and the index in this block at which a range is inserted."""
+        """Return at which block number, and at which index in this block, a range must be inserted."""
         block = max(bisect_right(self._starts, offset) - 1, 0)
         return block, bisect_right(self._offsets[block], offset)
 
     def before(self, piece: Run) -> tuple[Run | None, Run | None]:
-        """Return the ranges of batches before and after the first offset of `piece`, in offset order.
+        """Return the ranges of batches that directly precede and follow `piece` in offset order.
 
-        If there is no range before or after the first offset of `piece`, None is returned instead
-        of the range.
+        The first item is None if no range precedes `piece`, and the second item is None if no range
+        follows `piece`.
         """
         number, at = self._find(piece.first_offset)
         block = self._blocks[number]
@@ -262,7 +262,7 @@ class _Around:
 
 
 def _repeats(walker: Walker, piece: Run, around: _Delivered) -> bool:
-    """Return whether the delivered batches contain an identical copy of the batch `piece`."""
+    """Return whether `around` contains an identical copy of the batch that `piece` describes."""
     extent, _ = around.before(piece)
     if extent is None or piece.last_offset > extent.last_offset:
         return False

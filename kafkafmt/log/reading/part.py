@@ -1,4 +1,4 @@
-"""Define `Part`: batches of a segment that are in one buffer. Small ranges of batches are read together."""
+"""Define `Part`: a buffer with consecutive batches of a segment. Small ranges of batches share one buffer."""
 
 from __future__ import annotations
 
@@ -96,10 +96,9 @@ class Part:
         )
 
     def _after(self, extent: Run) -> int | None:
-        """Return the first offset of the batches that are read after the range `extent`.
+        """Return the first offset of the next range of batches in offset order after the range `extent`.
 
-        If the segment contains no batches with higher offsets, return the base offset of the next
-        segment.
+        If `extent` is the last range of the segment, return the base offset of the next segment.
         """
         extents = self.plan.extents
         at = bisect_right(extents, extent.last_offset, key=lambda e: e.first_offset)
@@ -107,10 +106,11 @@ class Part:
 
 
 class GroupReader:
-    """Reads small ranges of valid batches with one read call if they are close to each other in the file.
+    """Reads several small ranges of valid batches in one read call if these ranges are close together in the file.
 
-    Reading a small range separately would take as long as reading a large one. If `ends_at_damage`
-    is True, only ranges up to the next damaged byte range are read together.
+    A read call for one small range takes almost as long as a read call for many. If
+    `ends_at_damage` is True, ranges with a damaged byte range between them are read in separate
+    calls.
     """
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:
@@ -126,8 +126,8 @@ class GroupReader:
     def read(self, k: int) -> Part | None:
         """Read the range of batches with index `k`, and the next ranges that are close to it in the file.
 
-        A range is omitted if its bytes have changed since they were checked. If range `k` is too
-        large or has changed, return None.
+        The result ends before a range that is too large, or whose bytes have changed since they
+        were checked. If this is range `k` itself, return None.
         """
         columns = self._columns[k : k + TABLE_ROWS]
         # The ranges are sorted by offset. In the file, a range with higher offsets can be before range `k`.
