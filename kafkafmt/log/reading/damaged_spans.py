@@ -182,8 +182,7 @@ class OffsetBounds:
         self._upper = None if next_base is None else next_base - 1
 
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return three arrays: the first offsets that may be missing, the last ones, and whether
-        each last one is known.
+        """Return three arrays: the first offsets that may be missing, the last ones, and whether the last one is known.
 
         The array `at` contains the indexes of the requested damaged byte ranges in the list of all
         byte ranges of the segment. An unknown last offset is represented by MAX_OFFSET.
