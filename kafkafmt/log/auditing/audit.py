@@ -39,8 +39,8 @@ class PartitionAudit:
 
     For each segment, call `open`, then `add` for its batches, and then `close`.
 
-    `open` reads the indexes. Call it before the batches are read, because a running broker writes
-    each batch before the index entry for the batch.
+    Call `open` before the batches are read. A running broker writes a batch first and its index
+    entries later, so every index entry that `open` reads must have a batch.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -108,7 +108,7 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # Add the batches before the first gap separately: without a gap, more facts can be checked.
+            # Add the batches up to the first gap separately. After a gap, not all producer states can be checked.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])
@@ -131,7 +131,7 @@ class PartitionAudit:
             self._states.add(segment, buffer, table)
 
     def close(self, plan: SegmentPlan) -> None:
-        """Compare the indexes of a segment with its batches. Call this after all valid batches were added."""
+        """Compare the indexes of a segment with its batches. Call this after `add` has received all valid batches."""
         if self._states and len(plan.damaged) and not DamageColumns.of(plan.damaged).empty.all():
             self._states.incomplete()
         if not len(plan.extents):

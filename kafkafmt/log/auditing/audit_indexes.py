@@ -3,8 +3,8 @@
 A missing entry is not an error, because an index only speeds up lookups. But every existing entry
 must be correct, because a broker trusts the entries.
 
-An entry of the offset index contains an offset and the position of a batch. The offset depends on
-the Kafka release:
+An entry of the offset index contains the position of a batch and an offset. Which offset is stored
+depends on the Kafka release:
 
 - Kafka 4.1 and later: the last offset of the batch.
 - Kafka 2.0 to 4.0: the last offset of all batches that were appended together.
@@ -49,7 +49,7 @@ NO_ENTRIES = np.empty(0, np.int64), np.empty(0, np.int64)
 
 @dataclass
 class _File:
-    """Entries of an index file up to the zeros at its end, and findings about the file itself."""
+    """The entries and findings of one index file. Unused entries at the end of the file are omitted."""
 
     name: str
     columns: Columns
@@ -106,7 +106,7 @@ class IndexAudit:
         self.begin()
 
     def begin(self) -> None:
-        """Discard all batches that were passed to `add`."""
+        """Reset the state, so that `add` can start again with the first batch of the segment."""
         self._largest = -1
         self._expected = self._base
         self._empty = not (len(self._offset) or len(self._time))
@@ -114,13 +114,13 @@ class IndexAudit:
             return
         n = len(self._offset)
         # `_first_of`: for each offset index entry, the lowest possible offset of the batch at the entry's position.
-        # `_last_at`: for each offset index entry, the last offset of the batch at the entry's position.
+        # `_last_at[i]` is the last offset of the batch whose file position is in offset index entry i.
         self._first_of = np.full(n, MANY)
         self._last_at = np.full(n, -1)
-        # `_last_of`: for each offset index entry, the position of the batch with the same last offset as the entry.
+        # `_last_of[i]` is the position of the batch whose last offset is the offset in offset index entry i.
         self._last_of = np.full(n, -1)
         # `_timestamp_of`: the maximum timestamp of the batch to which each time index entry refers.
-        # `_largest_upto`: the largest timestamp up to and including the batch to which each time index entry refers.
+        # `_largest_upto[i]` is the largest timestamp of all batches up to the batch in time index entry i.
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)
@@ -163,7 +163,7 @@ class IndexAudit:
         self._largest, self._expected = int(largest[-1]), int(lasts[-1]) + 1
 
     def findings(self, plan: SegmentPlan) -> list[Finding]:
-        """Return all findings. Call this after all batches were added."""
+        """Return all findings. Call this after all batches have been passed to `add`."""
         if self._empty:
             return self._offset.findings + self._time.findings
         end = self._segment.next_base if self._segment.next_base is not None else self._expected
@@ -178,7 +178,7 @@ class IndexAudit:
         following = np.append(positions[1:], MANY)[: len(positions)]
         appended_together = (self._last_of >= positions) & (self._last_of < following)
         right = appended_together & (self._first_of <= offsets) | (self._first_of == offsets)
-        # In a compacted segment, an index entry can contain any offset of its batch, not only the last offset.
+        # In a compacted segment, an index entry may contain any offset of a batch instead of its last offset.
         if len(plan.damaged) or not RunColumns.of(plan.extents).dense.all():
             right |= (self._first_of <= offsets) & (offsets <= self._last_at)
         wrong = known & ~right & ~beyond

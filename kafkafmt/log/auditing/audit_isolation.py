@@ -24,7 +24,7 @@ from ..reading.transactions import Transactions
 class Ended(NamedTuple):
     """A completed transaction: the offset range of its batches, and the kind and offset of its marker.
 
-    `first` is -1 if the log contains no batch of the transaction.
+    If the log contains the marker but no batch of a transaction, `first` is -1.
     """
 
     first: int
@@ -101,7 +101,7 @@ class IsolationAudit:
             self._open[producer_id] = (int(rows["base_offset"][first]) if span is None else span[0]), end
 
     def differences(self, ours: Transactions, entries: Iterable[Aborted]) -> Iterator[Difference]:
-        """Yield the offset ranges that read_committed consumers get only from a broker, or only from kafkafmt.
+        """Yield offset ranges that a broker returns to read_committed consumers but kafkafmt does not, or vice versa.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class IsolationAudit:
 
 
 def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
-    """Split an offset range into two transactions if the marker between the transactions is missing."""
+    """Yield the transactions in `ended`. If an entry covers two transactions because a marker is missing, split it."""
     for e in ended:
         at = bisect_right(borders, e.first)
         if 0 <= e.first and at < len(borders) and borders[at] < e.last:
@@ -140,7 +140,7 @@ def _split(ended: list[Ended], borders: list[int]) -> Iterator[Ended]:
 def _of_producer(
     producer_id: int, ended: list[Ended], aborted: list[tuple[int, int]], named: list[Aborted]
 ) -> Iterator[Difference]:
-    """Yield a producer's offset ranges that read_committed consumers get only from a broker, or only from kafkafmt.
+    """Yield a producer's offset ranges that only a broker or only kafkafmt returns to read_committed consumers.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Compare the snapshots, transaction indexes and leader epochs of a partition with its batches.
 
 The expected producer states are computed from two sources: the snapshot at the start of the first
-segment, and all batches of the log. If compaction or damage has removed batches, this module
-compares only facts that the remaining batches can confirm or refute.
+segment, and all batches of the log. If compaction or damage has removed batches, producer states
+that depend on the missing batches are not compared.
 """
 
 from __future__ import annotations
@@ -134,11 +134,11 @@ class StateAudit:
         self._indexes[segment.name] = data
 
     def incomplete(self) -> None:
-        """Mark the log as incomplete, because batches before the next added batch are missing."""
+        """Record that some batches of the log are missing."""
         self.complete = False
 
     def add(self, segment: SegmentFile, buffer: Buffer, table: BatchTable) -> None:
-        """Add batches of a segment. Check the snapshots with offsets up to the last offset of these batches."""
+        """Process batches of a segment, and check the snapshots whose offsets these batches reach."""
         lasts = last_offsets(table)
         while self._pending and lasts[-1] >= self._pending[0]:
             cut = int(np.searchsorted(lasts, self._pending[0]))
@@ -173,9 +173,9 @@ class StateAudit:
     def _check_epochs(self, segment: SegmentFile, table: BatchTable) -> None:
         """Compare the leader epochs of batches with the leader epoch checkpoint.
 
-        If a batch is between the offsets of two consecutive checkpoint entries, it must have the
-        epoch of the earlier entry. Batches before all entries can have any epoch. Batches after the
-        last entry can also have a higher epoch.
+        The checkpoint contains the first offset of each leader epoch. A batch before the first
+        entry can have any epoch. A batch after the last entry must have the epoch of this entry or
+        a higher one. Every other batch must have the epoch of the nearest previous entry.
         """
         if not self._epochs:
             return
@@ -211,7 +211,7 @@ class StateAudit:
             self._found.append(Finding(self._snapshots[offset], "snapshot_mismatch", message))
 
     def _why_wrong(self, theirs: ProducerEntry, offset: int) -> str | None:
-        """Return why an entry of the snapshot at `offset` is wrong, or None if it is correct.
+        """Return the reason why the snapshot entry `theirs` is wrong, or None. `offset` is the offset of the snapshot.
 
         The returned text is the end of a sentence that begins with the producer id. An example is
         "has epoch 3, but according to the log it is 4".
@@ -281,7 +281,7 @@ class StateAudit:
             found.append(Finding(path.name, "index_mismatch", message))
         for own in (
             list(ours.values())[:1] if self._indexed and segment.name not in self._unreadable else ()
-        ):  # a copy of the `.log` files alone has no transaction indexes
+        ):  # If no index exists, report no missing entry: the copy may contain only `.log` files.
             message = f"producer {own.producer_id} aborted offsets {own.first} to {own.last}, but the index has no entry for this transaction"
             message += f" (nor for {len(ours) - 1} other transactions)" if len(ours) > 1 else ""
             found.append(

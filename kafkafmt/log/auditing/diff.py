@@ -137,7 +137,7 @@ def diff(
 
 
 def _unreadable(directories: Sequence[PartitionDir], error: OSError) -> PartitionDir:
-    """Return the directory that `error` names. If the error names no directory, return the first directory."""
+    """Return the directory whose path is in `error`, or the first element of `directories` if no path matches."""
     named = (d for d in directories if d.error is error or str(error.filename).startswith(str(d.path)))
     return next(named, directories[0])
 
@@ -166,8 +166,8 @@ def _compare(
 ) -> tuple[Difference, ...]:
     """Return the differences between all copies of one partition.
 
-    `everywhere` contains all paths that the user compares. `names` contains only the paths with a
-    copy of the partition.
+    `everywhere` contains all paths to compare. `names` contains the paths in which the partition
+    exists.
     """
     found: list[Difference] = []
     if len(names) < len(everywhere):

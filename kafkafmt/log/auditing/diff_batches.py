@@ -112,7 +112,7 @@ class _Batches:
         self.same = np.empty(0, COMPARED)
 
     def fill(self) -> bool:
-        """Read more batches if the arrays are empty. Return False at the end of the copy."""
+        """Read more batches of the copy if none are in memory. Return False if the copy has no more batches."""
         while not len(self.first):
             part = next(self._parts, None)
             if part is None:
@@ -200,7 +200,7 @@ class _Comparison:
             self._unit(int(a.first[i]), int(a.last[i]))
 
     def _compare_unaligned(self, a: _Batches, b: _Batches) -> None:
-        """Find the next offset range with different batch boundaries, and store it for the comparison of records.
+        """Find the next offset range in which the two copies have different batch boundaries. Queue it for comparison.
 
         The range ends at a gap, or at the first offset at which a batch ends in both copies.
         """
@@ -217,7 +217,7 @@ class _Comparison:
     def _only_in_one(self, sides: list[_Batches]) -> None:
         """Skip the batches of one copy that end before the next batch of the other copy.
 
-        The skipped batches are reported as missing from the other copy.
+        Each skipped batch is reported as missing from the copy that does not contain it.
         """
         one = 0 if sides[0].last[0] < sides[1].first[0] else 1
         batches = sides[one]

@@ -24,7 +24,7 @@ def same_bytes(a: SegmentFile, b: SegmentFile) -> bool:
     try:
         return _same_content(a, b)
     except FileNotFoundError:
-        # Retention has removed the file. The missing file is reported when the batches are read.
+        # Retention has deleted a file. Return False, so that the caller reads the batches and reports the missing file.
         return False
 
 
@@ -51,8 +51,8 @@ def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tup
     """Yield the offset ranges that must be compared batch by batch, as pairs (start, exclusive end).
 
     Offsets below `low` are omitted. Offsets in segments with identical bytes are also omitted. The
-    bytes of two segments are compared only if the segments have the same base offset and the same
-    size, and are followed by segments with the same base offset.
+    bytes of two segments are compared only if both segments have the same size and cover the same
+    offset range.
     """
     others = {s.base_offset: s for s in b.segments}
     start = low
@@ -70,7 +70,7 @@ def differing_ranges(a: PartitionLog, b: PartitionLog, low: int) -> Iterator[tup
 
 
 def compare_transactions(a: PartitionLog, b: PartitionLog, low: int, end: int) -> list[Span]:
-    """Return the aborted transactions that only one of the two copies lists in its transaction indexes.
+    """Compare the transaction indexes of two copies. Return the aborted transactions that only one copy lists.
 
     A transaction is compared only if the offset of its abort marker is at least `low` and below
     `end`.

@@ -56,7 +56,7 @@ class Difference:
     paths: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the difference as it appears in the JSON output, with `paths` under the key `in`."""
+        """Return the difference as it appears in the JSON output. The key `in` contains the paths."""
         return {
             "kind": self.kind,
             "first_offset": self.first_offset,
@@ -200,7 +200,7 @@ def merged(paths: Sequence[str], pairs: Iterable[Sequence[Span]]) -> tuple[Diffe
 
 
 def _joined_damage(found: list[Difference]) -> list[Difference]:
-    """Merge entries for the same damage. Each comparison of two copies repeats the damage of the first copy."""
+    """Merge duplicate entries. Every comparison with another copy reports the damage of the first copy."""
     joined: dict[tuple[str, int | None, int | None], dict[str, None]] = {}
     for d in found:
         joined.setdefault((d.kind, d.first_offset, d.last_offset), {}).update(dict.fromkeys(d.paths))
@@ -208,7 +208,7 @@ def _joined_damage(found: list[Difference]) -> list[Difference]:
 
 
 def _swept(kind: str, numbered: list[tuple[int, Span]], paths: Sequence[str]) -> list[Difference]:
-    """Split the differences of one kind into offset ranges, so that the same set of copies differs in a whole range."""
+    """Split overlapping offset ranges, so that the same copies differ at all offsets of each returned range."""
     if len(paths) == 2 or kind == TRANSACTIONS:
         rows = [_difference(kind, s.first, s.last, {other: s.side}, paths) for other, s in numbered]
         return rows if kind != TRANSACTIONS else _joined_transactions(numbered, paths)
@@ -244,8 +244,8 @@ def _difference(
 ) -> Difference:
     """Return the `Difference` between the first copy of a partition and the other copies in `sides`.
 
-    The dict `sides` contains the `Span.side` of each copy that differs from the first copy. The
-    keys of `sides` are the indexes of the copies.
+    Each copy that differs from the first copy has an entry in `sides`. The key is the index of the
+    copy, and the value is the side of the difference (see `Span.side`).
     """
     if kind in PRESENCE:
         in_first = 0 in sides.values()

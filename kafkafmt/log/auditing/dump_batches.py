@@ -97,7 +97,7 @@ class LogDump:
                 end, _ = walker.search.resume(position, expected)
                 unreadable = overlapping(view.unreadable, position, end)
                 if unreadable:
-                    # Yield no batch from this range, because its unreadable bytes were replaced by filler.
+                    # Do not decode a batch that contains placeholder bytes instead of unreadable bytes.
                     bad.append(self._damage(UNREADABLE, named(unreadable), position, end - position))
                 else:
                     bad.append(self._damage(error.code, error.message, position, end - position))
@@ -107,7 +107,7 @@ class LogDump:
             yield from self._judged(bad)
 
     def _judged(self, bad: list[Problem]) -> list[Problem]:
-        """Return the problems that `plan_segment` finds, or `bad` if the file is not a segment.
+        """Return the problems found by `plan_segment`, or the problems in `bad` if the file is not a segment.
 
         `bad` contains only invalid batches. `plan_segment` also reports batches whose offsets
         contradict each other. It reports an incomplete last batch and a repeated batch as findings,
@@ -131,9 +131,9 @@ class LogDump:
     def _bad(self, view: FileView, position: int, end: int) -> Iterator[Item]:
         """Yield what can be decoded from a range of bytes that contains no valid batch.
 
-        - If the range starts with a complete batch that can be decoded, yield this batch with
-          `is_valid` set to False.
-        - If the range starts with a batch that is incomplete at the end of the file, yield an
+        - If the range starts with a complete batch that can be decoded, yield this batch, marked as
+          invalid.
+        - If the range ends at the end of the file and starts with an incomplete batch, yield an
           `InvalidBytes`.
         - In all other cases, yield nothing.
         """

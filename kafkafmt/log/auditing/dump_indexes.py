@@ -1,4 +1,4 @@
-"""Read and check the entries of one index file or `.snapshot` file of a segment."""
+"""Read and check the entries of an index file or a producer snapshot file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def index_items(path: Path, base_offset: int) -> Iterator[OffsetIndexEntry | Tim
 
 
 def index_sanity(path: Path, base_offset: int) -> list[Problem]:
-    """Check an index without reading the log. Return a list with the problem, or an empty list.
+    """Check an index without reading the log. Return an empty list, or a list that contains one problem.
 
     The length of the file must be a multiple of the entry size, and the offsets and positions must
     increase from entry to entry.
@@ -74,8 +74,8 @@ def index_findings(path: Path) -> list[Problem]:
 def _audit(log_file: Path) -> list[Finding]:
     """Return the findings for the offset index and the time index of a segment.
 
-    The findings for the last segment are cached, because the offset index and the time index of a
-    segment are usually dumped one after the other.
+    The result for the last segment is cached, because usually both indexes of a segment are dumped
+    one after the other.
     """
     log = PartitionLog(discover([log_file]).partitions[0])
     segment = log.segments[0]

@@ -123,7 +123,8 @@ def _may_be_lost(transaction: OpenTransaction, lost: Sequence[Damage]) -> bool:
 def merged_reports(output: Path, target: Path, merged: Sequence[Merged], limits: ReadLimits) -> list[PartitionReport]:
     """Verify the merged partitions in `output`. Return their reports, which list lost offsets as damage.
 
-    The reports contain paths below `target`, because `output` is moved to `target` afterwards.
+    The reports contain paths in `target`. The caller later renames the directory `output` to
+    `target`.
     """
     directories = {d.key: d for d in discover([output]).partitions} if merged else {}
     reports = []

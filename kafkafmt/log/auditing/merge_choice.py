@@ -1,9 +1,9 @@
 """Choose the batches of a merged log from the valid batches of several replicas.
 
 Batches of different replicas usually have the same boundaries. If several batches have the same
-first and last offset, the batch with the most records is chosen, because compaction may have removed
-records in some replicas. If several batches have the same number of records, the batch of the leader
-is chosen, unless its leader epoch is corrupted.
+offsets, the batch with the most records is chosen, because compaction may have removed records in
+some replicas. If the numbers of records are equal, the leader's batch is chosen. Batches with a
+corrupted leader epoch are chosen last.
 
 Batch boundaries differ if the record format was converted in one replica. In this case, batches are
 chosen so that the merged log contains every record of every replica exactly once. If possible,
@@ -90,7 +90,7 @@ def choose(replicas: Sequence[Replica], max_batch_bytes: int) -> Headers:
     best = np.concatenate(([True], ~same))
     dense = (rows["count"] == rows["last"] - rows["first"] + 1)[best][group]
     copies = np.concatenate(([False], same & (rows["crc"][1:] == rows["crc"][:-1])))
-    # If compaction has removed records of a batch, keep each distinct version of the batch.
+    # Keep each distinct version of a batch that has lost records through compaction.
     # Compaction may have removed different records in each replica.
     rows = rows[best | (~dense & ~copies)]
     reached = np.maximum.accumulate(rows["last"])
@@ -155,8 +155,8 @@ def _without_overlaps(rows: Headers, offsets: Callable[[Any], IntArray]) -> Head
 def _empty_batches(rows: Headers, records: Sequence[IntArray], picked: Sequence[Headers]) -> Headers:
     """Return the empty batches of `rows` whose offsets do not overlap with a batch in `picked`.
 
-    If compaction removes all records of a producer's last batch, it keeps the empty batch. The
-    header of this batch contains the producer's last sequence number.
+    If compaction removes all records of a producer's last batch, the log cleaner keeps an empty
+    batch. The header of the empty batch contains the producer's last sequence number.
     """
     taken = [(int(row["first"][0]), int(row["last"][0])) for row in picked]
     kept = []

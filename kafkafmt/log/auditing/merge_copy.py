@@ -1,4 +1,4 @@
-"""Write the merged log of several replicas as a temporary partition directory, which salvage then copies.
+"""Write the merged log of several replicas to a temporary partition directory, which is the input of `salvage`.
 
 A merged segment that is identical to a segment file of a replica becomes a symbolic link to this
 file. Therefore, the bytes of the file are copied only once. All other segments are written batch by
@@ -70,7 +70,7 @@ class SourceRange:
 
 
 def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceRange, ...]:
-    """Return which replica each offset range of the merged log was copied from, in offset order."""
+    """Return the source replica of each offset range in the merged log, in offset order."""
     if not len(merged):
         return ()
     begins = np.concatenate(([0], np.flatnonzero(merged["replica"][1:] != merged["replica"][:-1]) + 1))
@@ -251,8 +251,8 @@ class MergedDirectory:
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
         """Find a replica's local segment file that has the given base offset and contains exactly the given batches.
 
-        Return None if no segment file matches. Also return None if the matching file grants a
-        permission that some other segment file of the partition does not grant.
+        Return None if no segment file matches. Also return None if the permissions of the matching
+        file are broader than those that all segment files have in common.
         """
         if not len(rows) or rows["cut"].any():
             return None
@@ -311,7 +311,7 @@ class MergedDirectory:
         return found
 
     def _other_files(self, bases: Sequence[int], metadata: Sequence[Location]) -> None:
-        """Write the leader epochs and transaction indexes. Create links to snapshots and metadata of the replicas."""
+        """Write the leader epochs and the transaction indexes. Link the replicas' snapshots and metadata files."""
         epochs = joined_epochs(map(usable_epochs, self.replicas))
         self._new(LEADER_EPOCHS, leader_epochs_text(epochs).encode())
         for path in metadata[:1]:
@@ -337,13 +337,13 @@ class MergedDirectory:
                     self._link(directory.path / name)
 
     def _new(self, name: str, data: bytes) -> None:
-        """Write a file. Grant only the permissions that the file `name` has in all replicas."""
+        """Write a file with only those permissions that the replicas' files of the same name have in common."""
         mode = self._common_mode(name)
         local_files.write_new(self.folder / name, data, mode | OWNER, synced=False)
         os.chmod(self.folder / name, mode | 0o400)
 
     def _common_mode(self, name: str) -> int:
-        """Return the permissions that the file `name` has in every replica."""
+        """Return the permissions that the replicas' files with the name `name` have in common."""
         same = [r.log.directory.path / name for r in self.replicas if name not in r.log.directory.ignored]
         return files.narrowed(ALL_FILE_BITS, *(path for path in same if files.exists(path)))
 
@@ -359,7 +359,7 @@ class MergedDirectory:
             target.symlink_to(os.path.abspath(path))
 
     def _lost(self, bases: Sequence[int]) -> list[Damage]:
-        """Return the offset ranges that are valid in no replica, as `Damage` with positions in the merged log."""
+        """Return a `Damage` for each offset range of the merged log for which no replica has valid batches."""
         end = max([r.usable_end for r in self.replicas if r.usable_end > r.start], default=bases[0])
         start = max(self.directory.log_start, min([r.start for r in self.replicas], default=0))
         lost = []
@@ -376,8 +376,8 @@ class MergedDirectory:
 def _by_file(rows: Headers) -> Iterator[Headers]:
     """Yield groups of consecutive batches from one segment file.
 
-    Batches that are copied whole are never in the same group as batches from which only some
-    records are copied.
+    A group contains either only batches that are copied completely, or only batches that are copied
+    in part.
     """
     if not len(rows):
         return

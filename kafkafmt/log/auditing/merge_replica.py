@@ -119,7 +119,7 @@ class Replica:
         return self.headers[self.headers["last"] < self.usable_end]
 
     def valid_ranges(self) -> Ranges:
-        """Return the offset ranges in which no record is missing, apart from records that compaction removed."""
+        """Return the offset ranges without lost records. Records that compaction removed do not count as lost."""
         rows = self.usable_headers()
         if not self.log.compacted:
             return joined_ranges(rows["first"], rows["last"])
@@ -207,10 +207,10 @@ def read_replica(log: PartitionLog, damaged: Sequence[Damage]) -> Replica:
 def _repair_epochs(replicas: Sequence[Replica]) -> None:
     """Replace corrupted leader epochs in batches that several replicas contain.
 
-    The CRC of a batch does not cover its leader epoch. If a corrupted leader epoch is too high, the
-    replica would be treated as the leader. Therefore, if several replicas contain the same batch,
-    all copies get the lowest leader epoch of the copies. A leader epoch that is too low contradicts
-    the previous batches, so `trusted_epochs` ignores such an epoch.
+    The CRC of a batch does not cover its leader epoch, so a CRC does not reveal a corrupted epoch.
+    An epoch that is too high would make its replica the leader. Therefore, if several replicas
+    contain the same batch, the lowest of their epochs is used. `trusted_epochs` ignores an epoch
+    that is too low, because the epoch contradicts the previous batches.
     """
     if len(replicas) < 2:
         return
@@ -244,9 +244,9 @@ def _runs(headers: Headers) -> list[tuple[int, int, int]]:
 def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
     """Return the leader epochs in the leader's log, each with its earliest possible start offset.
 
-    A leader epoch checkpoint contains the exact start offset of an epoch. If no checkpoint contains
-    an epoch, damage may have destroyed the first batches of the epoch. In this case, the earliest
-    possible start offset is the offset after the last valid batch of the previous epoch.
+    For an epoch in a checkpoint, the exact start offset is known. For any other epoch, the first
+    batches may be lost. The earliest possible start offset of such an epoch is the offset after the
+    last valid batch of the previous epoch.
     """
     exact = {epoch: offset for r in replicas for epoch, offset in {*r.checkpoint} & {*r.epochs}}
     found: Epochs = []
@@ -259,12 +259,13 @@ def _cautious_epochs(leader: Replica, replicas: Sequence[Replica]) -> Epochs:
 
 
 def ranked(replicas: Sequence[Replica]) -> list[Replica]:
-    """Order replicas from the leader to the oldest follower, and set `Replica.usable_end` of each.
+    """Order replicas by leader epoch and end offset, the leader first. Set the `usable_end` of each replica.
 
-    The leader is the replica with the latest leader epoch. If several replicas have this epoch, the
-    leader is the one with the highest end offset. A replica without leader epochs is used up to its
-    high watermark, because a follower without leader epochs truncates its log to this offset. A
-    replica without leader epochs and without a high watermark is used up to the end of the leader.
+    The leader is the replica with the latest leader epoch. Among replicas with the same epoch, the
+    leader is the one with the highest end offset. If a replica has no leader epochs, only its
+    records before the high watermark are used, as a follower without leader epochs truncates its
+    log to the high watermark. If its high watermark is also unknown, its records before the
+    leader's end offset are used.
     """
     stored = {id(replica): replica.headers["epoch"].copy() for replica in replicas}
     _repair_epochs(replicas)
@@ -300,9 +301,8 @@ def usable_epochs(replica: Replica) -> Epochs:
 def damaged_end(replica: Replica) -> tuple[int, int] | None:
     """Return the first offset and the size in bytes of the damage after the last valid batch of a replica.
 
-    The number of damaged offsets is unknown. Return None if no damage follows the last valid batch.
-    Also return None if the replica has diverged from the leader, because a merge does not use the
-    end of such a replica.
+    Return None if no damage follows the last valid batch. Also return None if the replica has
+    diverged from the leader, because the end of a diverged replica is not used.
     """
     spans = [d for d in replica.damaged if d.last_offset is None]
     if not spans or replica.diverged:
@@ -318,11 +318,10 @@ def bytes_from(headers: Headers, offset: int) -> int:
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
     """Return the ranges of offsets that are valid in no replica.
 
-    If the end of a replica is damaged, the number of damaged offsets is unknown. Therefore, the
-    size of the damage is compared with the size of the merged log after the same offset, because
-    replicas normally contain the same bytes. If the merged log has fewer bytes after this offset,
-    all offsets after the end of the merged log are reported as lost. The last offset of this range
-    is None.
+    If the end of a replica is damaged, the number of lost offsets is unknown. Therefore, the size
+    of the damage in bytes is compared with the size of the merged log from the first damaged
+    offset. If the damage is larger, all offsets after the end of the merged log are reported as
+    lost, as a range with the last offset None.
 
     Parameters
     ----------

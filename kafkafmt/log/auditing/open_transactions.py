@@ -1,4 +1,4 @@
-"""Find the open transactions at the end of a salvaged copy, and abort them on request.
+"""Find open transactions at the end of a salvaged copy, and abort them if the user requests it.
 
 On a broker, an open transaction blocks the last stable offset, and therefore every read_committed
 consumer. If the transaction coordinator has forgotten the transaction or has already ended it, the

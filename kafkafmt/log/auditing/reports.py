@@ -60,7 +60,7 @@ class UnreadablePartition:
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """The results of `kafkafmt.verify` for one partition.
+    """Statistics and problems of one partition, as reported by `kafkafmt.verify`.
 
     Attributes
     ----------
@@ -124,8 +124,8 @@ class PartitionReport:
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
         """Return a copy of this report with additional damage.
 
-        `records` is the number of data records in `damaged`. The copy no longer counts these
-        records as recovered.
+        `records` is the number of data records in the additional damage. This number is subtracted
+        from `records_recovered`.
         """
         spans = sorted([*self.damaged, *damaged], key=lambda d: (d.file, d.position))
         return replace(self, damaged=tuple(spans), records_recovered=self.records_recovered - records)

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class OpenLog(Protocol):
-    """A `typing.Protocol` with the attributes of `kafkafmt.Log` that this package uses."""
+    """The attributes of `kafkafmt.Log` that functions in this package read, as a `typing.Protocol`."""
 
     @property
     def discovery(self) -> Discovery:
@@ -91,7 +91,7 @@ class Run:
         self._callback_error: Exception | None = None
 
     def begin(self, total: int) -> None:
-        """Set the total number of bytes to process, and report that none is processed yet."""
+        """Set the total number of bytes to process, and report a progress of 0 bytes."""
         self._total = total
         self.advance(0)
 
@@ -144,8 +144,7 @@ class Run:
     def reading(self, directory: PartitionDir, passes: Callable[[OSError], bool] = lambda _: False) -> Iterator[None]:
         """Report the partition as unreadable if the `with` block raises an OSError.
 
-        If the function `passes` returns True for an error, the error is re-raised, and the
-        partition is not reported.
+        If `passes(error)` is True, the error is re-raised, and the partition is not reported.
         """
         try:
             yield
@@ -162,9 +161,9 @@ class Run:
     ) -> list[Result]:
         """Call a function for all items in threads, and return the results in item order.
 
-        Results that are None are omitted. If a call fails or the user presses Ctrl-C, the other
-        threads stop at their next call of `advance`. If `wait` is True, the error is raised after
-        all threads have stopped.
+        Results that are None are omitted. If a call raises an exception or the user presses Ctrl-C,
+        the other threads stop at their next call of `advance`, and the exception is re-raised. If
+        `wait` is True, `map` waits for these threads before it re-raises the exception.
         """
         pool = ThreadPoolExecutor(self.threads(threads))
         try:

@@ -100,10 +100,9 @@ class SalvagedPartition:
 
         The dict contains the keys of `PartitionReport.to_dict` and these keys:
 
-        - `open_transactions`
-        - `restored_markers`, if a marker was restored
-        - `sources` and `diverged`, if replicas were merged. In this case, the keys of
-          `PartitionReport.to_dict` describe the copy.
+        - `open_transactions`: the transactions in the copy that have no marker
+        - `restored_markers`: the offsets of restored markers, if there are any
+        - `sources` and `diverged`: offset ranges of the replicas, if replicas were merged
         """
         row = self.source.to_dict() | {"open_transactions": [t.to_dict() for t in self.open_transactions]}
         if self.sources is not None:
@@ -348,7 +347,7 @@ def is_usable(directory: PartitionDir, bounds: Bounds, run: Run) -> bool:
 
 
 def opened_logs(chosen: Iterable[PartitionDir], limits: ReadLimits, run: Run) -> Iterator[PartitionLog]:
-    """Yield the log of each partition whose directory can be listed, and report the other partitions."""
+    """Open the partitions one by one, and yield their logs. Report partitions whose directory cannot be listed."""
     for directory in chosen:
         with run.reading(directory):
             yield PartitionLog(directory, limits, tell=run.tell)

@@ -109,12 +109,12 @@ class Salvaged:
     def narrow(self, folder: Path) -> None:
         """Set the final permissions of the copy's files, which are now in `folder`.
 
-        Files that were added to the copy after `salvage_partition` get the permissions of the
-        segments.
+        Files that were created after `salvage_partition` returned get the permissions that all
+        segments have in common.
         """
         for name in files.list_directory(folder)[1]:
             mode = self.modes.get(name)
-            if mode is None or mode & OWNER != OWNER:  # all other files already have their final permissions
+            if mode is None or mode & OWNER != OWNER:  # otherwise, the file was created with its final permissions
                 restrict(os.path.join(folder, name), self.mode if mode is None else mode)
         restrict(folder, self.modes[""])
 
@@ -342,14 +342,14 @@ class PartitionCopy:
                 (self.made.path / file_name(base, suffix)).unlink(missing_ok=True)
 
     def _path(self, name: str) -> str:
-        """Return the path of a file of the copy. The path is a str, because creating a `Path` takes longer."""
+        """Return the path of a file in the copied partition as a str. Creating a `Path` object is slower."""
         return f"{self.made.path}/{name}"
 
     def _new(self, name: str, data: bytes, mode: int) -> None:
         """Write a rebuilt file.
 
-        The file gets only the permissions that both `mode` and the source file of the same name
-        include.
+        If the source has a file of the same name, permissions that the source file lacks are
+        removed from `mode`.
         """
         mode &= ALL_FILE_BITS
         if name in self._listed:
@@ -360,8 +360,8 @@ class PartitionCopy:
     def _snapshot(self, offset: int) -> list[ProducerEntry] | None:
         """Return the producers in the source's newest readable snapshot at or before `offset`.
 
-        Return None if the snapshot contradicts the copied batches, or if copied batches are between
-        the snapshot and `offset`.
+        A snapshot that contradicts the copied batches is skipped. If earlier segments were copied,
+        only a snapshot with the offset `offset` is used. Return None if no snapshot remains.
         """
         for at in reversed(self.snapshots[: bisect_right(self.snapshots, offset)]):
             if len(self.bases) > 1 and at < offset:
@@ -375,7 +375,7 @@ class PartitionCopy:
         return None
 
     def _contradicts(self, known: Iterable[ProducerEntry]) -> bool:
-        """Return whether a snapshot contradicts the batches that were copied so far."""
+        """Return whether the producer states in a snapshot contradict the batches that have been copied."""
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
             # A higher producer epoch in the snapshot is valid, because an epoch can begin without a batch.
@@ -391,12 +391,12 @@ class PartitionCopy:
         return False
 
     def _index(self, base: int) -> None:
-        """Write the indexes of a copied segment, and the producer snapshot at its base offset."""
+        """Write the indexes of a copied segment, and the snapshot of the producers before the segment."""
         with FileView(self._path(file_name(base))) as copied:
             self._index_opened(base, copied)
 
     def _index_opened(self, base: int, copied: FileView) -> None:
-        """Write the same files as `_index`, for a segment whose `.log` file is already open."""
+        """Write the indexes and the producer snapshot of a copied segment. `copied` is its open `.log` file."""
         self.unsure = self.unsure and base > 0
         if self.unsure and (known := self._snapshot(base)) is not None:
             self.state.producers, self.unsure = Producers(known), False
@@ -417,7 +417,7 @@ class PartitionCopy:
         self.made.bytes += made.end
 
     def finish(self) -> Salvaged:
-        """Write the other files of the partition, after all segments were copied."""
+        """Write the partition's remaining files. Call this after all segments have been copied."""
         if not self.bases:
             base = (self.log.segments[0].base_offset or 0) if self.log.segments else 0
             self.bases.append(base)

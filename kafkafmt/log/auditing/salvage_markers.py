@@ -1,15 +1,13 @@
-"""Restore abort markers that damage destroyed, if a transaction index proves that they existed.
+"""Restore abort markers that were lost through damage, if a transaction index proves that the markers existed.
 
 An entry of a transaction index contains the producer id, first offset and marker offset of an
 aborted transaction. Even if the marker is missing, a broker reports this range of offsets as
-aborted. But a missing marker causes two problems:
+aborted. However, if the marker is missing, a consumer drops all records of the producer up to the
+producer's next abort marker, including committed records (seen with Kafka 3.9.2 and 4.3.1). If a
+broker rebuilds the transaction index after a crash, it no longer reports the transaction as
+aborted.
 
-- Without the marker, a consumer drops all records of the producer until the producer's next abort
-  marker, including records that the producer committed (seen with Kafka 3.9.2 and 4.3.1).
-- Without the marker, a broker that rebuilds the transaction index after a crash no longer reports
-  the transaction as aborted.
-
-Therefore, salvage writes the marker again, at the offset that the index entry contains.
+`salvage` writes a lost abort marker again, at the marker offset in the transaction index.
 """
 
 from __future__ import annotations
@@ -99,15 +97,15 @@ class _Search:
     def _restore(self, entry: Aborted) -> None:
         base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
         if not entry.first <= base < entry.last:
-            return  # the copy contains no batch of the transaction
+            return  # do not restore a marker if no batch of its transaction was copied
         self.found.append(_Lost(entry, epoch, timestamp, self._epoch))
 
     def finish(self, lost: int) -> None:
-        """Find the lost markers whose offsets are after the last batch of the copy.
+        """Find the markers that were lost after the last copied batch.
 
-        `lost` is the number of bytes of the source after the last batch of the copy. Because each
-        offset needs at least one byte, a lost marker is at most `lost` offsets after the last
-        batch. Index entries with a higher marker offset are corrupted, and are ignored.
+        `lost` is the number of bytes after the last copied batch in the source. These bytes contain
+        at most one offset per byte. Index entries with a marker offset beyond this limit are
+        corrupted, and are ignored.
         """
         for entry in self.entries[self.at :]:
             if entry.last - self._end <= lost:
@@ -184,8 +182,9 @@ def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEnt
 def _marker_epoch(lost: _Lost, snapshots: Sequence[tuple[int, dict[int, ProducerEntry]]]) -> int:
     """Return the producer epoch of a lost marker.
 
-    Since Kafka 4.0, a transaction marker increases the producer epoch (KIP-890). The next producer
-    snapshot contains the new epoch, unless the producer wrote another batch before the snapshot.
+    Since Kafka 4.0, a transaction marker increases the producer epoch (KIP-890). If the producer
+    wrote no batch between the marker and the next producer snapshot, this snapshot contains the new
+    epoch.
     """
     at = bisect_right(snapshots, lost.entry.last, key=lambda s: s[0])
     known = snapshots[at][1].get(lost.entry.producer_id) if at < len(snapshots) else None

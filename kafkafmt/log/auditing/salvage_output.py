@@ -83,7 +83,7 @@ def output_directory(output: str | os.PathLike[str], sources: Iterable[Partition
 def finish_directory(
     output: Path, partitions: Iterable[Salvaged], roots: Iterable[Location], bounds: Bounds | None = None
 ) -> list[str]:
-    """Write the files of a log directory after its partitions are complete, and return messages.
+    """Write the files of a log directory whose partitions are complete. Return messages about missing files.
 
     The files are not synced.
 

@@ -1,4 +1,4 @@
-"""Choose the byte ranges of a segment to copy, and divide them into segments that an index can describe."""
+"""Select the byte ranges of a segment to copy. Divide them into segments within the limits of an offset index."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_HOLE = np.iinfo(np.int64).max
 
 
 def pieces_of(spans: IntArray) -> list[Piece]:
-    """Convert byte ranges of the source file to `Piece` objects."""
+    """Convert byte ranges to a list of `Piece` objects. Each row of `spans` is a start and an end position."""
     return [Piece(start, end) for start, end in spans.tolist()]
 
 
@@ -101,7 +101,8 @@ class Batches:
 def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece, KafkaFormatError]]) -> Batches:
     """Read the headers of the batches in the given byte ranges of a segment.
 
-    If the file has changed, byte ranges that no longer contain valid batches are added to `bad`.
+    If the file has changed since it was checked, invalid byte ranges are appended to the list
+    `bad`.
     """
     found = Batches([], [], [], [])
     for piece in pieces:
@@ -121,9 +122,9 @@ def read_batches(walker: Walker, pieces: Sequence[Piece], bad: list[tuple[Piece,
 def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return three arrays: first offset, last offset and number of records of each batch in `table`.
 
-    Wrapper messages are decompressed, because their headers contain only the last offset. The
-    returned first offset is the last offset + 1 in two cases: the wrapper message is empty, or its
-    offset is not the offset of its last inner message.
+    The header of a wrapper message contains only its last offset. Therefore, wrapper messages are
+    decompressed to find the first offset. If a wrapper message is empty, or its offset differs from
+    the offset of its last inner message, the first offset is set to the last offset + 1.
     """
     firsts, lasts, counts = table["base_offset"].copy(), last_offsets(table), table["count"].astype(np.int64)
     reader = RecordReader(("offset",), max_batch_bytes=max_batch_bytes)
@@ -139,7 +140,7 @@ def offsets_of(buffer: Buffer, table: BatchTable, max_batch_bytes: int) -> tuple
 
 
 def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, table: BatchTable) -> None:
-    """Add the batches of a table of headers to `found`. `position` is the file position of the table's buffer."""
+    """Append the batches in `table` to `found`. `position` is the file position of the first byte of `buffer`."""
     if not len(table):
         return
     firsts, lasts, _ = offsets_of(buffer, table, walker.max_batch_bytes)
@@ -151,7 +152,7 @@ def _add(found: Batches, walker: Walker, position: int, buffer: np.ndarray, tabl
 
 
 def rising(batches: Batches) -> list[int]:
-    """Return the indexes of the batches that form the longest sequence with increasing offsets."""
+    """Find the longest subsequence of batches with increasing offsets. Return the indexes of its batches."""
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -251,7 +252,7 @@ def size_of(items: Items) -> int:
 
 
 def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tuple[int, Items]]:
-    """Divide batches and rebuilt markers into segments that are small enough for an offset index.
+    """Divide batches and rebuilt markers into segments within the size and offset limits of an offset index.
 
     Yield the base offset and the items of each segment. Usually there is only one segment.
     `highest` is the largest offset in the items.
@@ -279,7 +280,7 @@ def split(walker: Walker, items: Items, base: int, highest: int) -> Iterator[tup
 def divide(
     walker: Walker, spans: IntArray, markers: Sequence[Restored], base: int, highest: int
 ) -> Iterator[tuple[int, list[IntArray | Restored]]]:
-    """Plan the segments of a copy, including the rebuilt transaction markers.
+    """Assign byte ranges and rebuilt transaction markers to the segments of a copy.
 
     For each segment, yield the base offset and the items to write, in offset order. An item is an
     array of byte ranges to copy, or a transaction marker. Usually there is only one segment with
@@ -306,7 +307,8 @@ def divide(
 def _single(walker: Walker, items: Items) -> Iterator[tuple[int, int, Piece | Restored]]:
     """Yield the first offset, the last offset and the bytes of every batch and marker.
 
-    The bytes of a batch are given as a `Piece`, and the bytes of a marker as a `Restored`.
+    A batch is represented by its byte range (`Piece`), and a rebuilt marker by its bytes
+    (`Restored`).
     """
     for item in items:
         if isinstance(item, Restored):

@@ -48,7 +48,7 @@ class Bounds:
         self._roots = [Path(os.path.realpath(path)) for path in given]
 
     def add(self, path: Path) -> None:
-        """Allow symbolic links into `path`, a directory that salvage itself writes."""
+        """Allow symbolic links that point into the directory `path`, to which `salvage` writes."""
         self._roots.append(Path(os.path.realpath(path)))
 
     def reason_to_leave_out(self, path: Location, *also: Path) -> str | None:
@@ -67,8 +67,8 @@ class Bounds:
     def check_partition(self, directory: PartitionDir) -> None:
         """Raise OSError if a partition cannot be salvaged.
 
-        A partition cannot be salvaged if no broker accepts its name, or if it is a link to a place
-        outside the given paths.
+        A partition cannot be salvaged if its topic name is invalid in Kafka, or if its directory is
+        a symbolic link to a place outside the given paths.
         """
         if not can_be_checkpointed(directory.topic, directory.partition):
             allowed = "1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-'"
@@ -80,8 +80,8 @@ class Bounds:
     def without_foreign_files(self, directory: PartitionDir) -> list[LeftOut]:
         """Exclude files of a partition directory that are symbolic links to places outside the given paths.
 
-        Return the ignored files of the partition directory. Checkpoints of the log directory are
-        checked in the same way, but ignored checkpoints are not returned.
+        Checkpoints of the log directory are also excluded if they are symbolic links to places
+        outside the given paths. Only the excluded files of the partition directory are returned.
         """
         left_out = self.foreign_files(directory.path)
         directory.ignored = frozenset(entry.path.name for entry in left_out)
@@ -93,14 +93,14 @@ class Bounds:
         return left_out
 
     def foreign_files(self, folder: Location) -> list[LeftOut]:
-        """Return the files in a partition directory that link to places outside the given paths."""
+        """Return files of a partition directory that are symbolic links to files outside the given paths."""
         if isinstance(folder, UrlPath):
             return []
         paths = [folder / name for name in files.list_links(folder)]
         return [LeftOut(path, reason) for path in paths if (reason := self.reason_to_leave_out(path))]
 
     def foreign_root_files(self, root: Location) -> list[LeftOut]:
-        """Return the log directory's property and checkpoint files that are links to places outside the given paths."""
+        """Return checkpoint and property files that are symbolic links to files outside the given paths."""
         if isinstance(root, UrlPath):
             return []
         paths = [root / name for name in (META_PROPERTIES, BOOTSTRAP, *OFFSET_CHECKPOINTS)]

@@ -133,7 +133,7 @@ def stats(
 class _Topics:
     """Adds up the counts of partitions for each topic. Worker threads share this object.
 
-    The counts of a topic are kept in memory until all its partitions were read.
+    The counts of a topic are kept in memory until all its partitions have been read.
 
     Attributes
     ----------
@@ -249,7 +249,7 @@ class _PartitionReader:
         return sum(c.columns.rows for c in reader.read(buffer, row, lambda _, __: None))
 
     def _read_records(self, run: Run) -> None:
-        """Read and count all records of the partition."""
+        """Update the statistics with all records of the partition."""
         log, counts = self._log, self._counts
         reader = RecordReader(READ_COLUMNS, first_offset=self._low, max_batch_bytes=log.max_batch_bytes)
         done = ""

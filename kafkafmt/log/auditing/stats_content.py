@@ -76,7 +76,7 @@ class ContentCounts:
         self._names: Counter[Any] = Counter()
 
     def add_batches(self, table: BatchTable, records: IntArray) -> None:
-        """Add batches, given as a table of their headers.
+        """Update the statistics with batches. `table` contains the batch headers.
 
         `records` contains the number of data records of each batch, or -1 if the batch header does
         not contain this number.
@@ -103,7 +103,7 @@ class ContentCounts:
         found.batches += len(table)
         found.sizes.add(table["size"].astype(np.int64))
         size = int(table["size"].sum(dtype=np.int64))
-        if self.deep:  # add_decoded later adds the number and the decompressed size of the records
+        if self.deep:  # `add_decoded` later adds the record count and the decompressed size
             compressed = int(table["payload_size"].sum(dtype=np.int64)) if codec else 0
             found.uncompressed = total(found.uncompressed, size - compressed)
             return
@@ -130,7 +130,7 @@ class ContentCounts:
                 self._last = high if self._last is None else max(self._last, high)
 
     def add_decoded(self, codec: int, size: int, records: int) -> None:
-        """Add the number and the decompressed size of the records in the batches of a codec.
+        """Add a number of records and their decompressed size to the statistics of a compression codec.
 
         `size` is the total size of the decompressed records in bytes, and `records` is the number of
         data records.
@@ -163,7 +163,7 @@ class ContentCounts:
         self._sizes.add(sizes)
 
     def _add_headers(self, source: Buffer, columns: RecordColumns, sizes: IntArray) -> None:
-        """Count the headers of decoded records. Add the size of each header to the size of its record in `sizes`."""
+        """Count the headers of records. Add the size of each record's headers to the record's size in `sizes`."""
         assert columns.header_count is not None
         assert columns.header_key_position is not None
         assert columns.header_key_length is not None
@@ -206,7 +206,7 @@ class ContentCounts:
     def result(self, top: int, buckets: int = MOST_BUCKETS) -> Content:
         """Return the statistics, with the `top` most frequent keys, header keys and producers.
 
-        `buckets` is the largest number of time buckets.
+        `buckets` is the maximum number of time buckets in the result.
         """
         codecs = {
             CODEC_NAMES[c] if c < len(CODEC_NAMES) else str(c): self._codecs[c].result() for c in sorted(self._codecs)

@@ -104,9 +104,9 @@ class RateCounts:
         self._limit(MOST_BUCKETS)
 
     def add_spans(self, firsts: IntArray, lasts: IntArray, records: IntArray) -> None:
-        """Count the records of batches, spread evenly between the first and the last timestamp of each batch."""
+        """Count records per time bucket. Assume that the timestamps of a batch's records are evenly distributed."""
         span = np.maximum(lasts - firsts, 0)
-        # If the difference is negative, the subtraction has overflowed.
+        # If two timestamps are so far apart that their difference overflows, treat the difference as 0.
         span[span < 0] = 0
         points = np.minimum(np.minimum(span // self.width, MOST_POINTS - 1) + 1, np.maximum(records, 1))
         if (points == 1).all():

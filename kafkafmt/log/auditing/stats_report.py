@@ -1,7 +1,7 @@
 """Define the results of `kafkafmt.stats`: statistics of topics and partitions.
 
-All classes are immutable. Each `to_dict` method returns an object of the JSON output. The keys of
-these objects are stable.
+All classes are immutable. Each `to_dict` method returns a dict as it appears in the JSON output.
+The keys of these dicts are stable.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Rate:
     buckets: tuple[RateBucket, ...]
 
     def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
-        """Return the buckets to draw in a chart that is `width` buckets wide. Omit outliers.
+        """Return the buckets for a chart that is `width` buckets wide, without records that have outlying timestamps.
 
         Outliers are a few records whose timestamps are far from all others. They would make the
         chart mostly empty. At each end of the chart, at most 0.1 % of the records are omitted.

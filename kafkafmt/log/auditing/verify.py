@@ -217,8 +217,8 @@ def _add_to_audit(audit: PartitionAudit, segment: SegmentFile, part: Part) -> No
 def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Damage]:
     """Return the damage of one segment, sorted by position.
 
-    `planned` is the damage that was found when batches were checked. `deep` is the damage that was
-    found when records were decoded.
+    `planned` contains damage to batches. `deep` contains damage that was found when records were
+    decoded.
     """
     position = DamageColumns.of(planned).position
     if not deep and bool((position[1:] >= position[:-1]).all()):
@@ -240,7 +240,7 @@ def _count_records(
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage) -> int:
-    """Count the data records of a segment, starting at offset `low`.
+    """Count the data records of a segment from the offset `low` onwards.
 
     The number is computed from the batch headers. Only the batch that contains `low` is decoded. A
     segment with wrapper messages is decoded completely, because the header of a wrapper message
@@ -287,9 +287,9 @@ def _lost_records(damaged: Sequence[Damage], low: int) -> int | None:
 def _segment_gaps(log: PartitionLog) -> list[Finding]:
     """Return a finding for each gap in the offsets between two segments.
 
-    Gaps that compaction or damage explains are omitted. Only segments that are adjacent in the
-    directory are compared. If the caller passed only some of the `.log` files, other files may be
-    between them. If no batch of a segment is readable, the segment counts as empty.
+    Gaps that compaction or damage explains are omitted. Two segments are compared only if they are
+    adjacent in the directory, because the caller may have passed only some of the `.log` files. A
+    segment without readable batches counts as empty.
     """
     if log.compacted:
         return []

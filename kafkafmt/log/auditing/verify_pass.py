@@ -1,8 +1,8 @@
 """Collect data for `verify` while a segment's batches are checked, so that the segment is read only once.
 
-`plan_segment` reads a segment, passes each valid batch to `VerifyPass.see`, and then decides which
-batches readers get, and in which order. If readers get all batches in file order, the collected
-data is used. Otherwise, the data is discarded, and the batches are read again.
+`plan_segment` reads a segment and passes each valid batch to `VerifyPass.see`. Then it decides
+which batches readers get, and in which order. If readers get all batches in file order, the data
+that `see` has collected is used. Otherwise, this data is discarded, and the batches are read again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class VerifyPass:
         self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: tuple[SegmentFile, int] | None = None
-        # Decode only "headers". They are the last field of a record, so all other fields are checked as well.
+        # Decode only "headers", the last field of a record. The decoder also checks all fields before it.
         names = ("headers",)
         self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._waiting = np.empty(TABLE_ROWS, BATCH_DTYPE)
@@ -62,7 +62,7 @@ class VerifyPass:
         self._readable = True
 
     def see(self, position: int, buffer: Buffer, rows: BatchTable) -> None:
-        """Process valid batches in file order, given as a table of their headers.
+        """Process the headers of valid batches. Call this for the batches of a segment in file order.
 
         `position` is the file position of the first byte of `buffer`.
         """
@@ -71,7 +71,7 @@ class VerifyPass:
         if self.audit is not None and self._readable:
             data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if bits & CONTROL_BIT else rows
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note)) if len(data) else 0
-        if bits & CONTROL_BIT:  # markers must be read now, from the buffer with the control batches
+        if bits & CONTROL_BIT:  # read markers while the buffer contains the control batches
             self._flush()
             self._add(position, buffer, rows)
         elif (
@@ -90,7 +90,7 @@ class VerifyPass:
         self._readable = False
 
     def _flush(self) -> None:
-        """Process the batch headers that were collected.
+        """Process the batch headers that `see` has buffered.
 
         The headers of several tables are processed in one call, because each call has a high fixed
         cost.
@@ -106,10 +106,10 @@ class VerifyPass:
             self._walk.add(buffer, rows, self._segment.name)
 
     def is_complete(self, plan: SegmentPlan) -> bool:
-        """Return whether readers get exactly the batches that were passed to `see`, in the same order.
+        """Return whether `see` received exactly the batches that readers get, in the same order.
 
-        If the result is False, everything that was collected for the segment is discarded. If
-        damage is only between the batches, the result is True, but the collected transactions are
+        If the result is False, all data that `see` has collected for the segment is discarded. If
+        the result is True but the segment contains damage, only the collected transactions are
         discarded.
         """
         runs = RunColumns.of(plan.extents)
