@@ -32,11 +32,10 @@ backend_reason: str
 
 
 def _end_the_command(error: Exception) -> None:
-    """Print `error` to stderr and exit with code 2 if this process is the command `kafkafmt`.
+    """If this process is the command `kafkafmt`, print `error` to stderr and exit with code 2. Otherwise, do nothing.
 
-    The code that reports errors of the command `kafkafmt` is imported after this module, so that
-    code cannot catch `error`. If this process is not the command, this function does nothing, and
-    the caller raises `error`.
+    The command cannot catch `error`, because the package is imported before the command's code for
+    error messages.
     """
     if is_command():
         sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")

@@ -1,13 +1,12 @@
 """End the command `kafkafmt` with exit code 130 and without a traceback after Ctrl-C, even during imports.
 
-Python imports the whole package before the command starts. By default, Ctrl-C during these imports
-prints a traceback. This module prevents the traceback, so the package imports this module first. If
-the process is not the command `kafkafmt`, this module has no effect.
+The package imports this module first, because by default, Ctrl-C during the other imports prints a
+traceback. If the process is not the command `kafkafmt`, this module has no effect.
 """
 
 from __future__ import annotations
 
-# Import `_signal` instead of its wrapper `signal`, because it loads faster.
+# `_signal` is imported faster than `signal`, the Python module that wraps `_signal`.
 # A fast import is important, because Ctrl-C prints a traceback until the signal handler is installed.
 import _signal as signal  # type: ignore[import-not-found]
 import os

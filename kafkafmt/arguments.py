@@ -71,8 +71,8 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
 def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> list[str] | None:
     """Return the column names in `value` as a list. `value` can be any iterable except a string.
 
-    If `value` is None, which selects the default columns, return None. Raise ValueError if a name
-    is not in `allowed`.
+    If `value` is None, return None, which selects the default columns. If `value` contains a name
+    that is not in `allowed`, raise ValueError.
     """
     if value is None:
         return None
@@ -86,13 +86,9 @@ def names(name: str, value: Iterable[str] | None, allowed: Sequence[str]) -> lis
 
 
 def millis(name: str, time: Any) -> int:
-    """Convert a time to milliseconds since 1970-01-01 UTC.
+    """Convert a time to milliseconds since 1970-01-01 UTC. An int is returned unchanged.
 
-    `time` is one of these:
-
-    - an int: milliseconds since 1970-01-01 UTC, which is returned unchanged
-    - a timezone-aware datetime
-    - a str in one of the forms that `parse_time` accepts
+    `time` can be an int, a datetime with a time zone, or a string that `parse_time` accepts.
     """
     if isinstance(time, str):
         try:

@@ -155,7 +155,8 @@ class ArrowBuilder:
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Append the most recently decoded records of `chunk` to the current Arrow record batch.
 
-        Yield the current Arrow record batch if it has reached its target size.
+        If the current Arrow record batch has then reached its target size, yield this Arrow record
+        batch.
         """
         columns = self.columns
         if self._with_headers and columns.headers:
@@ -289,7 +290,7 @@ def _as_text(keys: pa.StringArray) -> pa.StringArray:
 def record_batches(
     chunks: Iterable[Chunk], builder: ArrowBuilder, limit: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Decode Kafka records, and yield them as the Arrow record batches of `builder`.
+    """Collect decoded Kafka records in `builder`, and yield them as Arrow record batches.
 
     The last Arrow record batch may be small, but no Arrow record batch is empty. If damaged data
     raises a KafkaFormatError, the rows before the damage are yielded first. If `limit` is given,

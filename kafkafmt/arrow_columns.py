@@ -38,7 +38,7 @@ class GrowingArray:
         return self._memory[: items * self.dtype.itemsize].view(self.dtype)
 
     def ensure(self, room: int) -> None:
-        """If the array has fewer than `room` items, enlarge it. Keep its items."""
+        """If the array has fewer than `room` items, replace it with a larger array that begins with the same items."""
         if room > len(self.array):
             before = self.array
             self.array = self._taken(max(room, 2 * len(before)))
@@ -89,7 +89,7 @@ class BinaryColumn:
 
 
 class ArrowColumns(CopiedColumns):
-    """Decoded records as columns. Their arrays can grow, and Arrow uses the arrays without a copy."""
+    """Decoded records as columns, in arrays that can be enlarged. Arrow reads these arrays without a copy."""
 
     capacity: int
     rooms: dict[str, int]
@@ -114,10 +114,10 @@ class ArrowColumns(CopiedColumns):
         self._make_arrays()
 
     def enlarge(self, target_bytes: int) -> bool:
-        """Multiply the capacity of every array by GROWTH. Keep the rows.
+        """Multiply the capacity of every array by GROWTH. Existing rows are kept.
 
-        Return True if at least one array was enlarged. Return False if the arrays can already hold
-        a full Arrow record batch.
+        Return False if no array was enlarged, because every array already has its maximum capacity.
+        Otherwise, return True.
         """
         grown = False
         if self.capacity < MAX_ROWS:

@@ -65,7 +65,7 @@ class BufferPool:
             threading.Thread(target=_release_when_idle, args=(weakref.ref(self),), daemon=True).start()
         memory = self._reusable(size) or _allocated(max(1 << max(size - 1, 0).bit_length(), SMALLEST))
         # Views must keep `array` alive, because the memory is reused when `array` is deleted.
-        # `memory` must be a memoryview. If `memory` were an array, views would keep `memory` alive, but not `array`.
+        # If `memory` were a NumPy array, views of `array` would reference `memory` instead of `array`.
         array = np.frombuffer(memory, np.uint8)
         number = next(self._numbers)
         self._lent[number] = weakref.ref(array, partial(_give_back, weakref.ref(self), number, memory))
@@ -80,7 +80,7 @@ class BufferPool:
         most = MOST_SURPLUS * max(size, SMALLEST)
         kept = sorted((len(memory), number) for number, memory in list(self._unused.items()))
         for length, number in kept:
-            # pop() returns None if another thread has taken this block since the list was made.
+            # If another thread has removed the block after `kept` was created, pop() returns None.
             if size <= length <= most and (memory := self._unused.pop(number, None)) is not None:
                 return memory
         return None
@@ -103,7 +103,7 @@ class BufferPool:
 
 
 def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, _: weakref.ref[ByteArray]) -> None:
-    """Keep the memory of a deleted array for reuse, unless the pool is full or idle.
+    """Keep the memory of a deleted array for reuse. If the pool is full or was not used for IDLE_SECONDS, free the memory.
 
     This function runs in the thread that deletes the last reference to the array, possibly in the
     middle of another function. A lock could cause a deadlock. Therefore, this function uses no lock
@@ -117,7 +117,7 @@ def _give_back(owner: weakref.ref[BufferPool], number: int, memory: memoryview, 
 
 
 def _release_when_idle(owner: weakref.ref[BufferPool]) -> None:
-    """Wait until the pool is idle, and then release its unused memory. Stop if the pool was garbage-collected."""
+    """Wait until the pool is idle, and then release its unused memory. If the pool is deleted first, return."""
     while True:
         time.sleep(IDLE_SECONDS)
         pool = owner()

@@ -2,9 +2,9 @@
 
 Kafka's codec ids are 1 (gzip), 2 (snappy), 3 (lz4) and 4 (zstd).
 
-No other module imports the compression packages. Decompressed data is appended to an `Arena`, a
-growing buffer for many batches, so that one call of the native core can decode many batches.
-Compression contexts and buffers are reused.
+Only this module imports the compression packages. The decompressed data of many batches is appended
+to an `Arena`, a buffer that grows as needed. One call of the native core can then decode all these
+batches. Compression contexts and buffers are reused.
 
 The caller sets a limit for the decompressed size. The limit is checked before decompression if the
 compressed data contains its decompressed size. Otherwise, it is checked during decompression.
@@ -193,7 +193,7 @@ def _xerial(data: memoryview) -> bytes:
 
 
 class Decompressor:
-    """Decompresses batches into an `Arena`, which is a growing buffer.
+    """Decompresses batches into an `Arena`, a buffer that grows as needed.
 
     A batch may have at most `max_batch_bytes` after decompression.
 
@@ -317,7 +317,7 @@ class Decompressor:
         p = XERIAL_HEADER_SIZE
         if len(data) < p:
             raise StructureError("snappy data ends inside xerial's header")
-        while len(data) - p >= 4:  # As in Java, up to 3 bytes after the last block are ignored.
+        while len(data) - p >= 4:  # Kafka's Java client also ignores up to 3 bytes after the last snappy block.
             if data[p : p + 8] == XERIAL_MAGIC:
                 p += XERIAL_HEADER_SIZE
                 continue
@@ -338,7 +338,7 @@ class Decompressor:
         else:
             raise StructureError("snappy block ends inside its length")
         self._check(arena.filled - start + size, CODEC_SNAPPY)
-        if size > 64 * len(block):  # A copy element of 2 bytes produces at most 64 bytes.
+        if size > 64 * len(block):  # A snappy element that copies earlier output produces at most 64 bytes.
             raise StructureError(f"a snappy block of {len(block)} bytes states an impossible size of {size} bytes")
         if _raw_snappy is None:
             arena.append(_snappy.uncompress(block.tobytes()))
@@ -360,7 +360,7 @@ class Decompressor:
                         raise StructureError("lz4 data ends before its end mark")
                     pending = pending[used:]
         finally:
-            if not done:  # After an incomplete frame, a reset does not clear the whole context.
+            if not done:  # A reset would not clear the whole state that an incomplete frame leaves in the context.
                 self._lz4 = lz4.frame.create_decompression_context()
 
     def _zstd_frames(self, data: memoryview, arena: Arena, start: int) -> None:

@@ -185,7 +185,7 @@ an item in the header tuple of the record.
 """
 TOO_MANY_HEADERS = "a record has {count} headers, more than the limit of {limit}"
 
-# Names and error messages of the rules for records that are added to a batch. Code refers to a rule by its index.
+# Names and error messages of the rules for records that are added to a batch. The index identifies the rule.
 BUILD_FAULTS = (
     ("", ""),
     ("", ""),

@@ -44,10 +44,7 @@ def library_versions(names: Iterable[str]) -> dict[str, str | None]:
 
 
 def install_line(extra: str) -> str:
-    """Return a pip command that installs the missing packages of an extra.
-
-    If no package is missing, the command installs all packages of the extra.
-    """
+    """Return a pip command that installs the missing packages of an extra, or all its packages if none is missing."""
     wanted = EXTRAS[extra]
     missing = [requirement for module, requirement in wanted.items() if not _installed(module)] or list(wanted.values())
     return "pip install " + " ".join(f"'{requirement}'" for requirement in missing)

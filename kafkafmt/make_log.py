@@ -213,14 +213,14 @@ def make(
             codec=codec, level=level, max_bytes=batch_bytes, base_offset=0, log_append_time=append_time, leader_epoch=0
         )
 
-    # This call checks the arguments before any file is written.
+    # Create one builder only to check the arguments before any file is written.
     new_builder()
     filled = Output(target)
     try:
         filled.open()
         with warnings.catch_warnings():
             # Ignore the warning here, because it would contain the path of the temporary directory.
-            # Below, strays() reports the stray partitions with their final paths.
+            # strays() reports stray partitions later, with their final paths.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:
                 making = _Making(directory, topic, partitions, batch_bytes, new_builder, say)

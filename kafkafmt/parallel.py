@@ -1,7 +1,7 @@
 """Read several iterators in threads, and yield their items from one iterator.
 
-A source is a function that returns an iterator. Worker threads call these functions in order. Each
-thread reads one iterator at a time. Items wait in queues, called lanes, until they are yielded:
+A source is a function that returns an iterator. Worker threads start the sources in order. Each
+thread reads one source at a time. Until items are yielded, they wait in queues, called lanes:
 
 - If `ordered` is True, each source has its own lane. The items of a source are yielded after all
   items of the previous sources.
@@ -59,7 +59,7 @@ class _Failure(NamedTuple):
 
 
 class _Lanes(Generic[T]):
-    """Queues of items that the worker threads have read and that wait to be yielded.
+    """Queues between the worker threads, which read items, and the consumer, which yields the items.
 
     The workers and the consumer share one `_Lanes` object.
     """
@@ -113,9 +113,9 @@ class _Lanes(Generic[T]):
                 close()
 
     def _put(self, lane: int, item: T) -> bool:
-        """Wait until a lane (a queue of items) has space, and add the item to it.
+        """Wait until a lane (a queue of items) has space, add the item to the lane, and return True.
 
-        Return False if reading was stopped in the meantime.
+        If `stop` is called before the lane has space, return False without adding the item.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._fits(lane))
@@ -152,7 +152,7 @@ class _Lanes(Generic[T]):
                 del item
 
     def stop(self) -> None:
-        """Make each worker thread end when it has read its next item."""
+        """Stop all worker threads. A thread that is reading an item ends after it has read this item."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

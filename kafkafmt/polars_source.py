@@ -1,9 +1,9 @@
 """Define `scan_polars`, which returns a Polars LazyFrame over Kafka logs.
 
 Polars passes the projection, the predicate and the number of rows of a query to a Python function.
-The function uses comparisons of topic, partition, offset and timestamp to read only data that can
-match. It then applies the whole predicate to the rows. Therefore, the result is correct even if
-other parts of the predicate were not used for reading.
+If the predicate compares the topic, partition, offset or timestamp with constants, the function
+reads only data that can match. It then applies the whole predicate to the rows. Therefore, the
+result is also correct for predicates that do not reduce the data to read.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def scan_polars(
 ) -> pl.LazyFrame:
     """Return a Polars LazyFrame over the records of Kafka logs.
 
-    A query decodes only the columns that it uses. Conditions on topic, partition and offset reduce
-    the amount of data that is read, and so do lower limits of the timestamp. If the query has a
-    limit, such as ``head(10)``, reading ends early.
+    A query decodes only the columns that it uses. Conditions on topic, partition and offset, and
+    lower limits of the timestamp, reduce the amount of data that is read. If the query has a limit,
+    such as ``head(10)``, reading ends early.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def scan_polars(
         chosen = {d.key for d in choose_partitions(log.discovery, internal=internal)}
         return [p for p in log.partitions if (p.topic, p.partition) in chosen]
 
-    partitions()  # This call reports wrong paths before the query runs.
+    partitions()  # Find the partitions now, so that a wrong path raises an error before the query runs.
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
@@ -211,7 +211,7 @@ def _batches(
 
 
 def filter_of(predicate: pl.Expr) -> Filter:
-    """Convert a Polars predicate to a filter, which matches at least all records that the predicate matches.
+    """Convert a Polars predicate to a filter. Every record that matches the predicate also matches the filter.
 
     The serialized form of an expression can change in any release of Polars. An expression that
     cannot be interpreted is treated as true for every record.
@@ -220,7 +220,7 @@ def filter_of(predicate: pl.Expr) -> Filter:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Polars warns that the serialized form is not stable.
             tree = json.loads(predicate.meta.serialize(format="json"))
-    except Exception:  # A predicate with a Python function cannot be serialized. Filter nothing.
+    except Exception:  # A predicate with a Python function cannot be serialized, so all records are read.
         return ANYTHING
     return _filter(tree)
 
@@ -284,7 +284,7 @@ def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
             found = found.dt.cast_time_unit("us").to_physical()
         elif found.dtype != pl.String if column == TOPIC else not found.dtype.is_integer():
             return None
-    except Exception:  # If the literal cannot be read, Polars evaluates the condition for each row.
+    except Exception:  # A constant that cannot be converted does not reduce the data to read.
         return None
     values = tuple(found.to_list())
     return None if None in values or (len(values) != 1 and not several) else values

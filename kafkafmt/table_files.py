@@ -85,7 +85,7 @@ def read_rows(source: Any, input_format: str | None = None) -> Iterator[pa.Recor
         return
     name = "stdin" if source == "-" else os.fspath(source)
     try:
-        # Use open(), because its errors contain the file name, which those of pyarrow do not.
+        # Use open(), because unlike pyarrow's errors, errors of open() contain the file name.
         # open() also opens pipes. pyarrow can read an open pipe, but cannot open a pipe by its path.
         with contextlib.nullcontext(_stdin()) if source == "-" else open(name, "rb") as opened:
             if kind == "parquet" and not opened.seekable():
@@ -212,11 +212,11 @@ def milliseconds(column: pa.Array, now: int) -> pa.Array:
     if pa.types.is_integer(kind):
         return _cast(column, pa.int64()).fill_null(now)
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.unit == "s"):
-        # Dates and timestamps in seconds cannot represent the milliseconds of `now`, so convert the column first.
+        # Convert dates and seconds to milliseconds, because the column cannot store `now` otherwise.
         column = _cast(column, pa.timestamp("ms", getattr(kind, "tz", None)))
     if pa.types.is_timestamp(column.type):
         return column.fill_null(pa.scalar(now, pa.timestamp("ms", "UTC")).cast(column.type))
-    return column  # columns_of() reports that the type is wrong.
+    return column  # The caller passes the column to columns_of(), which rejects its type.
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -233,7 +233,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _parsed_times(column: pa.Array) -> pa.Array:
     """Parse a column of strings, and return milliseconds since 1970-01-01 UTC as int64. Nulls remain null."""
     text = column.cast(pa.string())
-    # Remove all digits after the milliseconds, because Arrow cannot parse more digits as milliseconds.
+    # Remove the digits after the milliseconds, because Arrow rejects timestamps with these digits.
     text = pc.replace_substring_regex(text, r"([.][0-9]{3})[0-9]{1,6}", r"\1")
     numeric = pc.match_substring_regex(text, _NUMBER_TEXT)
     zoned = pc.match_substring_regex(text, _ZONE_TEXT)

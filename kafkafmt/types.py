@@ -126,7 +126,7 @@ class BatchSummary(NamedTuple):
 
 
 class SearchWindow(NamedTuple):
-    """Result of a search for valid batches in a part of a file. All positions are file positions.
+    """Result of searching a range of a file for valid batches. All positions are file positions.
 
     Attributes
     ----------
@@ -309,7 +309,7 @@ class RecordColumns:
     def grow_headers(self, capacity: int) -> None:
         """Replace the four arrays for header keys and values with larger arrays.
 
-        The new arrays do not contain the old values, so call this method only if `headers` is 0.
+        Call `grow_headers` only if `headers` is 0, because the old values are not copied.
         """
         self.header_capacity = capacity
         self.header_key_position = np.empty(capacity, np.int64)
@@ -337,7 +337,7 @@ class RecordColumns:
     def reset(self) -> None:
         """Reset the decoding position. Call this method before another array of batch headers is decoded.
 
-        Rows that were decoded before are removed, unless `collects` is True.
+        If `collects` is False, `reset` also removes all decoded rows.
         """
         if not self.collects:
             self.clear()

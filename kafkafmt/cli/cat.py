@@ -269,7 +269,7 @@ def _selected(
 def _follow(followers: Followers, printer: _Printer) -> None:
     """Print new records as they are appended, until the limit is reached.
 
-    If the program that reads the output closes the pipe, the function ends with BrokenPipeError.
+    If the program that reads the output closes the pipe, raise BrokenPipeError.
     """
     wait = _waiter(sys.stdout.fileno())
     while True:
@@ -281,7 +281,7 @@ def _follow(followers: Followers, printer: _Printer) -> None:
 
 
 def _waiter(handle: int) -> Callable[[float], None]:
-    """Return a function that waits, like `time.sleep`.
+    """Return a function that waits for a number of seconds.
 
     If stdout is a pipe or a socket, the function raises BrokenPipeError when the other process
     closes its end.

@@ -1,4 +1,4 @@
-"""Implement `kafkafmt completion`, and complete options, paths and topic names in a shell."""
+"""Implement the command `kafkafmt completion` and the shell completion of options, paths and topic names."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def complete(group: click.Group, instruction: str) -> int:
 
 
 def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the topics in the given local paths whose names begin with `incomplete`.
+    """Return the topic names that begin with `incomplete`, from the given local paths.
 
-    The names of partition directories contain the topics. No file is opened.
+    Topic names are parsed from the names of partition directories, so no file is opened.
     """
     from ..log.format.names import parse_partition_name
 
-    # Use ctx.args, because click has not yet assigned the paths to a parameter while -t has no value.
+    # Read the paths from ctx.args. If -t has no value, click does not assign the paths to a parameter.
     topics = set()
     for path in ctx.args:
         try:

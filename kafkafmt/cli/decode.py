@@ -30,7 +30,7 @@ class ApiName(ParamType[int]):
     name = "NAME|KEY"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Convert the name or the key of an API to the key."""
+        """Convert an API name, or an API key as text, to an API key."""
         if isinstance(value, str) and value.isascii() and value.isdigit() and apis.api(int(value)) is not None:
             return int(value)
         try:
@@ -163,7 +163,7 @@ def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
 
 
 def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields the JSON line for a frame in several parts."""
+    """Return a function that yields the JSON line for a frame piece by piece."""
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:
         line = encode_json(frame.to_dict())

@@ -127,7 +127,7 @@ def dump(
 
     def skip(error: OSError) -> None:
         reason = error_text(error)
-        if reason not in skipped:  # reading an index also reads its segment, which can fail again
+        if reason not in skipped:  # Reading an index also reads its segment, so the same error can occur twice.
             sys.stdout.flush()
             tell(f"cannot be read: {reason}")
         skipped.append(reason)
@@ -176,7 +176,7 @@ def dump(
 
 
 def _tell_problem(path: Path, row: Row) -> None:
-    """Print a line on stderr about damage or a finding."""
+    """Print a line to stderr about damaged bytes or a finding."""
     where = "" if row["position"] is None else f" at {row['position']}, {row['length']} bytes"
     sys.stdout.flush()
     tell(f"{path}{where}: {row['message']}" + ("" if row["type"] == "damage" else f" [{row['error']}]"))

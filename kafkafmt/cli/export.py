@@ -242,7 +242,7 @@ def _errors_as_usage() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Any]:
-    """Yield a function that shows the progress of the export on stderr, in bytes.
+    """Yield a function that shows on stderr how many bytes the export has processed.
 
     The function does nothing if stderr is not a terminal.
     """
@@ -261,7 +261,7 @@ def _progress() -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description:<14}"), BarColumn(), *numbers)
     with contextlib.ExitStack() as stack:
         terminal = sys.stderr
-        # Use a duplicate of stderr's file descriptor, because stderr is redirected while Java starts.
+        # Write to a duplicate of stderr's file descriptor, because stderr itself is redirected while Java starts.
         if terminal.isatty():
             terminal = stack.enter_context(open(os.dup(terminal.fileno()), "w", encoding=terminal.encoding))
         bar = stack.enter_context(
@@ -341,7 +341,7 @@ def damage_lines(report: ExportReport) -> list[str]:
 
 
 def doubt_lines(report: ExportReport) -> list[str]:
-    """Return a line for each transaction with an unknown outcome, but at most MOST_LINES lines."""
+    """Return at most MOST_LINES lines, one for each transaction with an unknown outcome."""
     lines = [f"DOUBT   {p.topic}-{p.partition}: {d.message}" for p in report.partitions for d in p.in_doubt]
     return _first(lines, "transactions")
 

@@ -73,7 +73,7 @@ class Header(ParamType[HeaderEquals]):
     name = "NAME[=VALUE]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HeaderEquals:
-        """Parse `NAME` or `NAME=VALUE` into a condition for a header."""
+        """Parse `NAME` or `NAME=VALUE` into a condition. `NAME` alone matches a header with any value."""
         if isinstance(value, HeaderEquals):
             return value
         key, equals, text = value.partition("=")
@@ -156,7 +156,7 @@ def conditions_of(
 
 
 def partitions_of_key(found: Discovery, chosen: list[PartitionDir], key: bytes | None) -> list[PartitionDir]:
-    """Return the partition to which Kafka's default partitioner assigns a key, for each topic in `chosen`.
+    """For each topic in `chosen`, return the partition to which Kafka's default partitioner assigns `key`.
 
     The number of partitions of a topic is the highest partition number that was found, plus 1. If a
     partition with a lower number is missing, raise a usage error.

@@ -26,7 +26,7 @@ def help(ctx: click.Context, words: tuple[str, ...]) -> int:
         return 0
     command = group.get_command(root, words[0])
     assert command is not None
-    # resilient_parsing prevents errors about missing arguments of the command.
+    # With resilient_parsing, click does not report missing arguments of the command as errors.
     made = command.make_context(words[0], list(words[1:]), root, resilient_parsing=True)
     click.echo(made.get_help())
     return 0

@@ -86,5 +86,5 @@ def _times(first: int | None, last: int | None) -> str:
     if last is None:
         return ""
     start, end = ("-" if ms is None else moment(ms).partition(".")[0] for ms in (first, last))
-    day = start[:11] if "T" in start else ""  # times outside the range of `datetime` have no date
+    day = start[:11] if "T" in start else ""  # moment() returns a number if `datetime` cannot represent the time
     return f"{start} to {end.removeprefix(day)}"

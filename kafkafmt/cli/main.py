@@ -126,7 +126,8 @@ def _prepare_streams() -> None:
 def _discard_output() -> None:
     """Flush stdout. If this fails because stdout is closed, discard the buffered output.
 
-    Otherwise, Python would try to write the buffered output at exit, and print an error.
+    If the buffered output were kept, Python would try to write it again at exit, and print an
+    error.
     """
     with contextlib.suppress(OSError):
         sys.stdout.flush()

@@ -77,9 +77,8 @@ def make(
 
     FILE can have these columns: value (required), key, headers, timestamp, partition and topic.
     Except for timestamp, these are the columns of Spark's Kafka sink. Keys and values are text or
-    binary. A row with a key goes to the partition that Kafka's producer would choose. Rows without a
-    key go to the partitions in turn, one batch to each. Rows without a timestamp get the current
-    time.
+    binary. A row with a key goes to the partition that Kafka's producer would choose. Rows without
+    a key fill one batch for each partition in turn. Rows without a timestamp get the current time.
 
     If the command fails or is interrupted, it leaves no data in DIR.
     """

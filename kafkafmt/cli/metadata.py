@@ -52,7 +52,7 @@ class WithDiff(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Return the click context of `metadata`, or of the subcommand that the first argument names."""
+        """Return the click context of `metadata`. If the first argument is a subcommand, return the subcommand's context."""
         if args and args[0] in self.subcommands:
             return self.subcommands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)

@@ -159,7 +159,7 @@ class Codec(ParamType[tuple[str, int | None]]):
 class Time(ParamType[int]):
     """Click parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO time.
 
-    The text may start with @, as in `kafkafmt cat -o`.
+    An @ before the time is ignored, because `kafkafmt cat -o` requires an @ before a time.
     """
 
     name = "TIME"

@@ -110,8 +110,8 @@ def show_table(
     """Print a table with one line for each row.
 
     Cells are escaped and never truncated. Empty columns are omitted. If the table is wider than the
-    terminal, the columns in `spare` are also omitted, in this order, and a message lists them. The
-    columns in `right` are aligned to the right.
+    terminal, columns in `spare` are omitted one by one until the table fits, and a message lists
+    these columns. The columns in `right` are aligned to the right.
     """
     from rich.cells import cell_len
 

@@ -180,7 +180,7 @@ def json_row(log: Any, r: Any, text: Callable[[bytes], str]) -> dict[str, Any]:
 
 
 def text_line(text: Callable[[bytes], str]) -> Callable[[Any, Any], str]:
-    """Return a function that formats a record as a line of text. `text` formats keys and values.
+    """Return a function that formats a record as a line of text. Keys and values are formatted with `text`.
 
     Two spaces separate the fields of a line.
     """

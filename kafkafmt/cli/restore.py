@@ -73,8 +73,8 @@ def restore(
     """Put partitions into the log directory of a stopped broker. Records keep their offsets.
 
     First create the topics on the broker, and then stop the broker. The restored partitions get the
-    topic ids from the broker's metadata log. Leader epochs that are higher than the partition's
-    leader epoch in the cluster are replaced.
+    topic ids from the broker's metadata log. If a leader epoch is higher than the partition's
+    current leader epoch in the cluster, the current leader epoch replaces it.
 
     Kafka's internal topics (__…) are omitted, unless -t with a pattern that starts with __ selects
     them.

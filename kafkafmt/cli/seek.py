@@ -64,7 +64,7 @@ class InOrder(click.Command):
     """A click command that stores the order in which --offset and --timestamp were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and store the order of --offset and --timestamp."""
+        """Parse the arguments. Store the order in which --offset and --timestamp occur on the command line."""
         names = (a.partition("=")[0] for a in args)
         ctx.meta[ORDER] = [QUESTIONS[n] for n in names if n in QUESTIONS]
         return super().parse_args(ctx, args)

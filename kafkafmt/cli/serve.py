@@ -94,10 +94,11 @@ class StopSignals:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Handle the signals. After the block, ignore them if the process ends then.
+        """Handle the signals during the block. After the block, the command ignores them until the process ends.
 
-        Otherwise, restore the previous handlers. When Python ends, it replaces handlers by the system's
-        default handlers, but it does not replace SIG_IGN.
+        In a process other than the command, the previous handlers are restored. The command ignores
+        the signals, because Python replaces handlers with the system's default handlers when it
+        exits.
         """
         before = {number: signal.signal(number, self._handle) for number in STOP_SIGNALS}
         try:

@@ -64,9 +64,9 @@ class BucketFiles(AttemptFiles):
     run: str
 
     def create(self, target: PurePath) -> tuple[str, Upload]:
-        """Create an object with a unique name, and open it for writing.
+        """Create an object with a unique name, and return its path and the object, which is open for writing.
 
-        Return the path of the object, relative to the output directory, and the open object.
+        The returned path is relative to the output directory.
         """
         name = str(target.with_name(f"{target.stem}-{self.run}-{secrets.token_hex(4)}{target.suffix}"))
         path = self.output / name
@@ -172,7 +172,7 @@ class BucketOutput(Output):
             raise OutputExistsError(self.target)
 
     def _exists(self, left: RunState | None) -> bool:
-        """Return whether the output contains files other than those of the killed run `left`.
+        """Return whether the output contains files, except for the files of a killed run.
 
         `left` is the state of a killed run whose files were not removed. None means that there is
         no such run.
@@ -303,8 +303,8 @@ class BucketOutput(Output):
     def _undo(self, state: RunState) -> None:
         """Remove the files of a run that has not published its output.
 
-        If the old output was not deleted, its `_SUCCESS` is created again. If the run has already
-        published its output, nothing is removed.
+        If the run has removed only `_SUCCESS` from the old output, `_SUCCESS` is restored. If the
+        run has already published its output, nothing is removed.
         """
         found = self._list()
         if state.phase in (REPLACING, FINISHING) and self._success in found:
@@ -331,8 +331,8 @@ def _is_of(run: str, path: UrlPath) -> bool:
 def output_of(options: ExportOptions) -> Output:
     """Return the object that writes the output: to a local directory, a single file or a bucket.
 
-    Raise ResumeError if an output in a bucket is to be resumed. Raise OutputPlaceError if the
-    output is a single Parquet file in a bucket.
+    Raise ResumeError if the output is in a bucket and `options.resume` is True. Raise
+    OutputPlaceError if the output is a single Parquet file in a bucket.
     """
     text = str(options.output)
     if is_url(text):

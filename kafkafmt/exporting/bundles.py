@@ -27,7 +27,7 @@ greater than 1 because a Parquet file is often smaller than the log data that it
 
 @dataclass
 class Bundle:
-    """Splits (ranges of partitions) of one topic. One task exports all splits to common Parquet files."""
+    """Splits (ranges of partitions) of one topic. One task exports these splits, and writes them to the same Parquet files."""
 
     number: int
     splits: list[Split]
@@ -52,8 +52,7 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 def share(total: int, cores: int, least: int, most: int) -> int:
     """Return the number of bytes that one task should process, so that each core gets several tasks.
 
-    `total` is the number of bytes that all tasks process. The result is at least `least` and at
-    most `most`.
+    The returned number is between `least` and `most`. All tasks together process `total` bytes.
     """
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 

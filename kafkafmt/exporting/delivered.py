@@ -25,11 +25,11 @@ from .tasks import BundleResult, Manifest
 def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
     """Find the valid batches and the damage in the only segment of `directory`.
 
-    If retention may have removed the segment file, return the name of this host, so that the driver
-    can check the removal.
+    If the segment file is missing and retention may have removed it, return the name of this host.
+    The driver then checks whether retention has removed the file.
 
-    If retention cannot have removed a missing segment file, or if the file is smaller than on the
-    driver, raise an OSError that names this host.
+    Raise an OSError with the name of this host in two cases: the segment file is missing although
+    retention cannot have removed it, or the file is smaller than on the driver.
     """
     (segment,) = directory.segments
     try:
@@ -61,10 +61,11 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
 def check_damage(plan: SegmentPlan) -> None:
     """Raise an OSError if the driver finds a valid batch at a position at which a task found damage.
 
-    If the driver finds a valid batch in damage that a task has reported, the path of the segment
-    refers to different files on the two hosts. Only the first damaged byte range is checked.
+    If a task found damage, but the driver finds a valid batch at the same position, the path of the
+    segment refers to different files on the two hosts. Only the first damaged byte range is
+    checked.
     """
-    # Ignore batches with these codes. They are damage, but their CRCs can match, so batch_at() finds them.
+    # Ignore damage with a code that allows a matching CRC, because batch_at() finds every batch with a matching CRC.
     damaged = [d for d in plan.damaged if d.code not in ("contradicting_offsets", TooLargeError.code)]
     if not damaged:
         return
@@ -73,7 +74,7 @@ def check_damage(plan: SegmentPlan) -> None:
             batch = batch_at(view, damaged[0].position)
     except OSError:
         return  # write_quarantine() reads the same bytes later, and reports the error
-    # The CRC does not show that a negative last offset delta is wrong.
+    # The CRC of a batch can match even if its last offset delta is negative, which is damage.
     if batch is not None and batch["last_offset_delta"] >= 0:
         raise unavailable(
             plan.segment,
@@ -85,8 +86,8 @@ def check_damage(plan: SegmentPlan) -> None:
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
     """Check whether retention has removed a segment that an executor cannot find, and report the removal.
 
-    If the segment still exists on the driver, raise an OSError, because its path refers to another
-    directory on the executor.
+    If the segment still exists on the driver, retention has not removed it. In this case, the path
+    refers to another directory on the executor, and an OSError is raised.
     """
     if files.exists(segment.path):
         raise unavailable(
@@ -99,7 +100,7 @@ def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
 def check_records(split: Split, manifest: Manifest, log: PartitionLog, host: str) -> None:
     """Raise an OSError if a task wrote too few or too many records for a split (a range of a partition).
 
-    Damaged records, and records in segments that retention has removed, are allowed to be missing.
+    Records in damaged batches or in segments that retention has removed are not counted as missing.
     """
     least, most = 0, 0
     for piece in split.pieces:

@@ -64,7 +64,7 @@ class Engine(Protocol):
         description: str,
         progress: Callable[[JobProgress], bool] | None = None,
     ) -> list[R]:
-        """Call `function` with each item of each task, and return the results in the order of the items.
+        """Call `function` with every item in `tasks`, and return the results in the same order as the items.
 
         Parameters
         ----------
@@ -92,7 +92,8 @@ class Engine(Protocol):
 def group_tasks(items: Iterable[T], size: Callable[[T], int], task_bytes: int) -> list[list[T]]:
     """Distribute items among tasks of about `task_bytes` bytes.
 
-    Tasks with the largest items come first, so that the last tasks of the job are short.
+    Items are assigned to tasks in descending order of size, so that the last tasks contain only
+    small items.
     """
     tasks: list[list[T]] = []
     left = 0

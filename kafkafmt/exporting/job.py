@@ -313,8 +313,8 @@ class Export:
     def _check_transactions(self, works: Iterable[Work]) -> None:
         """Report the transactions that "read_committed" omits because their outcome is not known.
 
-        Raise TransactionInDoubtError if `on_error` is "fail", and damage or a missing segment makes
-        the outcome of a transaction unknown.
+        If `on_error` is "fail", a TransactionInDoubtError is raised when damage or a missing
+        segment hides the outcome of a transaction.
         """
         for work in works:
             log = work.log

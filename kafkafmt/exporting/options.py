@@ -157,7 +157,7 @@ class ExportOptions:
 def check_columns(columns: tuple[str, ...]) -> None:
     """Raise ValueError if a column is given twice, or if the Parquet files would have no columns.
 
-    Unknown names of columns are not detected.
+    `check_columns` accepts unknown column names.
     """
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise ValueError(f"columns has {twice[0]!r} twice")

@@ -82,7 +82,7 @@ class Output(ABC):
     @property
     @abstractmethod
     def attempts(self) -> AttemptFiles:
-        """The object with which tasks create and remove their files."""
+        """Object that creates and removes the files of tasks."""
 
     @abstractmethod
     def check(self) -> None:
@@ -112,4 +112,4 @@ class Output(ABC):
 
     @abstractmethod
     def publish(self, report: str) -> None:
-        """Write the report and then `_SUCCESS`. Make the output visible."""
+        """Write the report, and make the complete output available to readers."""

@@ -7,8 +7,7 @@ the key-value metadata of each file. If a file may contain several partitions, i
 
 The columns `offset` and `timestamp` are delta-encoded and have statistics. The columns
 `timestampType` and `partition` are dictionary-encoded. The other columns have neither dictionaries
-nor statistics, because dictionaries and statistics for these columns cost writers more time than
-they save readers.
+nor statistics, because these would slow down writers more than they would speed up readers.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class FileFormat:
         return min(ROW_GROUP_BYTES, self.file_size // ROW_GROUPS_PER_FILE)
 
     def open(self, where: Any, metadata: dict[str, str]) -> pq.ParquetWriter:
-        """Open a Parquet file with the columns and the encoding of this format for writing."""
+        """Create a Parquet file with the columns and encodings of this format, and return its writer."""
         return open_writer(where, schema_of(self.columns).with_metadata(metadata), self.compression, self.level)
 
 

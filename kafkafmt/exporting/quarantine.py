@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
 
 
 def damage_in_range(plans: Iterable[SegmentPlan], interval: OffsetInterval) -> Iterator[Damage]:
-    """Yield the damage of several segments that may affect offsets in `interval`."""
+    """For each segment in `plans`, yield the damage that may have destroyed offsets in `interval`."""
     for plan in plans:
         for damage in sorted(plan.damaged, key=lambda d: d.position):
             first, last = damage.first_offset or 0, MAX_OFFSET if damage.last_offset is None else damage.last_offset

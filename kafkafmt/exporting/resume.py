@@ -48,9 +48,10 @@ class EarlierRuns:
     ) -> OffsetInterval:
         """Return the part of the offset range `interval` that no earlier run has exported.
 
-        If an earlier run has exported the partition, the result starts at the offset at which that
-        run ended, regardless of the start of `interval`. Unless `below_log_start` is True, the
-        result starts at the log start offset if this offset is higher. `on_message` is then called.
+        If no earlier run has exported the partition, return `interval` unchanged. Otherwise, the
+        result starts at the offset at which the earlier run ended. If the log now starts at a
+        higher offset, and `below_log_start` is False, the result starts at the log start offset,
+        and `on_message` is called.
 
         Raises
         ------

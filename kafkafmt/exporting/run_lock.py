@@ -2,11 +2,9 @@
 
 The object `_export.lock` in the output contains the identifier of the export run that writes to the
 output. It is created and changed only with conditional requests, so that only one export can hold
-the lock. The driver renews the lock regularly. Another export can take over the lock in two cases:
-
-- The process that holds the lock has ended. This can be detected only if both exports run on the
-  same machine.
-- The lock was not renewed for `EXPIRY_SECONDS`, according to the clock of the object store.
+the lock. The driver renews the lock regularly. Another export can take over the lock if its holder
+has ended, or if the lock was not renewed for `EXPIRY_SECONDS`. Expiry is measured with the clock of
+the object store. The end of a process can be detected only on the same machine.
 
 The client library repeats a failed request for up to 3 minutes, which is less than
 `EXPIRY_SECONDS`. Therefore, a request that a run sends directly after it has renewed the lock ends
@@ -148,8 +146,8 @@ class RunLock:
         if version is None:
             found = self._store.load(self.path)
             last = self._check_ended(found)
-            # The killed run `last` may itself follow a killed run, `last.left`, whose files were not removed.
-            # In this case, `last` has not written files, because a run first removes the files of the earlier run.
+            # If the killed run `last` had taken over the lock from another killed run, `last.left` is that other run.
+            # A run with `left` has not written files yet, because it first removes the files of the run in `left`.
             self.state = replace(self.state, left=last.left or last)
             version = self._put(found.version)
             if version is None:
@@ -193,7 +191,7 @@ class RunLock:
                 _running.discard(self.state.run)
 
     def abandon(self) -> None:
-        """Stop renewing the lock, but do not delete it. The next export removes the files of this run."""
+        """Stop renewing the lock, but do not delete it. The next export finds the lock, and removes the files of this run."""
         self._ended.set()
         _running.discard(self.state.run)
 
@@ -204,10 +202,10 @@ class RunLock:
             return False
 
     def _put(self, version: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """Write the lock object with a conditional request, and return its new version.
+        """Write the lock object if its version is still `version`, and return the new version.
 
-        The object must have the given version. If `version` is None, it must not exist. If this
-        condition is not met, return None.
+        If `version` is None, create the lock object. If another run has changed or created the lock
+        object, return None.
         """
         content = self.state.to_bytes()
         try:
@@ -215,7 +213,7 @@ class RunLock:
         except OSError as error:
             with contextlib.suppress(OSError):
                 found = self._store.load(self.path)
-                # If only the response was lost, the lock already has the new content.
+                # If the request succeeded but its response was lost, the lock object has the new content.
                 if found.content == content:
                     return found.version
             if isinstance(error, FileExistsError):

@@ -70,7 +70,7 @@ class SingleFile(Staging):
         super().keep(())
 
     def assign_sizes(self, works: Works) -> None:
-        """Divide the size of the file among the partitions, in proportion to their numbers of records."""
+        """Assign a share of the output file's size to each partition, in proportion to its number of records."""
         size, total, before = (self.path / NAME).stat().st_size, sum(m.rows for w in works for m in w.manifests), 0
         for work in works:
             rows = sum(m.rows for m in work.manifests)
@@ -80,7 +80,7 @@ class SingleFile(Staging):
             before += rows
 
     def publish(self, report: str) -> None:
-        """Rename the file to its final path, and then the report.
+        """Move the output file, and then its report, to their final paths.
 
         With `overwrite`, the old report is removed first, so it never describes the new file.
         """
@@ -140,8 +140,8 @@ def _row_groups(sources: Iterable[_Source], schema: pa.Schema) -> Iterator[pa.Ta
 
 
 def temporary_format(options: ExportOptions) -> FileFormat:
-    """Return the format of the temporary files from which the single file is built."""
+    """Return the format of temporary files. The driver combines the temporary files into the single output file."""
     columns = options.columns
     if columns is not None and "offset" not in columns:
-        columns = (*columns, "offset")  # the driver needs the offsets to order the records
+        columns = (*columns, "offset")  # the driver sorts the records by offset
     return FileFormat(TEMPORARY_CODEC, None, options.file_size, chosen=columns)

@@ -120,7 +120,7 @@ class Staging(Output):
     def adopt(self, run: int) -> None:
         """Add all files of the old output to the staging directory.
 
-        The old output's `report.json` becomes the report of run `run` - 1.
+        `report.json` of the old output becomes the report of the previous run, `run` - 1.
         """
         for folder in (PATHS.data, PATHS.quarantine, PATHS.earlier_report(0).parent):
             if (self.output / folder).is_dir():
@@ -143,11 +143,11 @@ class Staging(Output):
                 parent.rmdir()
 
     def keep(self, files: Iterable[WrittenFile]) -> None:
-        """Move the given files, which tasks have written, to their final paths. Delete all other files of tasks.
+        """Move the given files to their final paths. Delete all other files that tasks have written.
 
-        The directory in which tasks create files is also deleted, so that running tasks cannot
-        create more files. If a file is missing, or if its size differs from the size that the task
-        reported, raise OSError.
+        If a given file is missing, or if its size differs from the size that the task reported,
+        raise OSError. The directory for the files of tasks is deleted, so that running tasks cannot
+        create more files.
         """
         for file in files:
             self._place(file)
@@ -184,7 +184,7 @@ class Staging(Output):
 
     def _replace(self) -> None:
         if _renameat2(self.path, self.output, RENAME_EXCHANGE):
-            return  # __exit__ removes the old output, which now has the path of the staging directory
+            return  # the old output is now at the staging path, which __exit__ removes
         old, lock = _name_next_to(self.output, "old-"), _lock(self.output)
         try:
             os.rename(self.output, old)

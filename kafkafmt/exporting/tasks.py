@@ -38,7 +38,7 @@ class TaskSettings:
 
 @dataclass
 class Manifest:
-    """Counts and damage of the data that a task read from one split (a range of a partition)."""
+    """Result of exporting one split (a range of a partition): counts, ranges of offsets and timestamps, and damage."""
 
     rows: int = 0
     """Number of records that were written to files."""
@@ -177,8 +177,8 @@ def _find_unconfirmed(
 ) -> None:
     """Find all segments with batches that this task cannot confirm as valid. Add the segment names to the manifests.
 
-    `error` was raised for the first of these segments. All later segments are also checked, so that
-    the driver can process all of them in one step.
+    `error` names the first unconfirmed segment. The task also checks all later segments, so that
+    the driver receives a complete list of unconfirmed segments.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

@@ -39,7 +39,7 @@ class Work:
 
     @property
     def segments(self) -> list[SegmentFile]:
-        """Segments that may contain offsets to export."""
+        """Segments that may contain records in the offset range to export."""
         return [s for s in self.log.segments if may_hold(s, self.interval)]
 
     @property
@@ -49,7 +49,7 @@ class Work:
 
     @property
     def manifests(self) -> list[Manifest]:
-        """Counts and damage for each exported split (range of the partition)."""
+        """Results for each exported split (range of the partition), such as counts and damage."""
         return [manifest for _, manifest in self.exported]
 
     @property
@@ -74,9 +74,9 @@ class Work:
     def unread(self, piece: Piece) -> Piece:
         """Return a copy of a piece (a part of a segment), so that the piece can be exported again.
 
-        If another task has searched the segment for valid batches, the copy keeps the plan with
-        these batches. Otherwise, the copy has no plan. If the transactions of the log are known,
-        the copy contains the transactions in its offset range.
+        The returned copy keeps `piece.plan` only if another task has searched the segment for valid
+        batches. If the transactions of the log are known, the returned copy contains the
+        transactions in the offset range of the piece.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
@@ -125,7 +125,7 @@ class Works:
                     piece.plan = confirmed.get(piece.segment.name) or SegmentPlan(piece.segment, 0, [], [], [])
 
     def unconfirmed(self) -> list[tuple[Work, SegmentFile]]:
-        """Return the segments whose batches a task could not confirm to be valid."""
+        """Return the segments for which a task could not confirm that all batches are valid."""
         names: dict[Key, set[str]] = {}
         for bundle, result in self.done:
             for split, manifest in zip(bundle.splits, result.manifests, strict=True):
@@ -139,9 +139,9 @@ class Works:
         ]
 
     def take_back(self, planned: Iterable[tuple[Work, SegmentFile]], size: int) -> list[Split]:
-        """Remove the results of all bundles that contain the given segments. Return splits to export the data again.
+        """Discard the results of all tasks that exported one of the given segments. Return splits to export their data again.
 
-        For the given segments, the new splits contain only batches that were found to be valid.
+        For each segment in `planned`, the returned splits contain only its valid batches.
 
         Parameters
         ----------

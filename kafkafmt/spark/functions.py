@@ -229,7 +229,7 @@ class ArrowFunction:
             yield from output.take()
 
     def decoder(self, columns: RecordColumns) -> Callable[[Any, OnFault], Found]:
-        """Return a function that decodes the records in one value of the input column into the arrays of `columns`."""
+        """Return a function that decodes one value of the input column, and stores its records in `columns`."""
         raise NotImplementedError
 
 

@@ -91,7 +91,7 @@ def decode_path(
             continue
         try:
             log = PartitionLog(directory, ReadLimits(max_batch_bytes), tell=say)
-        except OSError as error:  # the partition directory cannot be listed
+        except OSError as error:  # if the partition directory cannot be listed, continue with the next partition
             fault(error)
             continue
 

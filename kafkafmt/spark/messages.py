@@ -27,7 +27,7 @@ def say(message: str) -> None:
 
 
 def say_ignored(names: Sequence[str], reason: str) -> None:
-    """Log that the options in `names` are ignored, in a single line. If `names` is empty, log nothing."""
+    """Log one line that lists the ignored options `names`. If `names` is empty, log nothing."""
     if names:
         say(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} ignored {reason}")
 

@@ -67,7 +67,7 @@ def sink_path_of(text: str) -> str:
 
 
 def input_of(text: str) -> str:
-    """Convert the value of an option to an absolute local path, or to the URL of an input.
+    """Convert the value of an option to a URL or an absolute local path.
 
     If the value is a URL that kafkafmt cannot read, raise OptionError.
     """
@@ -130,7 +130,7 @@ def flag_of(options: Mapping[str, str], name: str) -> bool:
 def word_of(options: Mapping[str, str], name: str, words: Sequence[str]) -> str:
     """Return the value of an option, which must be one of `words`. Case is ignored.
 
-    If `options` does not contain the option, return the first item of `words`.
+    The first item of `words` is the default value of the option.
     """
     given = options.get(name, words[0])
     for allowed in words:

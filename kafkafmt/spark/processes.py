@@ -11,7 +11,7 @@ from pathlib import Path
 def process_space() -> str:
     """Return an identifier of this machine's current boot and of the pid namespace of this process.
 
-    This identifier, a pid and a start time together identify a process.
+    The identifier, the pid and the start time of a process together identify the process uniquely.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()

@@ -21,8 +21,8 @@ STDERR = 2
 def quiet_start() -> Iterator[None]:
     """Return a context manager that hides the warning which Java prints when it starts.
 
-    A progress bar should write to a duplicate of stderr's file descriptor, which must be created
-    before the context starts.
+    Inside the context, stderr is redirected. Therefore, a progress bar must write to a duplicate of
+    stderr's file descriptor that was created before the context was entered.
     """
     sys.stderr.flush()
     real, (source, sink) = os.dup(STDERR), os.pipe()

@@ -60,8 +60,8 @@ def ddl_of(names: Iterable[str]) -> str:
 def checked_names(schema: StructType) -> list[str]:
     """Check a schema that a user has passed, and return the names of its columns.
 
-    Raise ValueError if the schema is empty, or if a column is unknown, occurs twice, is NOT NULL,
-    or has the wrong type.
+    Raise ValueError if the schema is empty, or if one of its columns is unknown, duplicated, not
+    nullable, or of the wrong type.
     """
     if not schema.fields:
         raise ValueError("the schema has no columns; name at least one column")

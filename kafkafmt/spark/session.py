@@ -26,7 +26,7 @@ OLDEST_JAVA = 17
 JAVA_REMEDY = f"install a JDK {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to an installed one"
 
 # Log4j reads these settings when the JVM starts. They also hide the warnings that Spark logs while it starts.
-# Failed tasks are not logged, because they raise an exception in the program that started the query.
+# Failures of tasks are not logged, because the driver raises them as exceptions.
 LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -178,8 +178,8 @@ def active_session() -> SparkSession | None:
 def stop_quietly(spark: SparkSession) -> None:
     """Stop a Spark session without printing log messages.
 
-    Logging is turned off, because running tasks of a cancelled job would log that they cannot
-    connect to Spark.
+    Logging is turned off, because tasks of a cancelled job may still be running. Each of these
+    tasks would log that it cannot connect to Spark.
     """
     spark.sparkContext.setLogLevel("OFF")
     spark.stop()

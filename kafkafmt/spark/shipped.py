@@ -29,7 +29,7 @@ class Shipped:
     """Base class of objects that Spark sends to executors."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the object as a call to a function. Executors without kafkafmt can also unpickle this function."""
+        """Pickle the object in a form that executors without kafkafmt can read. These executors then raise an error with advice."""
         return _BY_VALUE, (cloudpickle.dumps((type(self), self.__dict__)),)  # type: ignore[no-untyped-call]
 
 
@@ -66,9 +66,9 @@ def slow_core() -> str | None:
 def say_slow(found: Iterable[str | None]) -> None:
     """Log the warnings that `slow_core` has returned on executors. Each warning is logged only once per process.
 
-    `found` contains a warning for each executor that uses the pure-Python core, and None for each
-    executor that uses the native core. If this process uses the pure-Python core as well, nothing
-    is logged, because a warning was already given when kafkafmt was imported.
+    An item of `found` is a warning if an executor uses the pure-Python core, and None otherwise. If
+    this process also uses the pure-Python core, `say_slow` logs nothing, because the import of
+    kafkafmt has already issued a warning.
     """
     if _backend.backend != "native":
         return
@@ -128,7 +128,7 @@ def check_executors(spark: SparkSession, tasks: int | None = None) -> list[dict[
 def _probe(batches: Any) -> Any:
     """Yield a row that describes the Python interpreter and the kafkafmt installation of this task.
 
-    Spark sends the code of this function, so it also works if kafkafmt is missing on the executor.
+    Spark pickles `_probe` by value, so `_probe` also runs on executors without kafkafmt.
     """
     import socket
     import sys

@@ -23,7 +23,7 @@ JAVA_CLASS = re.compile(r"^(: )?([a-z]\w*\.)+[A-Z]\w*(Exception|Error): ")
 def missing_module(text: str) -> str:
     """If an error message reports a missing Python module, return advice to install it on the executors.
 
-    If the error has another reason, return an empty string.
+    If `text` does not report a missing module, return an empty string.
     """
     if not re.search(r"No module named '(\w+)", text):
         return ""
@@ -70,7 +70,7 @@ def cause_of(text: str) -> str:
 
 
 def _because(line: str, cause: str) -> str:
-    """Return the text "; the cause is …", or an empty string if `line` already contains the cause."""
+    """Return "; the cause is …" as the end of an error message, or an empty string if `line` already contains the cause."""
     return "" if not cause or cause in line or JAVA_CLASS.sub("", cause) in line else f"; the cause is {cause}"
 
 
@@ -96,7 +96,8 @@ def _chain(text: str) -> list[str]:
 def _raised(frames: str) -> str:
     """Return the exception at the end of a Python traceback, as a single line.
 
-    Text that follows the exception in `frames`, such as a Java stack trace, is ignored.
+    `frames` is the text of the traceback. Lines after the exception, such as a Java stack trace,
+    are ignored.
     """
     found: list[str] = []
     for line in frames.splitlines():

@@ -42,8 +42,8 @@ def staging_of(directory: Path, query: str | None = None) -> Path:
 def remove_staging(directory: Path, used: Iterable[Path]) -> None:
     """Remove the staging directories of a job that has ended.
 
-    `used` contains the paths of the staging directories. A path is ignored if it is not a staging
-    directory next to the log directory `directory`.
+    A path in `used` is removed only if it is a staging directory next to the log directory
+    `directory`.
     """
     for path in set(used):
         if path.parent == directory.parent and _parsed(directory, path.name):
@@ -87,7 +87,7 @@ def _job_of(query: str) -> str:
 
 
 def _driver() -> int:
-    """Return the pid of the JVM that started this process. If no JVM started it, return its own pid."""
+    """Return the pid of the JVM that started this process. If no JVM started this process, return the pid of this process."""
     pid = os.getpid()
     while pid > 1:
         status = process_status(pid)

@@ -104,7 +104,7 @@ class _Writer(Shipped):
 
     def put(self, messages: list[Any], version: int | None) -> None:
         """Append the rows of all tasks to the log, unless rows with this `version` were already appended."""
-        if not version:  # in a stream, log the warnings only for the first micro-batch
+        if not version:  # in a streaming query, log the warnings only for the first micro-batch
             say_slow(m.slow for m in messages if m is not None)
         options = self.options
         if version is not None and options.app_id is None:
@@ -115,7 +115,7 @@ class _Writer(Shipped):
             self.discard(messages)
 
     def discard(self, messages: list[Any]) -> None:
-        """Remove the staging directories of this job, and those that earlier jobs have left."""
+        """Remove the staging directories of this job and of earlier jobs that have not removed them."""
         directory, staged = Path(self.options.path), [Path(m.staged.folder).parent for m in messages if m is not None]
         remove_staging(directory, [self.staging, *staged])
         remove_leftovers(directory, self.staging)
@@ -135,7 +135,7 @@ class KafkaLogWriter(_Writer, DataSourceArrowWriter):
         self.put(messages, self.options.version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the rows of a failed job from the staging directory."""
+        """Discard the rows that the tasks of a failed job have staged."""
         self.discard(messages)
 
 
@@ -155,7 +155,7 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
         super().__init__(options, schema, options.app_id or query)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task to the staging directory. The returned message contains the id of the stream.
+        """Write the rows of one task to the staging directory. Return a message with the id of the streaming query.
 
         The driver cannot always read the id from the checkpoint. The path of the checkpoint may not
         be local, or it may be set only in the session setting
@@ -174,5 +174,5 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
         self.put(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Remove the rows of a failed job from the staging directory."""
+        """Discard the rows that the tasks of a failed job have staged."""
         self.discard(messages)

@@ -64,9 +64,9 @@ class WriteOptions:
 
 
 def is_write(given: Mapping[str, str]) -> bool:
-    """Return True if the options are consistent with a query that writes.
+    """Guess from the options of a query whether the query writes rows.
 
-    The result is a guess, because Spark does not pass the type of a query to a data source.
+    Spark does not pass the type of a query to a data source.
     """
     names = {name.lower() for name in given}
     own = {name.lower() for name in (*NAMES, *SPARKS_OWN)}
@@ -76,7 +76,7 @@ def is_write(given: Mapping[str, str]) -> bool:
 def query_id(given: Mapping[str, str]) -> str | None:
     """Read the id of a stream from its checkpoint. If the checkpoint cannot be read, return None.
 
-    For example, the checkpoint of a stream cannot be read if the checkpoint is on another machine.
+    A checkpoint on another machine, for example, cannot be read.
     """
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()

@@ -2,10 +2,10 @@
 
     .<log directory>.kafkafmt-write-<owner>-<job>/<attempt>/<topic>-<partition>
 
-Each task builds batches with offsets that start at 0, and writes them to files (staging). These
-files are next to the log directory, so that a broker never finds unknown files inside it. The
-driver then appends the batches of the successful tasks atomically and in order. To assign the final
-offsets, it changes a few fields of each batch.
+Each task builds batches with offsets that start at 0, and writes them to staging files. The staging
+files are next to the log directory, because a broker must not find unknown files in the log
+directory. The driver then appends the batches of the successful tasks atomically and in order. To
+assign the final offsets, the driver changes a few fields of each batch.
 
 As in Delta Lake, an application can set the options txnAppId and txnVersion. Rows that were already
 appended with the same two values are not appended again.
@@ -213,8 +213,8 @@ def new_attempt(staging: Path) -> Path:
 def commit(options: WriteOptions, staged: Iterable[Staged], version: int | None) -> bool:
     """Append the batches of all tasks to the log directory, in one atomic operation.
 
-    If batches with the same `options.app_id` and `version` were already appended, return False.
-    Otherwise, return True.
+    Return False if batches of the application `options.app_id` with this `version` were already
+    appended. Otherwise, return True.
     """
     every = list(staged)
     keys = {key for s in every for key in s.files}

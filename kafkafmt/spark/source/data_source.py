@@ -1,6 +1,6 @@
 """Define the data source `kafkafmt`, which reads log directories as a DataFrame.
 
-The data source has the options and the columns of Spark's Kafka source.
+The data source has the same options and columns as Spark's Kafka source.
 
     spark.read.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
     spark.readStream.format("kafkafmt").option("subscribe", "orders").load("/var/lib/kafka/data")
@@ -138,7 +138,7 @@ class KafkaLogSource(Shipped, DataSource):
         return "path" in self.options or "paths" in self.options
 
     def _for_reading(self, schema: StructType) -> Options:
-        """Return the parsed options of a query that reads.
+        """Return the parsed options of a read query.
 
         If no path is given, the query reads an SQL table. In this case, the result also contains
         the options that were stored when the table was created.
@@ -151,12 +151,12 @@ class KafkaLogSource(Shipped, DataSource):
         return self._read_options(CaseInsensitiveDict({**kept, **self.options}), for_table=True)
 
     def _for_writing(self, schema: StructType) -> Mapping[str, str]:
-        """Return the options of a query that writes. If the query writes to an SQL table, raise OptionError.
+        """Return the options of a write query. If the query writes to an SQL table, raise OptionError.
 
-        An OptionError is also raised if the rows were read from an SQL table, because their column
-        metadata contains the options of that table. saveAsTable would use these options for the new
-        table. A query with saveAsTable cannot be distinguished from other queries, because Spark
-        does not pass the name of the new table.
+        If the rows come from an SQL table, their column metadata contains the options of this
+        table. In this case, OptionError is raised, because saveAsTable would store these options
+        for the new table. The error affects all write queries, because Spark does not pass the name
+        of the new table.
         """
         if not self._names_path:
             raise OptionError(NO_TABLE_TO_WRITE)
@@ -187,7 +187,7 @@ class KafkaLogSource(Shipped, DataSource):
         return KafkaLogWriter(parse_write(self._for_writing(schema)), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the writer for a stream whose rows have the given schema."""
+        """Return a writer for a streaming query that writes rows with the given schema."""
         from ..sink.sink import KafkaLogStreamWriter
 
         given = self._for_writing(schema)
@@ -197,7 +197,7 @@ class KafkaLogSource(Shipped, DataSource):
 
 
 def _without(given: Mapping[str, str], names: Sequence[str], kept: Sequence[str]) -> CaseInsensitiveDict:
-    """Return a copy of the options in `given`. Options whose names are in `names` but not in `kept` are omitted."""
+    """Return a copy of `given` without the options in `names`. Options that are also in `kept` are not removed."""
     dropped = {name.lower() for name in names} - {name.lower() for name in kept}
     return CaseInsensitiveDict({name: value for name, value in given.items() if name.lower() not in dropped})
 

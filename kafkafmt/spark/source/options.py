@@ -71,7 +71,7 @@ class Bound:
     """
 
     def value_of(self, key: Key) -> int:
-        """Return the offset or time at which a query starts or ends reading one partition."""
+        """Return the start or end of the range to read from one partition, as an offset or a time."""
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def of(self, key: Key) -> OffsetBound | None:
@@ -80,9 +80,10 @@ class Bound:
         return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
     def check(self, keys: Collection[Key]) -> None:
-        """Raise OptionError if a partition of the query has no value, or if a value is given for another partition.
+        """Raise OptionError unless the option has a value for each partition of the query, and for no other partition.
 
-        As in Spark's Kafka source, a single value for all partitions is always valid.
+        An option with a single value for all partitions is always valid, as in Spark's Kafka
+        source.
         """
         if isinstance(self.value, int):
             return
@@ -101,7 +102,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """Parsed options of a query that reads. Sizes are in bytes."""
+    """Parsed options of a read query. Sizes are in bytes."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None = None
@@ -135,7 +136,7 @@ class Options:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def selection(self, key: Key) -> Selection:
-        """Return which records to read in one partition."""
+        """Return the selection of records to read from one partition."""
         return Selection(
             None if self.start is None else self.start.of(key),
             None if self.end is None else self.end.of(key),

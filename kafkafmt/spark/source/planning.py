@@ -84,10 +84,10 @@ class Plan:
     """
 
     def add_doubts(self, log: PartitionLog, start: int, end: int) -> None:
-        """Record transactions with offsets in [start, end) if their outcome is unknown.
+        """Add the transactions with an unknown outcome and with offsets in [start, end) to `doubts`.
 
-        If the transactions of the log are not known yet, nothing is added. In this case, the tasks
-        find and report these transactions.
+        If the transactions of the log have not been read yet, `add_doubts` does nothing. In this
+        case, the tasks find and report the transactions with an unknown outcome.
         """
         if log.knows_transactions:
             self.doubts += [(log.directory, d) for d in log.transactions.within(start, end - 1).doubts]
@@ -167,9 +167,9 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
 
 
 def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterval]:
-    """Divide a range of offsets into ranges with at most `most` offsets each.
+    """Divide a range of offsets into ranges of `most` offsets each. The last range can be shorter.
 
-    If there would be more than MOST_PARTS ranges, raise OptionError.
+    If more than MOST_PARTS ranges would be necessary, raise OptionError.
     """
     offsets = interval.high - interval.low
     if offsets > most * MOST_PARTS:
@@ -182,10 +182,9 @@ def parts_of(interval: OffsetInterval, most: int, key: Key) -> list[OffsetInterv
 
 
 def split_size(options: Options, total: int) -> int:
-    """Return the number of bytes that a task should read. `total` is the size of all segments of the query.
+    """Return the number of bytes for one task to read. `total` is the size of all segments of the query.
 
-    If the segments have offset indexes, the returned size results in at least `minPartitions`
-    tasks.
+    The returned size is small enough for `minPartitions` tasks if the segments have offset indexes.
     """
     size = options.split_bytes
     if options.split_bytes == SPLIT_BYTES:
@@ -254,8 +253,8 @@ def discovered(options: Options, tell: Callable[[str], None], listings: Listings
 def limits_of(options: Options) -> ReadLimits:
     """Return the size limits for batches and for groups of batches.
 
-    Segments are read in groups of consecutive batches. The size of a group is limited to a fraction
-    of the bytes that a task reads, so that a task can consist of several groups.
+    Segments are read in groups of consecutive batches. The maximum size of a group is a fraction of
+    `split_bytes`, so that a task can read several groups.
     """
     return ReadLimits(options.max_batch_bytes, run_bytes=max(options.split_bytes // RUNS_A_SPLIT, 1))
 
@@ -289,8 +288,8 @@ def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
 def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
     """Distribute splits (ranges of partitions) among tasks, in order.
 
-    A split is added to the last task. If the cost of this task would then exceed `size`, a new task
-    is created.
+    If the cost of the last task remains at most `size`, a split is added to the last task.
+    Otherwise, the split is added to a new task.
     """
     for split in splits:
         cost = split.bytes + OPEN_COST

@@ -116,7 +116,7 @@ def _batches(
 
 
 def ahead(batches: Generator[pa.RecordBatch, None, None]) -> Iterator[pa.RecordBatch]:
-    """Yield the items of `batches`, which a separate thread produces.
+    """Yield the items of `batches`. A separate thread reads the next item in advance.
 
     The thread decodes the next Arrow record batch while Spark sends the current one to the JVM.
     Decoding releases the GIL.

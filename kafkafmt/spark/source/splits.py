@@ -45,7 +45,7 @@ class WholePartitions:
         self._transactions: dict[Location, Transactions] = {}
 
     def listed(self, directory: PartitionDir) -> PartitionDir | None:
-        """Return a `PartitionDir` with the segments that a partition directory contained when it was last listed.
+        """Return the most recent listing of a partition directory, as a `PartitionDir` with its segments.
 
         If the directory has not been listed yet, return None.
         """
@@ -66,7 +66,7 @@ class WholePartitions:
     def transactions_of(self, directory: PartitionDir, limits: ReadLimits, log: PartitionLog) -> Transactions:
         """Return the transactions of a partition, which is read completely when this method is first called.
 
-        The bytes and read operations are added to `log.bytes_read` and `log.reads`.
+        The numbers of bytes and read operations are added to `log.bytes_read` and `log.reads`.
         """
         if not self.has_read(directory):
             whole = PartitionLog(directory, limits)
@@ -78,7 +78,7 @@ class WholePartitions:
 
 @dataclass
 class Piece:
-    """Part of a segment that a task reads: a range of bytes, or a list of valid batches."""
+    """Part of a segment that a task reads, specified by a byte range or a list of valid batches."""
 
     directory: PartitionDir
     """Copy of the partition directory that lists only this segment."""
@@ -112,7 +112,7 @@ class Piece:
     def first_offset(self) -> int:
         """Lowest offset that this part of a segment can contain.
 
-        No two parts of the same partition have the same lowest offset.
+        Each part of a partition has a different lowest offset.
         """
         if self.plan is not None and self.plan.extents:
             return max(self.interval.low, self.plan.extents[0].first_offset)
@@ -199,7 +199,7 @@ class Piece:
     def _find_transactions(
         self, log: PartitionLog, limits: ReadLimits, confirmed_only: bool, partitions: WholePartitions
     ) -> Transactions:
-        """Find the transactions of the batches in this part of a segment.
+        """Find the outcomes of the transactions to which the batches in this part of a segment belong.
 
         Because transaction markers can be in later segments, the partition directory is listed
         again. The bytes and read operations are added to `log.bytes_read` and `log.reads`.
@@ -223,7 +223,7 @@ class Piece:
     def _outcomes(
         self, directory: PartitionDir, end: int, limits: ReadLimits, log: PartitionLog
     ) -> Transactions | None:
-        """Find aborted transactions of the batches. Return None if this requires reading the whole partition."""
+        """Find aborted transactions of the batches. If the whole partition would have to be read, return None."""
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         if segment is None:
             return None
@@ -370,10 +370,10 @@ def make_splits(
 
 
 def _committed_part(log: PartitionLog, interval: OffsetInterval) -> tuple[Transactions | None, OffsetInterval]:
-    """Restrict `interval` to offsets below the last stable offset. Return it with the transactions of the log.
+    """Return the transactions of the log, and the part of `interval` below the last stable offset.
 
-    If the transactions are not known yet, the first item of the result is None. If uncommitted
-    records are also selected, return a tuple of None and the unchanged interval.
+    If the transactions have not been read yet, return None instead of the transactions. If
+    `interval` also selects uncommitted records, return None and the unchanged `interval`.
     """
     if not interval.committed:
         return None, interval
@@ -389,10 +389,7 @@ def may_hold(segment: SegmentFile, interval: OffsetInterval) -> bool:
 
 
 def _take(extents: list[Run], most: int) -> list[Run]:
-    """Take groups of batches from the start of `extents`, until their size in bytes is at least `most`.
-
-    If `extents` is not empty, the result contains at least one group.
-    """
+    """Return groups of batches from the start of the list `extents`, until their total size reaches `most` bytes."""
     size, n = 0, 0
     while n < len(extents) and (n == 0 or size < most):
         size += extents[n].end - extents[n].position

@@ -81,14 +81,14 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         self.names = names
         self._seen: Offsets = {}  # end offset of each partition at the last check
         self._initial: Offsets | None = None
-        self._target: Offsets | None = None  # end of a query with the trigger availableNow
+        self._target: Offsets | None = None  # offsets at which a query with the trigger availableNow ends
 
         # End offset of each partition at the last check, and the transactions that were open at this offset.
         self._open: dict[Key, tuple[int, Transactions]] = {}
         self._listings = Listings()
         # Partitions that latestOffset() has found for the next micro-batch.
         self._listed: dict[Key, PartitionLog] = {}
-        # For each partition at the last check: the result of _stamp(), and the end offset.
+        # The result of _stamp() and the end offset of each partition, from the last check.
         self._checked: dict[Key, tuple[Stamp, int]] = {}
         self._said: set[str] = set()
         self._triggered: float | None = None
@@ -108,7 +108,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Store the current end offsets of all partitions, at which a query with the trigger availableNow ends."""
+        """Store the current end offsets of all partitions. A query with the trigger availableNow ends at these offsets."""
         self._target = self._ends(self._logs({}, self._once), {})
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Nested:
@@ -148,7 +148,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return False
 
     def reportLatestOffset(self) -> Nested | None:
-        """Return the end offsets at the last check. Spark shows them in the progress of the query."""
+        """Return the most recently found end offsets, which Spark includes in the progress of the query."""
         return _nested(self._seen) if self._seen else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
@@ -185,7 +185,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return read_task(partition, self.options, self.names, self._gone)
 
     def _logs_until(self, begin: Offsets, stops: Offsets) -> dict[Key, PartitionLog]:
-        """Return the partitions of a micro-batch. If possible, those that `latestOffset` has found are used."""
+        """Return the partitions of a micro-batch. Reuse the partitions from `latestOffset` if their end offsets are high enough."""
         logs, self._listed = self._listed, {}
         if any(key not in logs or self._seen.get(key, -1) < stop for key, stop in stops.items()):
             return self._logs(begin, self._gone)
@@ -196,8 +196,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
     def _logs(self, begin: Offsets, tell: Callable[[str], None]) -> dict[Key, PartitionLog]:
         """Find all selected partitions, and return their logs.
 
-        If a partition no longer exists, an error is raised, unless failOnDataLoss is false. `tell`
-        is called with messages about the partitions.
+        If a selected partition no longer exists, raise an error, unless failOnDataLoss is false.
+        The returned logs report messages to `tell`.
         """
         options = self.options
         options.check_stream()  # Spark would hide an error that __init__ raises
@@ -206,7 +206,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             there = [p for p in found if p.readable]
             try:
                 chosen = options.select(found)
-            except OptionError:  # a selected topic or partition no longer exists
+            except OptionError:  # raised if a selected topic or partition no longer exists
                 if options.fail_on_data_loss or not begin:
                     raise
                 chosen = [
@@ -317,9 +317,10 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return found.last_stable_offset
 
     def _plan(self, plan: Plan, log: PartitionLog, first: int | None, stop: int, most: int) -> list[Split]:
-        """Divide the offsets [first, stop) of a partition into splits, which tasks read.
+        """Divide the offsets [first, stop) of a partition into splits for tasks.
 
-        A split contains at most `most` offsets. If damage is found, it is added to `plan`.
+        `most` is the maximum number of offsets in a split. Damaged byte ranges are added to
+        `plan.damaged`.
         """
         options, key = self.options, (log.topic, log.partition)
         low = log.log_start_offset
@@ -353,7 +354,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         return splits
 
     def _plans(self, plan: Plan, log: PartitionLog, first: int, stop: int) -> list[SegmentPlan]:
-        """Read the segments with offsets in [first, stop). Return their valid batches, and add damage to `plan`."""
+        """Read the segments that may contain the offsets [first, stop). Return their valid batches, and add damage to `plan.damaged`."""
         found: dict[str, SegmentPlan] = {}
         for segment, event in log.events(first, stop):
             found[segment.segment.name] = segment
@@ -368,7 +369,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
             say(message)
 
     def _lost(self, key: Key, what: str) -> None:
-        """Report that offsets are lost: raise DataLossError, or log a message if failOnDataLoss is false."""
+        """Raise DataLossError because offsets are lost. If failOnDataLoss is false, log a message instead."""
         message = f"{key[0]}-{key[1]}: {what}"
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{message}; set failOnDataLoss=false to continue without the lost offsets")
@@ -384,8 +385,8 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
 def _has_borders(segment: SegmentFile) -> bool:
     """Return whether the driver can divide a segment among tasks without reading it.
 
-    This is possible if the segment has an offset index, or if it is so small that each task can
-    read it from its start.
+    A segment can be divided if it has an offset index, or if it is so small that each task can read
+    it from its start.
     """
     return segment.size <= SMALL_SEGMENT or last_border(segment) is not None
 

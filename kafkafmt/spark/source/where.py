@@ -4,7 +4,8 @@ The value of the option `where` is a JSON list of conditions, in the form of the
 of pyarrow, pandas and Dask:
 
 - `[["topic", "=", "orders"], ["offset", ">=", 100]]`: a record must match both conditions.
-- `[[["offset", "<", 10]], [["offset", ">=", 100]]]`: a record must match at least one of the lists.
+- `[[["offset", "<", 10]], [["offset", ">=", 100]]]`: a record must match all conditions of at least
+  one inner list.
 
 Tasks are created only for data that can match. A task removes records that do not match before it
 sends rows to Spark. As in SQL, a null timestamp does not match any condition.
