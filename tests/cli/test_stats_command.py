@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,15 @@ def test_plot_writes_a_file_in_the_format_of_its_suffix(tmp_path: Path, suffix: 
     assert start in content[:100]
     assert b"\x1b" not in content or suffix == "png"
     assert b"<b>-" not in content
+
+
+def test_plot_labels_numbers_of_records_with_integers(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = written(tmp_path, "t-0", batch([record(i, i * 60_000, b"k") for i in range(5)]))
+    assert kafkafmt("stats", path, "--plot", tmp_path / "chart.svg").returncode == 0
+    labels = re.findall(r"<!-- (.*) -->", (tmp_path / "chart.svg").read_text())
+    assert {"0", "1"} <= set(labels)
+    assert [label for label in labels if label.endswith(" m")] == []
 
 
 def test_plot_with_another_suffix_is_wrong_usage(tmp_path: Path) -> None:

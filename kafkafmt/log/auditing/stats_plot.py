@@ -115,7 +115,7 @@ def _period(ms: int) -> str:
 def _picture(topics: Sequence[ChartTopic], kind: str) -> bytes:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
-    from matplotlib.ticker import EngFormatter
+    from matplotlib.ticker import EngFormatter, MaxNLocator
 
     figure: Any = Figure(figsize=(10, 6.5), layout="constrained", dpi=120)
     rate, sizes = figure.subplots(2, 1, height_ratios=(3, 2))
@@ -126,6 +126,7 @@ def _picture(topics: Sequence[ChartTopic], kind: str) -> bytes:
     rate.set_title("Records over time", loc="left")
     rate.set_ylabel(f"records per {_period(step)}")
     rate.set_ylim(bottom=0)
+    rate.yaxis.set_major_locator(MaxNLocator(integer=True))  # without integer=True, labels such as "500 m" appear
     rate.yaxis.set_major_formatter(EngFormatter())
     locator = AutoDateLocator()  # type: ignore[no-untyped-call]
     rate.xaxis.set_major_locator(locator)
