@@ -15,7 +15,7 @@ from ..log.reading.groups import CommittedOffset, Group, GroupState, Member
 from ..log.reading.selection import like
 from ..text import encode_json
 from .choosing import NotThereError, find, read_all_groups
-from .options import Time, format_option, paths_argument, replicas_option
+from .options import TIME_FORMS, Time, format_option, paths_argument, replicas_option
 from .output import moment, show_table, tell
 
 UNKNOWN = "-"
@@ -36,8 +36,8 @@ UNKNOWN = "-"
 @click.option(
     "--at",
     type=Time(),
-    help="List the latest offsets that were committed at TIME or earlier, and the log end offsets at TIME. TIME is a "
-    "number of milliseconds since 1970-01-01 UTC, or an ISO time. The default time zone is UTC.",
+    help="List the latest offsets that were committed at TIME or earlier, and the log end offsets at TIME. "
+    f"{TIME_FORMS}",
 )
 @replicas_option
 @format_option

@@ -15,7 +15,7 @@ from ..kraft.tables import TABLES, cells, difference_text
 from ..text import encode_json
 from ..times import parse_time
 from .choosing import NotThereError
-from .options import Decorator, InputPath, ParamType, format_option, limit_batch_option
+from .options import TIME_FORMS, Decorator, InputPath, ParamType, format_option, limit_batch_option
 from .output import raw_in_a_pipe, show, show_table, tell
 
 Moment = tuple[int | None, int | None]
@@ -64,8 +64,7 @@ at_option: Decorator = click.option(
     type=OffsetOrTime(),
     default=(None, None),
     show_default=False,
-    help="Show the state before this offset of the metadata log, or at this time. TIME is a number of milliseconds since "
-    "1970-01-01 UTC, or an ISO time. The default time zone is UTC.",
+    help=f"Show the state before this offset of the metadata log, or at this time. {TIME_FORMS}",
 )
 
 

@@ -156,8 +156,15 @@ class Codec(ParamType[tuple[str, int | None]]):
         return codec, number
 
 
+TIME_FORMS = (
+    "TIME is a number of milliseconds since 1970-01-01 UTC, an ISO time (in UTC by default), or a duration before now, "
+    "such as -7d, -36h or -15m."
+)
+"""Help text for options that have a time as value."""
+
+
 class Time(ParamType[int]):
-    """Click parameter type for a time: milliseconds since 1970-01-01 UTC, or an ISO time.
+    """Click parameter type for a time: a number of milliseconds, an ISO time, or a duration before now.
 
     An @ before the time is ignored, because `kafkafmt cat -o` requires an @ before a time.
     """

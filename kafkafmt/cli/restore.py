@@ -12,7 +12,7 @@ from ..log.rewriting.restore import RestoreError, RestoreReport
 from ..log.rewriting.restore import restore as restore_paths
 from ..text import counted, encode_json
 from .choosing import not_there
-from .options import LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
+from .options import TIME_FORMS, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, full_disk_named, progress_bar, show, show_table, tell
 
 
@@ -31,8 +31,7 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, full_disk_named, 
 @click.option(
     "--until",
     type=Time(),
-    help="End each partition after its last record with a timestamp before TIME. TIME is a number of milliseconds "
-    "since 1970-01-01 UTC, or an ISO time.",
+    help=f"End each partition after its last record with a timestamp before TIME. {TIME_FORMS}",
 )
 @click.option(
     "--abort-open-transactions",

@@ -15,7 +15,7 @@ from ..log.rewriting.rewrite import rewrite as rewrite_paths
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
-from .options import Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
+from .options import TIME_FORMS, Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
 from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, full_disk_named, progress_bar, say, show, show_table, tell
 
 
@@ -48,8 +48,7 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, full_disk_named, progress_bar
 @click.option(
     "--before",
     type=Time(),
-    help="Drop records with a timestamp before TIME. TIME is a number of milliseconds since 1970-01-01 UTC, or an ISO "
-    "time. Records without a timestamp are kept.",
+    help=f"Drop records with a timestamp before TIME. Records without a timestamp are kept. {TIME_FORMS}",
 )
 @click.option("--compact", is_flag=True, help="Keep only the latest record of each key, as Kafka's log cleaner does.")
 @click.option("--drop-tombstones", is_flag=True, help="With --compact, also drop records that have a null value.")

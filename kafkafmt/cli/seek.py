@@ -17,7 +17,7 @@ from ..log.reading.seek import seek as seek_in
 from ..text import counted, encode_json
 from ..times import parse_time
 from .choosing import choose, find
-from .options import ParamType, WholeNumber, paths_argument, reading_options
+from .options import TIME_FORMS, ParamType, WholeNumber, paths_argument, reading_options
 from .output import moment, show, tell
 
 ORDER = "kafkafmt.seek.order"
@@ -25,9 +25,8 @@ WORDS = {"-1": LATEST, "-2": EARLIEST, "-3": MAX_TIMESTAMP}
 """Numbers that Kafka's tools accept instead of a time, with their names."""
 QUESTIONS = {"--offset": "offset", "--timestamp": "timestamp"}
 TIME_HELP = (
-    "Find the first record with this timestamp or a later one. TIME is a number of milliseconds since 1970-01-01 UTC, "
-    "or an ISO time. A time without a time zone is in UTC. Special values are latest or -1 (the log end), "
-    "earliest or -2 (the log start), and max-timestamp or -3 (the first record with the largest timestamp). May "
+    f"Find the first record with this timestamp or a later one. {TIME_FORMS} Special values are latest or -1 (the log "
+    "end), earliest or -2 (the log start), and max-timestamp or -3 (the first record with the largest timestamp). May "
     "be repeated."
 )
 
