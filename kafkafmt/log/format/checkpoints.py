@@ -47,7 +47,7 @@ def _entries(text: str, parts: int, name: str) -> list[list[str]]:
     if len(lines) < 2:
         raise StructureError(f"{name}: line 2, the number of entries, is missing")
     count = _number(lines[1].strip(), name, 2)
-    # `split` stops after one field too many, so that a long line with many fields does not need much memory.
+    # Limit the number of fields, because splitting a long line into many fields would need much memory.
     entries = [line.split(None, parts) for line in lines[2:] if line.strip()]
     if len(entries) != count:
         raise StructureError(f"{name}: line 2 states {count} entries, but the file contains {len(entries)}")

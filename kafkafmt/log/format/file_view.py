@@ -53,10 +53,11 @@ def _open_whole(path: Location) -> SequentialReader:
 def aligned_buffer(size: int) -> npt.NDArray[np.uint8]:
     """Return an uninitialized array of `size` bytes. Its memory address is a multiple of 64.
 
-    Read calls copy data into an aligned buffer five times as fast as into an unaligned buffer.
+    The kernel copies file data into an aligned buffer five times as fast as into an unaligned
+    buffer.
     """
     raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.__array_interface__["data"][0] % ALIGNMENT  # `raw.ctypes.data` takes three times as long
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT  # `raw.ctypes.data` is three times slower
     return raw[start : start + size]
 
 
@@ -168,10 +169,10 @@ class FileView:
         return self._given if isinstance(self._given, UrlPath) else Path(self._given)
 
     def expect(self, start: int, end: int) -> None:
-        """Announce that the bytes [start, end) will be read in order.
+        """Prepare for sequential reads of the bytes [start, end).
 
-        If the file has a URL, each read of this range also requests the following bytes of the
-        range in advance.
+        If the file has a URL, each read also requests the next bytes of the range [start, end) in
+        advance.
         """
         if self._remote is not None:
             self._remote.expect(start, end)
@@ -179,8 +180,8 @@ class FileView:
     def read_into(self, view: Any, position: int) -> int:
         """Fill the buffer `view` with bytes of the file, beginning at the file position `position`.
 
-        Return the number of bytes that were read. It is smaller than the buffer only if the file
-        ends first.
+        Return the number of bytes that were read. This number is smaller than the size of `view`
+        only if the end of the file was reached.
         """
         target, got, started = memoryview(view).cast("B"), 0, perf_counter()
         if self._remote is not None:
@@ -212,9 +213,8 @@ class FileView:
     def scan(self, buffer: ByteArray, table: BatchTable, start: int, end: int) -> int | None:
         """Read the headers of the batches in [start, end) into `table`, check the CRCs, and return the number of rows.
 
-        The file is read in pieces, for which `buffer` is the memory. Return None if the range does not
-        consist of complete, valid batches, if a batch is larger than `buffer`, or if the file is not
-        local.
+        The file is read block by block into `buffer`. Return None if the range contains invalid or
+        incomplete batches, if a batch is larger than `buffer`, or if the file is not local.
         """
         if self._fd < 0:
             return None
@@ -227,11 +227,11 @@ class FileView:
 
     @property
     def unreadable(self) -> list[tuple[int, int]]:
-        """Byte ranges that the disk could not read so far, as sorted pairs (start, end) of positions."""
+        """Byte ranges for which reading from the disk has failed, as sorted pairs (start, end) of file positions."""
         return [] if self._sectors is None else self._sectors.spans
 
     def is_filler(self, start: int, end: int) -> bool:
-        """Return whether the disk could not read some of the bytes [start, end). Such bytes were replaced with filler."""
+        """Return whether some of the bytes [start, end) are unreadable on disk and were replaced with filler."""
         return self._sectors is not None and bool(overlapping(self._sectors.spans, start, end))
 
     def _read_or_fill(self, target: memoryview, position: int) -> int:
@@ -248,7 +248,7 @@ class FileView:
         return got
 
     def _read_readable(self, target: memoryview, position: int) -> int:
-        """Read bytes outside the known unreadable sectors, and return the number of bytes that were read."""
+        """Read bytes into `target`, and return their number. If the read fails, read only the first sector."""
         try:
             self.reads += 1
             return os.preadv(self._fd, [target], position)
@@ -274,7 +274,7 @@ class FileView:
         return self._sectors.fill(target, position)
 
     def _count_requests(self, remote: RemoteFile) -> None:
-        """Count the requests of `remote` and the bytes that it requests, instead of the bytes that callers read."""
+        """Set `bytes_read` and `reads` of a remote file to the number of bytes requested and of requests sent."""
         self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
 
     def read(self, position: int, size: int) -> bytes:
@@ -349,8 +349,8 @@ class FileView:
 def open_ahead(path: Location, index: Location, whole: bool) -> None:
     """Begin to open a segment and its offset index in the background, if their paths are URLs.
 
-    `whole` states that the segment will be read from its start. In this case, more of its first
-    bytes are requested.
+    If `whole` is True, the caller will read the whole segment, so more bytes at its start are
+    requested.
     """
     if isinstance(path, UrlPath) and isinstance(index, UrlPath):
         remote.open_ahead(index, remote.WHOLE_BYTES)
@@ -384,7 +384,7 @@ def read_text(path: Location) -> str | None:
     Bytes that are not valid UTF-8 are replaced with U+FFFD.
 
     Raise StructureError if the path is a directory, if the file exceeds MAX_TEXT_BYTES or
-    MAX_TEXT_LINES, or if the disk cannot read a local file.
+    MAX_TEXT_LINES, or if reading a local file causes an I/O error.
     """
     try:
         size, data = _read_whole(path, MAX_TEXT_BYTES)

@@ -41,7 +41,7 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
     """Return the offsets and positions of all entries in a `.index` file, except an incomplete last entry.
 
-    The result also contains invalid entries, and unused entries, which consist of zeros.
+    Invalid entries and the zeros in preallocated space are included.
     """
     raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
     return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
@@ -50,7 +50,7 @@ def all_offset_entries(data: bytes, base_offset: int) -> Columns:
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
     """Return the timestamps (in ms) and offsets of all entries in a `.timeindex` file, except an incomplete last entry.
 
-    The result also contains invalid entries, and unused entries, which consist of zeros.
+    Invalid entries and the zeros in preallocated space are included.
     """
     raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
     return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset
@@ -59,7 +59,7 @@ def all_time_entries(data: bytes, base_offset: int) -> Columns:
 def read_offset_index(data: bytes, base_offset: int) -> Columns:
     """Return the offsets and positions of the valid entries in a `.index` file.
 
-    The result ends before the first unused or invalid entry.
+    Only the entries before the first invalid entry are returned. Zeros are invalid.
     """
     offsets, positions = all_offset_entries(data, base_offset)
     n = in_use(offsets, positions, base_offset, 0)
@@ -69,7 +69,7 @@ def read_offset_index(data: bytes, base_offset: int) -> Columns:
 def read_time_index(data: bytes, base_offset: int) -> Columns:
     """Return the timestamps (in ms) and offsets of the valid entries in a `.timeindex` file.
 
-    The result ends before the first unused or invalid entry.
+    Only the entries before the first invalid entry are returned. Zeros are invalid.
     """
     timestamps, offsets = all_time_entries(data, base_offset)
     n = in_use(timestamps, offsets, 0, base_offset)
@@ -89,10 +89,10 @@ def partial_entry_message(size: int, entry_size: int) -> str:
 def in_use(first: Entries, second: Entries, first_low: int = 0, second_low: int = 0) -> int:
     """Count the valid entries at the start of an index file.
 
-    `first` and `second` contain the two fields of all entries. From one valid entry to the next,
-    `first` increases, and `second` does not decrease. Counting stops at the first invalid entry. If
-    only one entry is valid and its fields are `first_low` and `second_low`, the entry is unused
-    space. The result is then 0.
+    `first` and `second` contain the two fields of all entries. In valid entries, `first` increases
+    from entry to entry, and `second` never decreases. The count ends at the first entry that
+    violates this rule. A single entry with the fields `first_low` and `second_low` counts as
+    preallocated space, not as an entry.
     """
     if not len(first) or first[0] < first_low or second[0] < second_low:
         return 0
@@ -128,10 +128,7 @@ def time_entry(timestamp: int, offset: int, base_offset: int) -> bytes:
 
 
 def transaction_index_bytes(entries: Iterable[tuple[int, int, int, int]]) -> bytes:
-    """Serialize entries of a `.txnindex` file.
-
-    Each entry is a tuple (producer id, first offset, last offset, last stable offset).
-    """
+    """Serialize `.txnindex` entries: tuples (producer id, first offset, last offset, last stable offset)."""
     return np.array([(0, *e) for e in entries], TRANSACTION_ENTRY).tobytes()
 
 

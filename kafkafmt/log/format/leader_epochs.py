@@ -1,4 +1,4 @@
-"""Derive the leader epochs of a log from its batches and its checkpoint, and update them.
+"""Compute the leader epochs of a log from the epochs of its batches and its leader epoch checkpoint.
 
 Kafka's counterpart is ``LeaderEpochFileCache``. The CRC of a batch does not cover its leader epoch,
 so the epoch of a batch can be wrong although its CRC matches. Therefore, functions in this module
@@ -59,7 +59,7 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
     """Return whether the leader epochs of a log's batches contradict the entries of its leader epoch checkpoint.
 
-    If the entries of the checkpoint are not in increasing order, the result is always True.
+    A checkpoint whose entries are not in increasing order is always treated as contradicted.
 
     Batches before the offset of the first checkpoint entry are ignored, because no entry describes
     them. Batches at or after the offset of the last checkpoint entry may have a higher epoch than
@@ -95,8 +95,8 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
     changes : sequence of (int, int)
         Pairs (epoch, base offset), as returned by `epochs_of`.
     """
-    # `tops[n]` is the lowest last epoch of all non-decreasing subsequences with n + 1 epochs.
-    # `ends[n]` is the index of the epoch `tops[n]` in `changes`.
+    # Patience sorting: `tops[n]` is the smallest epoch at the end of a non-decreasing subsequence of length n + 1.
+    # `ends[n]` is the index of the element of `changes` from which the epoch `tops[n]` was taken.
     tops: list[int] = []
     ends: list[int] = []
     parents: list[int] = []
@@ -125,7 +125,7 @@ def believable_epochs(changes: Sequence[tuple[int, int]]) -> Epochs:
 def assigned(epochs: Iterable[tuple[int, int]], epoch: int, offset: int) -> Epochs:
     """Add a new leader epoch that starts at `offset`, and return all leader epochs of the log.
 
-    Existing epochs that are not lower, or that do not start before `offset`, are removed.
+    Epochs are removed if they are higher than `epoch`, or if they start at `offset` or later.
     """
     kept = list(epochs)
     if kept and kept[-1][0] == epoch and kept[-1][1] <= offset:
@@ -146,11 +146,11 @@ def within(epochs: Iterable[tuple[int, int]], start: int, end: int) -> Epochs:
 def believable_runs(
     runs: Sequence[tuple[int, int, int]], known: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int, int]]:
-    """Select the offset ranges with non-decreasing leader epochs that together cover the most offsets.
+    """Select offset ranges with non-decreasing leader epochs, so that these ranges cover as many offsets as possible.
 
     The CRC of a batch does not cover its leader epoch. Therefore, a batch with a matching CRC can
-    have a wrong epoch. A range that agrees with the checkpoint is preferred to any number of ranges
-    that do not.
+    have a wrong epoch. Ranges whose epoch agrees with the checkpoint have priority over all other
+    ranges.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def believable_runs(
         Entries of the checkpoint: pairs (epoch, first offset).
     """
     starts = [offset for _, offset in known]
-    # For each possible sequence of ranges: last epoch, weighted number of offsets, and index of the last range.
+    # Each candidate sequence of ranges has a last epoch (`epochs`), a weight (`weights`) and a last range (`ends`).
     # Both epochs and weights increase from candidate to candidate.
     epochs: list[int] = []
     weights: list[int] = []
@@ -214,9 +214,9 @@ def end_offset_for(epochs: Sequence[tuple[int, int]], epoch: int, log_end: int) 
 def trusted_epochs(checkpoint: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int, int]]) -> Epochs:
     """Return the leader epochs of a log, from its leader epoch checkpoint and its batches.
 
-    The result contains the entries of the checkpoint, and those epochs of batches that are higher
-    than all epochs in the checkpoint. The checkpoint is ignored if it is empty, if its entries are
-    not in increasing order, or if it contradicts the batches.
+    If the checkpoint agrees with the batches, its entries are returned, followed by higher epochs
+    that only the batches contain. The checkpoint is ignored if it is empty, if its entries are not
+    in increasing order, or if it contradicts the batches.
 
     Parameters
     ----------
@@ -267,15 +267,15 @@ def common_end(
         end = min(end, own[1])
         if own[0] == theirs:
             return end
-        epoch = own[0]  # The next iteration checks whether the leader also has the epoch `own[0]`.
+        epoch = own[0]  # check next whether the leader has this epoch of the follower
 
 
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:
     """Merge the leader epochs of several copies of a log.
 
-    In each copy, retention can raise the first offset of the oldest epoch. Therefore, each epoch
-    gets the lowest first offset from all copies. If copies contradict each other, the earlier copy
-    in `histories` takes precedence.
+    Retention can delete the first batches of an epoch in some copies. Therefore, each epoch gets
+    the lowest first offset that a copy contains. If copies contradict each other, the copy that
+    comes first in `histories` takes precedence.
     """
     found: dict[int, int] = {}
     for history in histories:

@@ -158,8 +158,8 @@ def write_new(path: Path | str, data: bytes, mode: int = NEW_FILE, synced: bool 
 def replace(path: Path, data: bytes, mode: int = NEW_FILE) -> None:
     """Replace a file's content atomically, and sync the file and its directory.
 
-    Readers always see either the old or the new content, even after a crash. An existing file keeps
-    its mode. A new file gets `mode`.
+    Readers of the file see either the old or the new content, even after a crash. An existing file
+    keeps its permissions. A new file is created with the permissions `mode`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.unlink(missing_ok=True)
@@ -184,7 +184,7 @@ def sync(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Sync a directory, so that files remain created, renamed or deleted after a power failure."""
+    """Sync a directory, so that the creation, renaming and deletion of its files survive a power failure."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

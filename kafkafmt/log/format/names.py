@@ -54,7 +54,7 @@ def base_offset_of(file_name: str) -> int | None:
 def snapshot_offset_of(file_name: str) -> int | None:
     """Return the offset in the name of a producer snapshot. If the name has another form, return None.
 
-    The snapshot contains the state of the producers before the record at this offset.
+    A producer snapshot contains the producer states before the record at the offset in its name.
     """
     return _offset_of(file_name, ".snapshot")
 

@@ -80,7 +80,7 @@ class ObjectStore(Store):
             return status, b""
 
     def check_writable(self, path: UrlPath) -> None:
-        """Accept every path, because all object stores support writing and conditional requests."""
+        """Raise no error, because all object stores support writing and conditional requests."""
 
     def load(self, path: UrlPath) -> StoredFile:
         """Read a small object. Return its content, its version and its modification time."""
@@ -129,7 +129,7 @@ class ObjectStore(Store):
 
 
 class ObjectUpload(Upload):
-    """Upload of one object. A large object is sent in parts, and several parts are sent in parallel.
+    """An upload of one object. A large object is sent in several parts, some of them in parallel.
 
     Up to `PARTS_AT_ONCE` parts are held in memory.
     """
@@ -162,7 +162,7 @@ class ObjectUpload(Upload):
                 self._file.close()
 
     def abort(self) -> None:
-        """Discard the written bytes. After a call of `close`, this method has no effect."""
+        """Discard the written bytes, unless the upload is already complete."""
         if not self.closed:
             self.closed = True
             error = InterruptedError("the upload was discarded")

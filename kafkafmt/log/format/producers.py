@@ -61,8 +61,8 @@ def read_markers(reader: RecordReader, buffer: Buffer, rows: BatchTable) -> dict
 
     Markers that cannot be read are omitted.
 
-    If the reader has no timestamp column, timestamps are -1. If the reader has no value column,
-    coordinator epochs are -1.
+    If the reader does not decode timestamps, all marker timestamps are -1. If the reader does not
+    decode values, all coordinator epochs are -1, because the value of a marker contains this epoch.
     """
     found: dict[int, Marker] = {}
     for source, columns in reader.read(buffer, rows, lambda _, __: None) if len(rows) else ():
@@ -136,8 +136,8 @@ class Producers:
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
         """Count the open transactions of producers, except those producers whose ids are in `known`.
 
-        Return the number of counted transactions, and the entry of one of their producers. If the
-        number is 0, the entry is None.
+        Return the count and the entry of one counted producer. If the count is 0, the entry is
+        None.
         """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)

@@ -1,8 +1,8 @@
 """Read files over a network. Byte ranges are requested in parallel, and before they are needed.
 
-The first byte of any response arrives after 10 to 100 ms. Therefore, a small read fetches more
-bytes than the caller needs. If a file is read sequentially, several large requests are open at the
-same time.
+A server or object store sends the first byte of a response after 10 to 100 ms. Therefore, a small
+read fetches more bytes than the caller needs. During sequential reads, several large requests are
+in flight at the same time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def open_ahead(path: UrlPath, size: int) -> None:
-    """Begin to open a file and fetch its first `size` bytes in the background. `open_file` returns this file later."""
+    """Open a file and fetch its first `size` bytes in a background thread. `open_file` later returns this file."""
     key = os.getpid(), path
     pool = _pool()
     with _lock:
@@ -102,7 +102,7 @@ class _Block:
 
 
 class RemoteFile:
-    """A file that is read with requests to a server or object store.
+    """A file on a server or in an object store. Reading the file sends requests for byte ranges.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class RemoteFile:
         self._ahead = 0
 
     def expect(self, start: int, end: int) -> None:
-        """Announce that the bytes [start, end) will be read in order. Later bytes are then requested in advance."""
+        """Prepare for sequential reads of the bytes [start, end): request bytes before they are read."""
         self._expected = start, min(end, self.size)
 
     def read_into(self, target: memoryview, position: int) -> int:
@@ -147,7 +147,7 @@ class RemoteFile:
         while at < end:
             block = self._block_at(at)
             if block is None:
-                # A block can be missing if a read needs more blocks than are kept in memory. Request the block again.
+                # If a read needs many blocks, some may have been discarded already. Request the missing bytes again.
                 self.fetch(at, end)
                 continue
             data = block.bytes()[at - block.start : end - block.start]
@@ -166,7 +166,7 @@ class RemoteFile:
         self._blocks = []
 
     def _request(self, start: int, end: int) -> None:
-        """Request the bytes [start, end) and bytes that will probably be read next, except bytes in memory."""
+        """Request those bytes of [start, end) that are not in memory, and bytes that will probably be read next."""
         low, high = self._expected
         if low <= start < high:
             self._forget(start - KEPT_BYTES)
@@ -183,10 +183,10 @@ class RemoteFile:
             self.fetch(start, max(end, min(start + LEAST_BYTES, self.size)))
 
     def _extend(self, start: int, end: int, least: int) -> None:
-        """Request the bytes of [start, end) that are not in memory, unless fewer than `least` bytes are missing.
+        """Request the missing bytes of [start, end), but only if at least `least` bytes are missing.
 
-        The limit `least` avoids many small requests. The limit does not apply if `end` is the end
-        of the file, or the end of the byte range that the caller of `expect` has announced.
+        Small requests are avoided, because each request takes long. Fewer than `least` bytes are
+        requested only at the end of the file or of the range that was passed to `expect`.
         """
         reached = start
         while (block := self._block_at(reached)) is not None:

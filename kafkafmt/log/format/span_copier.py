@@ -74,7 +74,7 @@ class SpanCopier:
                 k += n
 
     def _close_to(self, spans: IntArray) -> int:
-        """Return how many byte ranges at the start of `spans` are small and close enough to be copied together."""
+        """Count the leading byte ranges that one read can cover, because they are small and near each other."""
         if len(spans) <= FEW_SPANS:
             return _few_close_to(spans.tolist())
         near = spans[:, 1] - spans[:, 0] <= SMALL
@@ -100,7 +100,7 @@ class SpanCopier:
 
 
 def _few_close_to(spans: list[list[int]]) -> int:
-    """Count the byte ranges at the start of `spans` that are small and close enough to be copied together."""
+    """Implement `_close_to` for a few byte ranges, without NumPy operations."""
     low, high, total = spans[0][0], 0, 0
     for n, (start, end) in enumerate(spans):
         low, high, total = min(low, start), max(high, end), total + end - start

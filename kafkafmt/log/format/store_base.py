@@ -75,10 +75,10 @@ class Upload(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Discard the file. After a call of `close`, this method has no effect."""
+        """Discard the file, unless it is already closed."""
 
     def flush(self) -> None:
-        """Do nothing, because `write` sends each part of the upload as soon as it is complete."""
+        """Do nothing: file objects need this method, but `write` already sends all complete parts of an upload."""
         return
 
 
@@ -155,7 +155,7 @@ class Store(ABC):
         raise SchemeError(f"{path}: the files below a URL can be listed on object stores only")
 
     def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:
-        """Return the status of a file, and its first `size` bytes. If this would take two requests, return no bytes."""
+        """Return the status of a file, and also its first bytes (at most `size`) if one request can fetch both."""
         return self.status(path), b""
 
 

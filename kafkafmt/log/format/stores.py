@@ -87,7 +87,7 @@ class FileSystem(Store):
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
-        # Only one thread at a time may use a synchronous file system, because it can keep one connection.
+        # A synchronous file system may have only one connection, so only one thread at a time may use it.
         self._lock = threading.Lock() if not getattr(fs, "async_impl", False) else None
 
     def _name(self, path: UrlPath) -> str:

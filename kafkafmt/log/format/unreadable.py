@@ -1,13 +1,11 @@
-"""Record which sectors of a file the disk cannot read, and return filler bytes for them.
+"""Replace unreadable disk sectors of a file with filler bytes, and keep a list of these sectors.
 
-The filler of a sector consists of zeros, but its last 16 bytes are 0xFF. These bytes ensure that
-filler is never treated as data:
+The filler for a sector consists of zeros and 16 last bytes with the value 0xFF. Therefore, filler
+is never accepted as a valid batch or as preallocated space.
 
-- If a batch begins in an unreadable sector, the filler bytes make its base offset or its length
-  field negative.
-- If a file ends with an unreadable sector, the sector is not treated as preallocated space, because
-  preallocated space contains only zeros.
-- If a batch contains filler bytes in place of unreadable bytes, its CRC does not match.
+A batch that begins in an unreadable sector has a negative base offset or length, because of the
+0xFF bytes. A batch that contains other filler does not match its CRC. An unreadable sector at the
+end of a file differs from preallocated space, which contains only zeros.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Restore partitions into the log directory of a stopped broker.
 
-Each partition is built in a directory with a name such as `orders-0.<id>-delete`, and then renamed.
-A broker deletes directories with such names when it starts. Therefore, after a crash, a broker
-serves either the empty partition that it has created, or the restored partition.
+Each partition is restored into a directory with a name such as `orders-0.<id>-delete`, which is
+then renamed. When a broker starts, it deletes directories with this ending. Therefore, after an
+interrupted restore, the broker serves either its existing empty partition or the completely
+restored partition.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ class BrokerDirectory:
     def _check_cluster(self, metadata_directory: Path) -> None:
         """Raise RestoreError if the metadata log belongs to another cluster, in which topics have other ids.
 
-        A broker renames a partition directory to '…-stray' if the topic has another id in the
-        broker's cluster.
+        A broker renames a partition directory to '…-stray' if the directory contains a topic id
+        from another cluster.
         """
         text = file_view.read_text(metadata_directory / META_PROPERTIES)
         try:
@@ -170,8 +171,8 @@ class BrokerDirectory:
     def _identity(self, folder: Path, topic: str, partition: int) -> tuple[str | None, int]:
         """Return the topic id and the leader epoch of a partition.
 
-        A broker with ZooKeeper has no metadata log. Such a broker stores the topic id and the
-        leader epoch in the partition directory.
+        In ZooKeeper mode, a broker has no metadata log, and stores the topic id and the leader
+        epoch in the partition directory.
         """
         if self.metadata is not None:
             topic_id = self.metadata.topics[topic]
@@ -187,7 +188,7 @@ class BrokerDirectory:
     def staging(self, topic: str, partition: int) -> Path:
         """Return a path for a new directory.
 
-        A broker deletes such a directory when it starts, because the path ends with `-delete`.
+        The path ends with `-delete`, so a broker deletes the directory at its next start.
         """
         suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
         return self.path / f"{topic[: MAX_NAME - len(suffix)]}{suffix}"

@@ -1,8 +1,8 @@
 """Rebuild batches without some of their records, and recompress batches.
 
-Kafka's counterpart is ``MemoryRecords.filterTo``, which the log cleaner calls. A batch of format 2
-keeps its base offset, last offset, producer, sequence number and leader epoch. Therefore, the
-sequence numbers of the producer stay consecutive, although records are missing.
+Kafka's counterpart is ``MemoryRecords.filterTo``, which the log cleaner calls. A rebuilt batch of
+format 2 keeps its base offset, last offset, producer, sequence number and leader epoch. Therefore,
+consecutive batches of a producer still have consecutive sequence numbers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def empty_batch(batch: memoryview) -> bytes:
 
 
 class BatchFilter:
-    """Rebuilds batches of one log without some of their records, or with another codec.
+    """Removes records from batches of a log, or recompresses batches.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class BatchFilter:
         return self.codec, self.level
 
     def without(self, buffer: Any, table: BatchTable, dropped: IntArray, last: int | None = None) -> bytes:
-        """Return a batch without the records at the offsets `dropped`.
+        """Remove the records at the offsets `dropped` from a batch, and return the rebuilt batch.
 
         Parameters
         ----------
@@ -128,8 +128,8 @@ class BatchFilter:
     def recompressed(self, buffer: Any, table: BatchTable) -> Iterator[tuple[BatchTable, memoryview | bytes]]:
         """Recompress batches with the new codec. Yield the original batch headers and the new bytes.
 
-        All records are kept. Batches that already have the new codec are yielded unchanged, unless
-        a level is given. The batches in `table` must be adjacent in the buffer.
+        Batches that already use the codec `self.codec` are yielded unchanged, unless a compression
+        level is set. The batches in `table` must be adjacent in `buffer`.
         """
         view = byte_view(buffer)
         starts, ends = table["position"], table["position"] + table["size"]

@@ -38,11 +38,11 @@ class RecordRules:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the record columns that the method `dropped` needs."""
+        """Names of the columns that must be decoded for `dropped()`."""
         return ("key", "timestamp")
 
     def dropped(self, source: Any, columns: RecordColumns) -> np.ndarray:
-        """Return a mask of the records that a rule matches.
+        """Return a boolean array: True for each record that must be removed.
 
         `source` is the buffer that contains the keys, at the positions in `columns`.
         """

@@ -123,7 +123,7 @@ def restore_partition(
 
 
 def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
-    """Return the offset after the last record with a timestamp before `until`.
+    """Find the last record with a timestamp before `until`, and return the offset after this record.
 
     Transaction markers count as records. A record without a timestamp is treated as earlier than
     `until`.
@@ -132,7 +132,7 @@ def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
     for segment, spans in kept:
         with FileView(segment.path) as view:
             for buffer, table in tables_of(view, segment, spans, log.max_batch_bytes):
-                # The timestamp of a wrapper message (count -1) need not be the largest of its inner messages.
+                # Decode wrapper messages (count -1): their timestamp can be lower than those of their inner messages.
                 early = (table["max_timestamp"] < until) & (table["count"] >= 0)
                 if early.any():
                     end = max(end, int(last_offsets(table[early])[-1]) + 1)
@@ -157,7 +157,7 @@ class _RestoredCopy(PartitionCopy):
         self._last = log.segments[-1].name if log.segments else ""
 
     def restore_segment(self, source: SegmentFile, spans: IntArray) -> None:
-        """Copy one segment, unless it begins at or after the end of the copy."""
+        """Copy one segment. Omit a segment that starts at or after the end offset `self.end`."""
         base = source.base_offset or 0
         beyond = self.end is not None and base >= self.end
         if (beyond and self.bases) or not self.is_copied(source, spans, False):
@@ -273,6 +273,6 @@ class _RestoredCopy(PartitionCopy):
             self._new(PARTITION_METADATA, text.encode(), self.target.mode)
 
     def _new(self, name: str, data: bytes, mode: int) -> None:
-        """Write a rebuilt file with the permissions of the broker's own files."""
+        """Write a file with the permissions of the partition's `.log` files."""
         self.made.modes[name] = self.target.mode
         local_files.write_new(self._path(name), data, self.target.mode | OWNER, synced=False)

@@ -1,8 +1,8 @@
 """Write a copy of one partition without some of its records.
 
 Each segment keeps its name. A batch is copied unchanged if all its records are kept and it is not
-recompressed. The log is read two or three times: to verify it, to find the last batch of each
-producer (for compaction, also the latest offset of each key), and to copy it.
+recompressed. First, the log is verified. Then, the last batch of each producer is determined, and
+for compaction also the latest offset of each key. Finally, the log is copied.
 """
 
 from __future__ import annotations
@@ -146,10 +146,10 @@ def rewrite_partition(
 def _drop_contradictions(log: PartitionLog, kept: Kept) -> list[Damage]:
     """Remove batches with contradictory offsets from `kept`, and return them as damage.
 
-    The offsets of a batch are contradictory if they do not fit between the offsets of the previous
-    and the next batch. Such batches are removed even if readers deliver them, because an offset
-    index requires increasing offsets. Only wrapper messages can have contradictory offsets, so
-    segments that contain only batches of format 2 are not read.
+    The offsets of a batch are contradictory if they are not between the offsets of the previous and
+    the next batch. A batch with contradictory offsets is removed, because an offset index requires
+    increasing offsets. Only wrapper messages can have contradictory offsets. Therefore, segments
+    that contain only batches of format 2 are not checked.
     """
     damaged: list[Damage] = []
     for i, (segment, spans) in enumerate(kept):
@@ -306,7 +306,7 @@ class _RewrittenCopy(PartitionCopy):
             yield first, self._last_kept, data
 
     def _first_offset(self, rows: BatchTable) -> int:
-        """Return the base offset of a new segment that begins with the batches `rows`.
+        """Return the base offset of a new segment. `rows` contains the headers of the segment's first batches.
 
         The header of a wrapper message does not contain its first offset, so the returned offset can
         be lower than the first offset.
@@ -374,7 +374,7 @@ class _RewrittenCopy(PartitionCopy):
     def finish(self) -> Salvaged:
         """Write the remaining files of the partition, such as snapshots. Call this after all segments were written."""
         if self.bases and self.made.next_offset < self.survey.end:
-            # Formats 0 and 1 have no empty batches. Store the log end offset in the name of an empty segment.
+            # Formats 0 and 1 have no empty batches. To keep the log end offset, write an empty segment at this offset.
             self._new(file_name(self.survey.end), b"", self.made.mode)
             self.bases.append(self.survey.end)
             self._index(self.survey.end)

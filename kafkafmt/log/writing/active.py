@@ -59,7 +59,7 @@ class ActiveSegment:
         ]
 
     def append(self, data: bytes | memoryview, table: BatchTable) -> None:
-        """Append the batches in `data`, and the index entries that are due.
+        """Append the batches in `data` to the `.log` file, and add their entries to the indexes.
 
         `table` contains the headers of the batches, with positions relative to the start of `data`.
         """
@@ -113,7 +113,7 @@ class ActiveSegment:
         try:
             os.fsync(self._files[0])
         except OSError:
-            # Do not retry: after a failed fsync, the kernel may drop the data, and a second fsync may succeed.
+            # Do not retry: the kernel may have dropped the data, and a second fsync could then report success.
             self.broken = True
             raise
 

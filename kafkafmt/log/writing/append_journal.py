@@ -1,9 +1,9 @@
 """Keep a journal of the atomic appends that are in progress, and undo these appends after a crash.
 
-The journal is the file `kafkafmt-append.json` in the log directory. Brokers ignore a file with this
-name. For each partition with an append in progress, the journal contains the next offset and the
-leader epoch before the append. For each application, it contains the version of the last atomic
-append (see `atomic_append`).
+The journal is the file `kafkafmt-append.json` in the log directory. Brokers ignore this file. While
+appends are in progress, the journal contains the end offset and the leader epoch that each
+partition had before the appends. The journal also contains the version of the last completed atomic
+append of each application (see `atomic_append`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_journal(path: Path) -> Journal:
 def write_journal(path: Path, journal: Journal) -> None:
     """Write the journal of the log directory `path` to disk and sync it.
 
-    If the journal is empty, delete the file instead.
+    If the journal is empty, delete the file.
     """
     if journal.in_progress or journal.versions:
         content = {"under_way": journal.in_progress, "versions": journal.versions}

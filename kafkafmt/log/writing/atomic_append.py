@@ -1,9 +1,9 @@
 """Append to several partitions of a log directory atomically, even if the process is killed.
 
 A journal (`append_journal`) is written before the first append and after the last one. If the
-journal lists appends in progress when the directory is opened, these appends are rolled back. Each
-partition is truncated to the end that it had before the append. A partition whose leader epoch is
-now higher is not truncated, because a later leader, such as a broker, has appended to it.
+journal lists appends in progress when the directory is opened, each of their partitions is
+truncated to its previous end offset. A partition is not truncated if its leader epoch is now higher
+than in the journal, because another leader, such as a broker, has then appended to it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, int]
 def all_or_nothing(
     directory: LogDirectory, keys: Iterable[Key], app: str | None = None, version: int | None = None
 ) -> Iterator[dict[Key, LogWriter] | None]:
-    """Return a context manager that keeps either all or none of the appends in its block.
+    """Return a context manager that makes the appends in its block atomic: either all or none of them are kept.
 
     If the block raises an error or the process is killed, all appends are undone.
 
@@ -64,7 +64,7 @@ def all_or_nothing(
         except BaseException:
             if directory.is_owner:
                 # If the rollback fails, the journal is kept.
-                # From the journal, the next process that opens the log directory undoes the incomplete appends.
+                # The next process that opens the log directory uses the journal to undo the appends.
                 with suppress(OSError):
                     for topic, partition, offset, _ in ends:
                         writers[topic, partition].truncate_to(offset)

@@ -94,7 +94,7 @@ class SegmentIndexes:
         self._reach(int(largest[-1]), lasts, int(begins[-1]))
 
     def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
-        """Store the largest timestamp so far.
+        """Update the largest timestamp of the segment.
 
         `row` is the table row of the batch with the largest timestamp. It is -1 if this batch was
         added before the current table.
@@ -148,7 +148,7 @@ class State:
     """A tuple (epoch, first offset, last offset) for each sequence of batches with the same leader epoch."""
 
     def copy(self) -> State:
-        """Return a copy that shares only the `reader` with this object."""
+        """Return a copy. The copy and the original share only the attribute `reader`."""
         return State(self.reader, self.producers.copy(), self.epoch_runs.copy())
 
     def mark(self) -> Mark:
@@ -157,9 +157,9 @@ class State:
         return self.producers, len(self.epoch_runs), self.epoch_runs[-1:]
 
     def take_back(self, mark: Mark) -> None:
-        """Restore the state that existed when `mark`, the latest one, was made.
+        """Undo all changes since the last call of `mark()`. The parameter `mark` is the result of this call.
 
-        The cost is proportional to the changes since then.
+        The cost is proportional to the number of changes that are undone.
         """
         self.producers, count, last = mark
         self.producers.take_back()
@@ -177,7 +177,7 @@ class State:
     def add_producers(self, buffer: Buffer, table: BatchTable) -> list[Aborted]:
         """Update the producers, but not the leader epochs, with the next batches.
 
-        Return the transactions that the markers in the added batches abort.
+        Return the transactions for which `table` contains an abort marker.
         """
         if not np.count_nonzero(table["producer_id"] != NO_PRODUCER_ID):
             return []
@@ -187,7 +187,7 @@ class State:
 
 @dataclass
 class SegmentScan:
-    """Indexes, end and aborted transactions of a segment that was read up to its first invalid batch."""
+    """The result of reading a segment up to its first invalid batch."""
 
     indexes: SegmentIndexes
     aborted: list[Aborted]
@@ -245,7 +245,7 @@ def read_through(
 
 
 def _fitting(table: BatchTable, position: int, base_offset: int, next_offset: int) -> tuple[int, bool]:
-    """Return how many batches at the start of a table fit in a segment, and whether the next one has a wrong offset.
+    """Return how many of the first batches fit in a segment, and whether the next batch has an offset that is too low.
 
     Parameters
     ----------

@@ -146,7 +146,7 @@ class LocalLog:
         view, begin = byte_view(data), 0
         starts, sizes, times = (table[name].tolist() for name in ("position", "size", "max_timestamp"))
         for i, last in enumerate(lasts):
-            # Assume one index entry per batch, because the exact number is known only after writing.
+            # Assume one index entry per batch: the exact number of entries is known only after the batches are written.
             if i > begin and i - begin >= self._free_index_entries():
                 self._write(view, table[begin:i])
                 begin = i
@@ -159,9 +159,9 @@ class LocalLog:
     def _start_of_segment(self, batch: Any, last_offset: int) -> int:
         """Return the base offset of a new segment that begins with `batch`.
 
-        The header of a wrapper message contains only its last offset, so its first offset is not
-        known. Like Kafka, use the log end offset, or the lowest base offset for which the index can
-        store the last offset.
+        The header of a wrapper message contains its last offset, but not its first offset. Like
+        Kafka, use the log end offset. If the last offset is too far from the log end offset for an
+        index entry, use the lowest base offset that is close enough.
         """
         if batch["magic"] >= MAGIC_V2:
             return int(batch["base_offset"])
@@ -170,7 +170,8 @@ class LocalLog:
     def _free_index_entries(self) -> int:
         """Return how many more entries fit in the active segment's indexes.
 
-        One entry of the time index is reserved, because closing a segment adds a last entry.
+        One entry of the time index is reserved for the entry that is written when the segment is
+        closed.
         """
         indexes, size = self.active.indexes, self.settings.segment_index_bytes
         return min(
@@ -276,7 +277,7 @@ class LocalLog:
         """
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
-        # Save the lower recovery point first, so that recovery after a crash starts there.
+        # Save the recovery point before the truncation, so that after a crash, recovery starts at `offset` or earlier.
         self._changed()
         kept = max(bisect_right(self.bases, offset - 1), 1)
         last = self.bases[kept - 1]
@@ -319,7 +320,7 @@ class LocalLog:
     def enforce_retention(self, now: int) -> list[int]:
         """Delete the segments that exceed the retention limits, and return their base offsets.
 
-        The state of a producer is dropped if it has written nothing for a day and has no open
+        A producer's state is dropped if the producer has written nothing for a day and has no open
         transaction. `now` is the current time in ms.
         """
         self.state.producers.forget(now - PRODUCER_EXPIRATION_MS)
@@ -333,10 +334,7 @@ class LocalLog:
         return gone
 
     def _below_start(self) -> int:
-        """Return the number of segments whose offsets are all below the log start offset.
-
-        The active segment is not counted.
-        """
+        """Return the number of segments (without the active one) whose offsets are all below the log start offset."""
         return max(bisect_right(self.bases, self.log_start_offset) - 1, 0)
 
     def _delete_oldest(self, n: int) -> None:

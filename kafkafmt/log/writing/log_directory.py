@@ -164,8 +164,9 @@ class LogDirectory:
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         """Return the entries of a checkpoint, or no entries if the file is corrupted.
 
-        If there are no entries, recovery reads the whole log. Entries that no broker could have
-        written are dropped, because they would make the next version of the checkpoint unreadable.
+        Without an entry, recovery reads the whole partition. Entries with an invalid partition name
+        or a negative offset are dropped. Otherwise, the next version of the checkpoint would be
+        unreadable.
         """
         try:
             found = read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)
@@ -290,7 +291,7 @@ class LogDirectory:
         if start > writer.segments[0]:
             self._offsets[LOG_STARTS][key] = start
         elif self._offsets[LOG_STARTS].get(key, 0) >= start:
-            # Keep a checkpoint entry below `start`, because it is the first offset of the data in tiered storage.
+            # With tiered storage, an entry below `start` is the first offset of the remote data. Keep such an entry.
             self._offsets[LOG_STARTS].pop(key, None)
 
     def _save(self) -> None:

@@ -1,8 +1,8 @@
 """Find the partitions of a log directory that a KRaft broker would not serve, and the reasons.
 
 When a broker starts, it compares each partition directory with the metadata log. The broker renames
-a directory to `…-stray` if the metadata log does not contain the topic id in the directory's
-`partition.metadata`, or does not assign the partition to this broker (Kafka:
+a directory to `…-stray` in two cases: the metadata log does not contain the topic id of the
+directory, or it assigns the partition only to other brokers (Kafka:
 ``LogManager.isStrayKraftReplica``).
 """
 
@@ -117,8 +117,9 @@ def read_metadata(root: Path) -> Metadata | None:
 def _read(folder: Path, stamps: Sequence[tuple[str, Any]]) -> Metadata:
     """Read the newest snapshot of the metadata log, and the records after it.
 
-    `stamps` contains the name and the `files.stamp` of each file. This parameter is part of the
-    cache key, so unchanged files are read only once.
+    `stamps` contains the name of each file and a tuple that changes if the file changes
+    (`files.stamp`). The cache key includes `stamps`, so files are read again only if they have
+    changed.
     """
     found, start = Metadata(), 0
     snapshots = sorted(name for name, _ in stamps if _SNAPSHOT.match(name))

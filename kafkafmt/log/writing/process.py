@@ -1,4 +1,4 @@
-"""Prevent a forked process from using objects that own files.
+"""Raise an error if a forked process uses a log directory or a writer that its parent process has opened.
 
 If two processes used the same files, they would overwrite each other's data.
 """
@@ -14,7 +14,7 @@ from typing import NoReturn
 class WrongProcessError(RuntimeError):
     """Raised if a process uses a log directory or a writer that another process has opened.
 
-    To write in a forked process, open the log directory in that process, after the fork.
+    To write after a fork, the child process must open the log directory itself.
     """
 
 

@@ -152,9 +152,9 @@ def _read_snapshot(path: Path) -> Producers | None:
 def _newest_snapshot(folder: Path, bases: Sequence[int], first: int) -> tuple[Producers, int]:
     """Find the newest readable producer snapshot at the start of segment `first` or an earlier segment.
 
-    `first` is an index into `bases`. Return the producers in the snapshot, and the index of the
-    segment that starts at the snapshot's offset. If no snapshot is readable, return no producers
-    and the index 0.
+    `first` is an index into `bases`, the base offsets of all segments. Return the producer states,
+    and the index of the segment that starts at the snapshot's offset. If no snapshot is readable,
+    return empty producer states and the index 0.
     """
     for i in range(first, 0, -1):
         if (known := _read_snapshot(path_of(folder, bases[i], ".snapshot"))) is not None:

@@ -1,4 +1,4 @@
-"""Define the settings of a writer, under the names of Kafka's topic settings."""
+"""Define a writer's settings, named like Kafka's topic settings."""
 
 from __future__ import annotations
 

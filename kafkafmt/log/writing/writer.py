@@ -1,6 +1,6 @@
 """Define `LogWriter`, which writes to one partition.
 
-Kafka's counterpart is ``UnifiedLog``. `LocalLog` changes the files.
+Kafka's counterpart is ``UnifiedLog``.
 """
 
 from __future__ import annotations
@@ -417,7 +417,7 @@ class LogWriter:
                 self._log.delete_before(offset)
 
     def enforce_retention(self, now_ms: int | None = None) -> list[int]:
-        """Delete the oldest segments that exceed ``retention_ms`` or ``retention_bytes``.
+        """Delete the oldest segments if the partition exceeds ``retention_ms`` or ``retention_bytes``.
 
         Segments whose records are all below the log start offset are deleted too. As in a broker,
         the state of a producer is dropped if it has written nothing for a day and has no open
