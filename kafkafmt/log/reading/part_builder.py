@@ -32,7 +32,8 @@ NO_RUNS = RunColumns(NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHE
 class PartBuilder:
     """Combines adjacent valid batches of a segment into ranges, and collects the damaged byte ranges.
 
-    Up to `rows` batches are collected before they are combined into ranges.
+    `rows` is the maximum number of batch headers that are held in memory until their batches are
+    combined into ranges.
     """
 
     def __init__(self, stats: Stats, rows: int, run_bytes: int, cut_gaps: bool, cut_at: set[int] | None) -> None:
@@ -57,18 +58,18 @@ class PartBuilder:
         self._parts = 0
 
     def limit(self) -> None:
-        """Limit memory: if many damaged byte ranges have been collected, combine the collected batches into ranges."""
+        """Combine the collected batches into ranges if there are many damaged byte ranges, to limit the memory use."""
         if len(self._bads) >= TABLE_ROWS:
             self._take()
 
     def _make_room(self, rows: BatchTable, start: int) -> None:
-        """Combine the collected batches into ranges if they are large, or if the header array has no space for `rows`."""
+        """If the header array is full, or the batches reach `run_bytes`, combine the collected batches into ranges."""
         n = self._count
         if n and (n + len(rows) > len(self._rows) or start - int(self._rows["position"][0]) >= self.run_bytes):
             self._take()
 
     def damage(self, bad: Bad, row: int | None = None) -> None:
-        """Add a damaged byte range. If at least SINGLE_SPANS adjacent ranges precede it, merge it into the last one.
+        """Add a damaged byte range. If too many damaged byte ranges follow each other, merge them into larger ones.
 
         `row` is the number of collected batches that precede the damaged byte range. By default,
         all collected batches precede the damaged byte range.
@@ -110,7 +111,7 @@ class PartBuilder:
         )
 
     def add(self, rows: BatchTable, firsts: IntArray, start: int) -> None:
-        """Add valid batches from a buffer that begins at the file position `start`."""
+        """Add valid batches. Their positions in `rows` are relative to the file position `start`."""
         self._make_room(rows, start)
         n, end = self._count, self._count + len(rows)
         self._rows[n:end].view(np.uint8)[:] = rows.view(np.uint8)
@@ -154,8 +155,8 @@ class PartBuilder:
     def _add_long(self, spans: IntArray, rows: IntArray, borders: IntArray) -> None:
         """Add damaged byte ranges, and merge them if too many directly follow each other.
 
-        `borders` contains indexes in `spans` at which a group of adjacent damaged byte ranges
-        begins or ends.
+        Each item of `borders` is an index in `spans` at which a sequence of adjacent damaged byte
+        ranges begins or ends.
         """
         known = spans[:, 7] != UNKNOWN_COUNT
         corrupted = ~known & (spans[:, 3] >= 0)
@@ -198,7 +199,7 @@ class PartBuilder:
             i += merged
 
     def _take(self) -> None:
-        """Combine the collected batches into ranges, and store these and the damaged byte ranges in file order."""
+        """Combine the collected batches into ranges. Store these ranges and the damaged byte ranges in file order."""
         n, bads = self._count, self._bads
         before = np.array(self._bad_rows, np.int64) if self._bad_rows else NOWHERE
         merged, starts, runs_before = 0, 0, np.zeros(len(before), np.int64)
@@ -220,10 +221,10 @@ class PartBuilder:
         self._count = 0
 
     def _continue_last(self, runs: RunColumns) -> bool:
-        """Merge the first range of `runs` into the previously added range, if both ranges are adjacent.
+        """Merge the first range of `runs` into the last stored range if possible, and return whether they were merged.
 
-        Two ranges are adjacent if no other bytes are between them in the file, and their offsets
-        increase. Return whether the ranges were merged.
+        The two ranges are merged only if no other bytes are between them in the file, and their
+        offsets increase.
         """
         before = self._runs[-1]
         if int(self._run_at[-1][-1]) != self._parts - 1:  # damaged bytes follow the last range
@@ -288,11 +289,12 @@ def columns_of(
 ) -> tuple[RunColumns, IntArray, IntArray]:
     """Divide an array of headers of valid batches into ranges of adjacent batches.
 
-    For the parameters, see `core.combine_batches`. The result is a tuple of three items:
+    See `core.combine_batches` for the parameters. Return a tuple of these items:
 
     - The ranges of batches, in file order.
-    - For each range of batches: how many items of `cut_before` (row numbers) are before the range.
-    - For each item of `cut_before` (a row number): how many ranges of batches are before this row.
+    - For each range of batches, the number of items in `cut_before` up to the row number of its
+      first batch.
+    - For each row number in `cut_before`, the number of ranges that begin before this row.
     """
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
     n = core.combine_batches(rows, np.ascontiguousarray(firsts), cut_gaps, cut_at, cut_before, found, before)

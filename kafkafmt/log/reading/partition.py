@@ -41,11 +41,11 @@ OnDamage = Callable[[Damage], None]
 
 
 class BatchDamage:
-    """Callback that collects only damage which was not found when the segments were planned.
+    """Callback that collects only damage which is not listed in a segment plan (`SegmentPlan`).
 
-    For example, the records of a batch can be damaged although the CRC matches, or a file can be
-    damaged after it was planned. Pass a `BatchDamage` object as `on_damage` if the damage that a
-    plan lists is reported separately.
+    For example, a batch has a matching CRC but contains a damaged record, or a file is damaged
+    after its plan was created. Pass a `BatchDamage` object as `on_damage` if the damage in the
+    plans is reported separately.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class PartitionLog(PlannedLog):
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
-        """Maps the file name of a segment to a plan, which lists the batches that were read and checked in one pass."""
+        """Maps the name of a segment file to a `SegmentPlan` with the batches that were read and checked in one pass."""
         return {}
 
     @property
@@ -156,8 +156,8 @@ class PartitionLog(PlannedLog):
     def restrict(self, segment: SegmentFile, stretch: Stretch) -> None:
         """Read only a byte range of a segment, so that several tasks can divide the segment among themselves.
 
-        A task reads the batches that begin in its byte range, and reports the damage that begins
-        there.
+        Each batch and each damaged byte range belongs to the task whose byte range contains its
+        first byte.
         """
         self._stretches[segment.name] = stretch
 
@@ -214,8 +214,8 @@ class PartitionLog(PlannedLog):
     ) -> Generator[Part, None, Remainder | None]:
         """Read and check a segment in one pass, without a plan. Stop at the first byte range that fails a check.
 
-        Return the unread rest of the segment. To read the rest, the whole segment must be checked
-        first (see plan.py). If the whole segment has been read, return None.
+        If a byte range fails a check, return the rest of the segment. It can be read only with a
+        plan of the segment (see plan.py). If all checks pass, return None.
         """
         stretch = self._stretches.get(segment.name)
         try:
@@ -252,8 +252,8 @@ class PartitionLog(PlannedLog):
     ) -> Iterator[Part]:
         """Yield the batches of a segment that `_in_one_pass` has not yielded.
 
-        `start` is the first requested offset, and `first` is the first offset that has not been
-        read. Damage at or after `start` is reported, even if the damaged offsets are below `first`.
+        Batches are read from the offset `first` on. Damage is reported from the offset `start` on,
+        which can be lower.
         """
         events = Events(rest.of(plan), start, end)
         for part in self._segment_parts(events, first, end, on_damage, grouped):
@@ -330,7 +330,7 @@ class PartitionLog(PlannedLog):
             )
 
     def _damage_of(self, damaged: Sequence[Damage], start: int, stop: int, on_damage: OnDamage | None) -> None:
-        """Report the damage in ``damaged[start:stop]``. If `on_damage` is a BatchDamage, do nothing."""
+        """Report the damage ``damaged[start:stop]`` from a plan. A `BatchDamage` callback does not receive this damage."""
         if start < stop and not isinstance(on_damage, BatchDamage):
             for damage in damaged[start:stop]:
                 self.damage(damage, on_damage)

@@ -94,7 +94,7 @@ class SegmentFile:
     def size(self) -> int:
         """Size of the file in bytes, at the time when this property was first used.
 
-        If the size cannot be read, it is 0. The error is then raised when the file is opened.
+        The size is 0 if it cannot be read. In this case, opening the file raises an error later.
         """
         if self._size is None:
             try:

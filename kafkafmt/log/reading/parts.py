@@ -32,7 +32,7 @@ UNKNOWN_COUNT = -1
 
 @dataclass(slots=True)
 class Run:
-    """Adjacent valid batches of a segment, without other bytes between them. Their offsets increase.
+    """A range of adjacent valid batches in a segment. The offsets increase from batch to batch.
 
     Attributes
     ----------
@@ -81,10 +81,9 @@ class Bad:
 
 @dataclass
 class RunColumns:
-    """Ranges of adjacent valid batches, with one array for each property.
+    """Ranges of adjacent valid batches. There is one array for each attribute of `Run`, with one item for each range.
 
-    The properties are those of `Run`. If the number of records in a range is not known, its item of
-    `records` is -1.
+    An unknown number of records is stored as -1.
     """
 
     position: IntArray
@@ -153,7 +152,7 @@ class Extents(Rows[Run]):
 
 
 class BadColumns:
-    """Damaged byte ranges of a segment, with one array for each property.
+    """Damaged byte ranges of a segment. Each property is stored as an array with one item for each byte range.
 
     Attributes
     ----------
@@ -188,7 +187,7 @@ class BadColumns:
 
     @property
     def magic(self) -> IntArray:
-        """Magic of each damaged batch, or a negative number that identifies another problem."""
+        """Magic of each batch with a wrong CRC. Negative numbers are codes for all other kinds of damage."""
         return self._rows[: self._count, 2]
 
     @property
@@ -244,7 +243,7 @@ class BadColumns:
         return problem_message(*self._rows[i, 2:5].tolist()) if problem is None else problem[1]
 
     def codes(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """Return the error codes of the damaged byte ranges with the indexes [start, stop)."""
+        """Return the error code of each damaged byte range in the rows [start, stop)."""
         magic = self.magic[start:stop]
         codes = [ChecksumError.code] * len(magic)
         if len(magic) and int(magic.min()) < CRC_UNKNOWN:
@@ -257,7 +256,7 @@ class BadColumns:
         """Return the error messages of the damaged byte ranges in the rows [start, stop)."""
         magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
         if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:
-            # If all batches have format 2, their error messages have the same form. This takes half the time.
+            # If all damaged batches have format 2, a single template for all messages halves the time.
             messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
         else:
             messages = list(map(problem_message, magic.tolist(), crc.tolist(), stored.tolist()))
@@ -266,7 +265,7 @@ class BadColumns:
         return messages
 
     def _problems_in(self, start: int, stop: int) -> Iterator[tuple[int, tuple[str, str]]]:
-        """Yield the items of `problems` for the rows [start, stop)."""
+        """Yield each item (row number, problem) of the dict `problems` if its row number is within [start, stop)."""
         if len(self.problems) <= stop - start:
             yield from (item for item in self.problems.items() if start <= item[0] < stop)
         else:
@@ -326,7 +325,7 @@ class Parts:
         return len(self.runs) + len(self.bads)
 
     def after_bad(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the ranges of valid batches that directly follow damaged bytes."""
+        """Return a mask that is True for each range of valid batches that directly follows damaged bytes."""
         return np.diff(self.run_at, prepend=-1) > 1
 
     def __iter__(self) -> Iterator[Run | Bad]:

@@ -3,9 +3,9 @@
 `plan_segment` reads a whole segment and checks every CRC. It returns a `SegmentPlan`, which
 describes the segment in three sequences.
 
-- extents: ranges of adjacent valid batches, in offset order, which are read;
-- damage: byte ranges that cannot be read, with the offsets that may be missing;
-- findings: problems that do not prevent any complete batch from being read.
+- extents: the ranges of valid batches to read, in offset order;
+- damage: the byte ranges that cannot be read, and the offsets that may be missing because of them;
+- findings: other problems, which do not affect any complete batch.
 
 If the records of a batch are damaged although its CRC matches, this is detected later, when they
 are decoded (`Part.batch_damage`).
@@ -124,14 +124,14 @@ def _plan(segment: SegmentFile, view: FileView, limits: ReadLimits, see: See | N
             cut_at |= _cuts(walker, runs.position[i], runs.end[i], border)
     first, last, following = runs.first[:-1], runs.last[:-1], runs.first[1:]
     for i in np.flatnonzero((runs.batches[:-1] > 1) & (first < following) & (following <= last)).tolist():
-        # the last offset delta of the last batch in a range can be wrong
+        # The last batch of the range may have a wrong last offset delta, so it becomes a separate range.
         cut_at |= _cuts(walker, runs.position[i], runs.end[i], int(following[i]))
     parts = walker.walk(cut_gaps=True, cut_at=cut_at)
     return _resolve(segment, walker, stats, parts, lower, believable(parts, lower, segment.next_base))
 
 
 def with_cause(damage: Damage, spans: list[tuple[int, int]]) -> Damage:
-    """Return `damage`. If it contains bytes that the disk cannot read, set its code to `unreadable_sectors`.
+    """Return `damage`, with the code `unreadable_sectors` if the disk cannot read some of the damaged bytes.
 
     `spans` contains all byte ranges of the file that the disk cannot read.
     """
@@ -142,8 +142,8 @@ def with_cause(damage: Damage, spans: list[tuple[int, int]]) -> Damage:
 def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentPlan:
     """Add reports about unreadable sectors to a plan, and return the new plan.
 
-    Damage that contains unreadable bytes gets the code `unreadable_sectors`. Unreadable bytes
-    outside of damage do not prevent any batch from being read, and are added to the findings.
+    Damage that contains unreadable bytes gets the code `unreadable_sectors`. Other unreadable bytes
+    are reported as findings, because all complete batches can be read without them.
     """
     damaged: list[Damage] = []
     covered: set[tuple[int, int]] = set()
@@ -155,10 +155,10 @@ def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentP
 
 
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
-    """Return the offsets at which a range of batches must be divided, so that one batch becomes a separate range.
+    """Return the offsets at which a range of batches must be divided to separate one batch from the others.
 
-    This batch is the first one in the range with a last offset of at least `border`. The range
-    begins at the file position `position`, and ends at the file position `end`.
+    The separated batch is the first batch with a last offset of at least `border`. The range of
+    batches consists of the bytes [position, end) of the file.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -178,8 +178,8 @@ def _resolve(
 ) -> SegmentPlan:
     """Create the plan of a segment from its ranges of valid batches and its damaged byte ranges.
 
-    `chain` contains the indexes of the ranges of valid batches that do not contradict each other.
-    If `chain` is None, none of the ranges contradicts another range.
+    The set `chain` contains the indexes of the accepted ranges of valid batches. If `chain` is
+    None, all ranges are accepted.
     """
     findings: list[Finding] = []
     n_bads = _unfinished_tail(segment, walker, parts, lower, findings)
@@ -208,8 +208,8 @@ def _with_contradicting(
 ) -> Sequence[Damage]:
     """Merge two kinds of damage in file order: damaged byte ranges, and valid batches with contradictory offsets.
 
-    Each item of `pieces` is a pair: the index of a range of batches, and those batches in the range
-    that contradict batches outside the range.
+    Each item of `pieces` is a pair: the index of a range of valid batches, and a `Run` that
+    describes the contradictory batches in this range.
     """
     if not pieces:
         return found
@@ -237,7 +237,8 @@ def _with_contradicting(
 def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: int, findings: list[Finding]) -> int:
     """Report an incomplete last batch as a finding instead of damage, and return the number of damaged byte ranges.
 
-    If the last batch is incomplete, only the damaged byte ranges before this batch are counted.
+    If the last batch is incomplete, the result is the number of damaged byte ranges before this
+    batch.
     """
     n, runs = len(parts.bads), parts.runs
     if not segment.last:
@@ -258,7 +259,7 @@ def _unfinished_tail(segment: SegmentFile, walker: Walker, parts: Parts, lower: 
 
 
 def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
-    """Return why a damaged byte range is treated as an incomplete last batch. If it is not, return None."""
+    """Describe an incomplete last batch. If the damaged byte range `bad` is another kind of damage, return None."""
     position = bad.position
     zeros = walker.search.zero_tail()
     if zeros <= position:

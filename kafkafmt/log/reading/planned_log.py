@@ -140,7 +140,7 @@ class PlannedLog:
 
     @contextmanager
     def view(self, segment: SegmentFile, mapped: bool = False) -> Iterator[FileView]:
-        """Open the file of a segment for a `with` block. Then add the numbers of bytes and read calls to the counts."""
+        """Open the file of a segment for a `with` block. At the end of the block, update `bytes_read` and `reads`."""
         with FileView(segment.place, mapped, fill_unreadable=True) as view:
             try:
                 yield view
@@ -151,9 +151,9 @@ class PlannedLog:
     def plan(self, segment: SegmentFile, see: See | None = None) -> SegmentPlan:
         """Return the plan of a segment, which lists its valid batches, its damage and other problems.
 
-        The first call for a segment creates the plan, and passes `see` to `plan_segment`. If
-        retention has deleted the file since its directory was listed, the plan is empty. If the
-        file is missing for any other reason, raise `UnavailableSegmentError`.
+        The first call for a segment creates its plan with `plan_segment`, which then calls the
+        function `see`. If retention has deleted the segment file, the plan is empty. If the file is
+        missing for any other reason, raise `UnavailableSegmentError`.
         """
         name = segment.name
         plan = self._plans.get(name)
@@ -171,7 +171,7 @@ class PlannedLog:
         return plan
 
     def _check_disk(self, unreadable: SegmentFile) -> None:
-        """Raise OSError if the disk can read neither the segment `unreadable` nor the other segments.
+        """Check whether the disk can read any segment other than `unreadable`. If it cannot, raise OSError.
 
         If OSError is raised, the partition is reported as unreadable instead of damaged.
         """
@@ -199,7 +199,7 @@ class PlannedLog:
     def leader_epoch_checkpoint(self) -> Epochs | None:
         """Entries of the leader epoch checkpoint, as pairs (epoch, first offset).
 
-        None if the checkpoint is missing, empty or damaged.
+        The value is None if the checkpoint is missing, empty or damaged.
         """
         try:
             text = file_view.read_text(self.directory.path / LEADER_EPOCHS)
@@ -219,8 +219,8 @@ class PlannedLog:
     def keep_plans(self, other: PlannedLog, names: Container[str]) -> None:
         """Copy the plans of segments from another `PlannedLog` of the same partition.
 
-        `names` contains the file names of the segments. The files must not have changed since they
-        were planned.
+        `names` contains the file names of the segments. The files must not have changed since their
+        plans were created.
         """
         for name, plan in other._plans.items():
             if name in names:
@@ -230,12 +230,12 @@ class PlannedLog:
 
     @property
     def planned(self) -> int:
-        """Number of segments that have been planned."""
+        """Number of segments for which a plan has been created."""
         return len(self._plans)
 
     @property
     def next_offset(self) -> int:
-        """Offset after the last valid batch, or the base offset of the last segment if it is higher."""
+        """The higher of two offsets: the offset after the last valid batch, and the base offset of the last segment."""
         for segment in reversed(self.segments):
             following = self._end_of(segment)
             if following is not None or segment.base_offset is not None:
@@ -254,7 +254,7 @@ class PlannedLog:
         return self.plan(segment).next_offset
 
     def events(self, start: int, end: int) -> Iterator[tuple[SegmentPlan, Run | Damage]]:
-        """Yield everything that overlaps the offsets [start, end): ranges of valid batches, and damage.
+        """Yield all ranges of valid batches and all damaged ranges that overlap the offset range [start, end).
 
         Each item is a pair: the plan of the segment, and a `Run` or `Damage` object. The items are
         in offset order.

@@ -1,7 +1,7 @@
 """Read the batches of an offset range without reading the whole segment.
 
-The batches are found by their headers. They are used only if their CRCs match and their offsets are
-consistent.
+The first batch is found by reading batch headers only. Batches are accepted only if their CRCs
+match and their offsets are consistent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_HEADERS_READ = 1 << 20
 
 
 class Reached(NamedTuple):
-    """Result of `reach`: position of the found batch, and properties of the previous batch.
+    """Position of the batch that the function `reach` has found, and properties of the batch before it.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def reach(view: FileView, offset: int, position: int, end: int, last: int, gaps:
 
 
 def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool = False) -> list[Run] | None:
-    """Read and check the batches from `position` on that contain the offsets [start, end).
+    """Read and check the batches with offsets in [start, end). The first batch is at the file position `position`.
 
     The batches may begin before `start` and end after `end`. If the file ends before offset `end`,
     all batches up to the end of the file are read.
@@ -161,7 +161,7 @@ def sound_runs(walker: Walker, position: int, start: int, end: int, gaps: bool =
 def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
     """Return whether the next batch header shows that the last offsets in `run` are wrong.
 
-    `sure` states that the offsets of the last batch in `run` agree with the batch before it.
+    `sure` is True if the offsets of the last batch in `run` agree with the preceding batch.
     """
     if run.end == view.size:
         return False
@@ -175,8 +175,8 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     """Read a batch header, and return the first offset, the last offset and the size in bytes of the batch.
 
-    The header of a wrapper message contains only the offset of the last inner message. This offset
-    is returned as both the first and the last offset.
+    The header of a wrapper message does not contain its first offset. In this case, the last offset
+    is returned instead of the first offset.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     if view.is_filler(position, position + len(head)):

@@ -10,7 +10,7 @@ from ...constants import DEFAULT_MAX_BATCH_BYTES
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """Settings for reading segments. They have no effect on which records are selected.
+    """Settings for reading segments, except for the selection of records.
 
     Attributes
     ----------

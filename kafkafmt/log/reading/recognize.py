@@ -65,7 +65,7 @@ def packing(path: Location) -> str | None:
 
 
 def packed_segments(names: list[str]) -> list[str]:
-    """Return the names of compressed files that would be segments after decompression."""
+    """Return the names of files that are compressed segments according to their names."""
     return [name for name, stem in _stems(names) if base_offset_of(stem) is not None]
 
 

@@ -34,11 +34,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 class Comparison:
     """A comparison of a column with one value, or with several values for "in" and "not in".
 
-    The column determines the type of the values:
-
-    - topic: str
-    - partition, offset: int
-    - timestamp: int, in microseconds since 1970-01-01 UTC
+    Topics are compared with str values, and all other columns with int values. Timestamps are in
+    microseconds since 1970-01-01 UTC.
     """
 
     column: str
@@ -176,7 +173,7 @@ def _range_of(comparison: Comparison) -> OffsetRange:
 
 
 def _matches(comparison: Comparison, own: str | int) -> bool:
-    """Return whether a topic name or a partition number meets a comparison.
+    """Return whether a topic name or a partition number satisfies a comparison.
 
     Topic names are compared by their UTF-8 bytes, as in Spark and Polars.
     """

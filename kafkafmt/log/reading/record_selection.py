@@ -139,8 +139,8 @@ class Selection:
     def resolve(self, log: PartitionLog) -> OffsetInterval:
         """Convert the bounds of the selection to offsets in one partition.
 
-        The end can be above the last stable offset. `PartitionLog.chunks` applies this limit later,
-        because a part of the log must be read to find the last stable offset.
+        The end offset can be above the last stable offset. `PartitionLog.chunks` limits the end
+        offset later, because finding the last stable offset requires reading a part of the log.
         """
         low = 0 if self.below_log_start else log.log_start_offset
         if self.start is not None:

@@ -1,4 +1,4 @@
-"""Restrict the plan of a segment to the batches and the damage that have not been processed yet."""
+"""Remove from a segment plan the batches and the damaged byte ranges that have already been processed."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class StretchRemainder:
         return replace(self, position=position)
 
     def of(self, plan: SegmentPlan) -> SegmentPlan:
-        """Return a copy of `plan` with only the batches and the damage that have not been processed yet.
+        """Return a copy of `plan` without the batches and the damaged byte ranges that have already been processed.
 
-        A range of valid batches is kept if it contains at least one unread batch. Therefore, the
-        copy can also contain batches that have already been read.
+        The returned plan contains each range of valid batches with at least one unread batch. Such
+        a range can also contain batches that have already been read.
         """
         low, high = self.position, self.stretch.end.position
         extents = [e for e in plan.extents if e.end > low and e.position < high]
@@ -124,8 +124,8 @@ def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
 def _contradiction(part: Part, row: np.void, lowest: int) -> Damage:
     """Create a `Damage` object for a batch whose offsets contradict other batches.
 
-    `row` is the header of the batch. `lowest` is the lowest offset that may be missing because of
-    the contradiction.
+    The parameter `row` is the header of the damaged batch, and `lowest` is the first offset that
+    may be missing.
     """
     first, last = int(row["base_offset"]), last_offset(row)
     message = f"offsets {first} to {last} contradict the batches before or after them"

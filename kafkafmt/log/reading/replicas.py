@@ -35,10 +35,7 @@ class DuplicatePartitionError(ValueError):
 
     @property
     def problem(self) -> str:
-        """Description of the problem, without advice how to solve it.
-
-        The advice in the error message differs between Python, the command line and Spark.
-        """
+        """Description of the problem that does not depend on the user interface (Python, command line or Spark)."""
         return f"{self.topic}-{self.partition} is in both {' and '.join(map(str, self.paths))}"
 
     def __reduce__(self) -> Any:
@@ -54,9 +51,9 @@ def choose_replicas(found: list[PartitionDir], replicas: str | None, messages: l
     """Return the partition directories to read, ordered by topic, partition and path.
 
     If two readable directories contain the same partition and `replicas` is "longest", only the
-    directory with the higher end offset is returned, and a message is added. If `replicas` is None,
-    raise DuplicatePartitionError. Directories that kafkafmt only lists and never reads, such as
-    deleted partitions, are always returned.
+    directory with the higher end offset is returned, and a message is added to `messages`. If
+    `replicas` is None, raise DuplicatePartitionError. Directories that kafkafmt only lists and
+    never reads, such as deleted partitions, are always returned.
     """
     kept: list[PartitionDir] = []
     chosen: dict[tuple[str, int], PartitionDir] = {}

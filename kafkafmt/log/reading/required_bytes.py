@@ -52,10 +52,10 @@ _CATEGORIES = {
 
 
 def required_sets(pattern: re.Pattern[bytes]) -> tuple[ByteSet, ...]:
-    """Find a rare byte pattern that occurs in every match of a regular expression.
+    """Find a byte pattern that occurs in every match of a regular expression, and is rare in typical data.
 
-    Return a tuple with a set of allowed values for each byte of the pattern. If there is no rare
-    pattern, return an empty tuple.
+    A byte pattern is a tuple of sets. Each set contains the allowed values of one byte. If no rare
+    byte pattern is found, return an empty tuple.
     """
     if pattern.flags & re.LOCALE:
         return ()
@@ -86,7 +86,7 @@ def find_sequence(data: ByteArray, sets: tuple[ByteSet, ...]) -> IntArray:
 
 
 def _frequency(sets: Iterable[ByteSet]) -> float:
-    """Estimate at which share of all positions a byte pattern matches. The share for an empty pattern is 1."""
+    """Estimate the share of positions in typical data at which a byte pattern matches. It is 1 for an empty pattern."""
     return float(np.prod([min(1.0, max(LEAST_SHARE, len(found) / TEXT_BYTES)) for found in sets]))
 
 
@@ -138,15 +138,15 @@ def _sequences(items: Iterable[tuple[Any, Any]], ignore_case: bool) -> list[list
         copies = [byte_set] * min(least, MOST_SETS)
         found[-1] += copies
         if most != len(copies):
-            # More repetitions can follow. Only the last ones are next to the following item, so start a new pattern.
+            # The number of repetitions varies, so end this byte pattern. Begin the next one with the last repetitions.
             found.append(list(copies))
     return found
 
 
 def _set_of(code: Any, value: Any, ignore_case: bool) -> ByteSet | None:
-    """Return a set of byte values that includes all values which an item of a regular expression can match.
+    """Return a set with at least all byte values that an item of a regular expression can match.
 
-    If the item can also match no byte, or several bytes, return None.
+    If the item can match an empty string, or more than one byte, return None.
     """
     if code is _codes.LITERAL:
         found: set[int] = {value}

@@ -1,4 +1,4 @@
-"""Define sequences that are stored as arrays, and create a Python object only when it is accessed.
+"""Define sequences that store their items as arrays, and create the Python object of an item only on access.
 
 A damaged segment can contain a hundred thousand damaged byte ranges. Creating a Python object for
 each of them would take more time than finding them.
@@ -43,7 +43,7 @@ class Rows(Sequence[T_co]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             return self._sliced(start, max(start, stop)) if step == 1 else self._build(0, len(self))[index]
-        # `range` converts a negative index, and raises IndexError if `index` is out of range.
+        # `range(n)[index]` supports negative indexes, and raises IndexError if the index is out of range.
         at = range(len(self))[index]
         return self._build(at, at + 1)[0]
 
@@ -64,7 +64,7 @@ class Rows(Sequence[T_co]):
 
 
 class Joined(Rows[T_co]):
-    """Concatenation of several sequences, without copying them.
+    """A sequence that combines several sequences without copying their items.
 
     Attributes
     ----------
@@ -95,14 +95,14 @@ class Joined(Rows[T_co]):
 
 
 def field_setters(cls: type[Any]) -> list[Callable[[Any, Any], None]]:
-    """Return a list of functions, one for each slot of a frozen class. Each function sets its slot in an object."""
+    """Return one setter function for each slot of a class. The setters also work if the class is frozen."""
     return [getattr(cls, name).__set__ for name in cls.__slots__]
 
 
 def objects_of(cls: type[T], setters: list[Callable[[Any, Any], None]], *columns: Sequence[Any]) -> list[T]:
-    """Create objects of a frozen class with slots. Each item of `columns` contains the values of one slot.
+    """Create objects of a frozen class with slots. Each item of `columns` contains one slot's values for all objects.
 
-    `objects_of` takes a third of the time that calling the class for each object would take.
+    Creating the objects one by one with constructor calls would take three times as long.
     """
     new: Callable[[type[T]], T] = object.__new__
     objects = list(map(new, [cls] * len(columns[0])))

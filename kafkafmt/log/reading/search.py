@@ -82,22 +82,22 @@ class Search(BatchFinder):
             self.among_plain = not (found.magics & 1 << MAGIC_V2 or found.codecs & ~1)
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
-        """Find the position at which the segment can be read again after the damaged batch at `position`.
+        """Find the position after the damaged batch at `position` at which reading can resume.
 
-        Return the position, and a bool. The bool is True if the CRC of the damaged batch matches
-        when the batch ends at this position.
+        Return two items: the position at which reading can resume, and whether the CRC of the
+        damaged batch matches if the batch ends there.
 
         `expected` is the lowest offset that the damaged batch can have.
         """
         self._lowest = expected
         if self._to and 0 <= position - self._to < FIRST_WINDOW:
-            # Search the bytes after the damaged batch in advance, because more damage probably follows.
+            # After two damaged batches, more damage is probable. Therefore, search many bytes at once.
             self._search_ahead(position + 1)
         if self._from <= position < self._to and (known := self._resume_in_window(position, expected)):
             return known
         bad = Head(position, self.head(position))
         if not any(bad.data) and position >= self.zero_tail():
-            return self.view.size, False  # no batch begins in these zeros, so they are not searched
+            return self.view.size, False  # the rest of the file contains only zeros
         own = OwnCrc(self, bad)
         if bad.may_be_right(expected) and self._header_or_end(bad.end, expected):
             for at in itertools.islice(self.find(position + 1, bad.end), OWN_CRC_FINDS):
@@ -118,7 +118,7 @@ class Search(BatchFinder):
         return known
 
     def window(self) -> SearchWindow | None:
-        """Return the bytes in memory that the latest search has covered, and the positions of valid batches in them.
+        """Return the bytes that are in memory after the latest search, and the positions of valid batches in them.
 
         If nothing has been searched yet, return None.
         """
@@ -163,10 +163,9 @@ class Search(BatchFinder):
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
         """Return the position of the valid batch that directly follows the damaged batch.
 
-        If the batch `find` has the next offset after the damaged batch, return the position of
-        `find`. Otherwise, return the position of a later batch that has this offset, if the CRC of
-        the damaged batch matches up to this position. If there is no such batch, return the
-        position of `find`.
+        The result is the position of the batch `find`, with one exception. If only a later batch
+        has the offset after the damaged batch, and the CRC of the damaged batch matches up to this
+        later batch, return the position of the later batch.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -177,17 +176,17 @@ class Search(BatchFinder):
         return find.position
 
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Use the bytes after a valid batch to check whether it belongs to the log. `find` is the batch header.
+        """Check by the bytes after the valid batch `find` whether it is a batch of the log, or part of a record value.
 
         A batch inside a record value is not a batch of the log. Usually, a batch is accepted only
         if one of three items follows it: the end of the file (or only zeros up to the end), a
         plausible header with a higher offset, or eight bytes that contain the next offset.
 
-        If the damaged batch has the expected offset, but `find` does not have the next offset after
-        it, the conditions are stricter. All consecutive valid batches from `find` on are then
-        examined. One of the three items must follow the last of these batches, or the total size of
-        these batches must exceed LONG_CHAIN. None of these batches may have an offset between the
-        damaged batch and `find`.
+        The conditions are stricter if the damaged batch has the expected offset, but the batch
+        `find` does not have the offset after it. In this case, all consecutive valid batches from
+        `find` on are read. The bytes after the last of these batches are checked, unless the total
+        size of these batches exceeds LONG_CHAIN. If one of these batches has an offset between the
+        damaged batch and `find`, the batch `find` is rejected.
 
         If `find` has the next offset after the damaged batch, it is sufficient that any valid batch
         follows `find`. The offset of this following batch is not checked, because it can be
@@ -201,34 +200,34 @@ class Search(BatchFinder):
             end, next_offset = int(ends[-1]), last_offset + 1
             offsets = self._chain["base_offset"][: self._chained]
             if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
-                # A later batch has a lower offset than `find`, so `find` is a copy inside the damaged batch.
+                # Later batches must have higher offsets, so `find` is only a copy of a batch inside the damaged batch.
                 return False
             if end - find.position > LONG_CHAIN:
                 return True
         return self._continued(end, next_offset, find.magic)
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
-        """Return whether the next batch or at least the next offset is at position `end`, or the log ends at `end`."""
+        """Return whether a plausible header, only the next offset, or the end of the log is at the position `end`."""
         if self._log_continues(end, next_offset):
             return True
         offset = self.head(end)[:LENGTH_AT]
         distance = int.from_bytes(offset, "big") - next_offset
-        # A wrapper message has the offset of its last inner message, so its offset can be higher than `next_offset`.
+        # If a wrapper message follows, its first offset is `next_offset`, but its header contains its last offset.
         reach = 0xFFFF if magic < MAGIC_V2 else 0
         return len(offset) == LENGTH_AT and 0 <= distance <= reach
 
     def _log_continues(self, position: int, expected: int) -> bool:
-        """Return whether the next batch of the log can begin at `position`, or the log ends at `position`.
+        """Return whether a plausible batch header or the end of the log is at the position `position`.
 
-        The log continues if a plausible header begins at `position` and its offset is between
-        `expected` and `expected` + MAX_RELATIVE_OFFSET. The log ends if the file ends there, or if
-        all following bytes are zeros.
+        A header is plausible if its offset is between `expected` and `expected` +
+        MAX_RELATIVE_OFFSET. The end of the log is the end of the file, or the start of zeros that
+        continue up to the end of the file.
         """
         head = self.head(position)
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
 
     def _value_end(self, find: Head) -> int:
-        """Return the end of the record value that starts with the valid batch `find`, or 0 if there is no such value.
+        """If a record value begins with the valid batch `find`, return the end of the value. Otherwise, return 0.
 
         A record value can consist of valid batches. In this case, the bytes before the value
         contain its length, which is the total size of these batches.
@@ -260,12 +259,12 @@ class Search(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of consecutive valid batches that are inside the damaged batch, starting with `find`.
+        """If the damaged batch contains the valid batch `find`, return the end of all batches in it, otherwise 0.
 
-        The header of the damaged batch states an offset range. No batch after the damaged batch can
-        have an offset in this range. Therefore, a valid batch with such an offset is inside the
+        The header of the damaged batch contains an offset range. No batch after the damaged batch
+        can have an offset in this range. Therefore, a valid batch with such an offset is inside the
         damaged batch. The header is trusted only if its first offset is `expected` and its fields
-        are consistent. If the batch `find` is not inside the damaged batch, return 0.
+        are consistent.
         """
         if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
             ends, _ = self._chain_from(find, LARGEST_WINDOW)
@@ -278,13 +277,12 @@ class Search(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of consecutive messages that can be inside a damaged wrapper message, starting with `find`.
+        """Return the end of the inner messages from `find` on in a damaged wrapper message, or 0 if there are none.
 
-        If the message `find` is not inside the wrapper message, return 0.
-
-        Compressed data can contain inner messages unchanged. In format 1, inner messages are
-        recognized by their offsets, which start at 0. In format 0, inner messages have absolute
-        offsets, so they cannot be distinguished from other messages.
+        The data of a wrapper message can contain its inner messages in uncompressed form, although
+        a codec is used. In format 1, inner messages are recognized by their offsets, which start at
+        0. In format 0, inner messages have absolute offsets, so they cannot be distinguished from
+        other messages.
         """
         if not find.plain_message or find.magic != MAGIC_V1 or bad.magic == MAGIC_V2 or bad.plain_message:
             return 0
@@ -302,7 +300,7 @@ class Search(BatchFinder):
     def _plain_end(self, find: Head, highest: int) -> int:
         """Return the end of a sequence of uncompressed messages with consecutive offsets.
 
-        The sequence starts with the message `find`, and ends before the first offset above
+        The message at the start of the sequence is `find`. All offsets in the sequence are at most
         `highest`.
         """
         self._chain_from(find, LARGEST_WINDOW)
@@ -313,11 +311,11 @@ class Search(BatchFinder):
         return int(rows["position"][-1]) + int(rows["size"][-1]) + self._looked.at if len(rows) else find.end
 
     def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
-        """Read the consecutive valid batches from `find` on. Return their end positions and their last offset.
+        """Return the end positions and the last offset of the consecutive valid batches that begin with `find`.
 
-        At first, only FIRST_WINDOW bytes are read. If this is not sufficient, LARGEST_WINDOW bytes
-        are read. Batches that begin more than `reach` bytes after the start of the first batch are
-        not needed.
+        At first, FIRST_WINDOW bytes are read. If further batches follow these bytes, LARGEST_WINDOW
+        bytes are read. The result need not contain batches that begin more than `reach` bytes after
+        the start of `find`.
         """
         window = self._looked
         for size in (FIRST_WINDOW, LARGEST_WINDOW):
@@ -341,7 +339,7 @@ class Search(BatchFinder):
         return position == self.size or (position + LENGTH_AT <= self.size and position >= self.zero_tail())
 
     def _header_or_end(self, position: int, expected: int) -> bool:
-        """Return whether a plausible header begins at `position`, or the data of the segment ends there."""
+        """Return whether a plausible header or the end of the segment's data is at the position `position`."""
         if position >= self.size:
             return position == self.size
         head = self.head(position)

@@ -37,7 +37,7 @@ class Stats:
     transactional: bool = False
 
     def add(self, batches: int, found: BatchSummary) -> None:
-        """Add `batches` batches to the summary. `found` summarizes their headers."""
+        """Add a number of batches to the statistics. `found` is a summary of their headers."""
         self.batches += batches
         self.records = total(self.records, None if found.wrappers else found.records)
         self.transactional = self.transactional or bool(found.attributes & TRANSACTIONAL_BIT)

@@ -64,9 +64,10 @@ See = Callable[[int, Any, np.ndarray], None]
 
 
 class Scratch:
-    """Memory for `Walker` objects that are used one after the other.
+    """Memory that several `Walker` objects use, one after the other.
 
-    Allocating memory for each of many small segments takes longer than reading their batches.
+    The memory is reused, because allocating new memory takes longer than reading the batches of a
+    small segment.
     """
 
     @cached_property
@@ -124,7 +125,7 @@ class Walker:
 
     @cached_property
     def search(self) -> Search:
-        """Finds the position after damage at which the segment can be read again."""
+        """Finds the position after damaged bytes at which reading can resume."""
         return Search(self.view)
 
     @cached_property
@@ -250,9 +251,10 @@ class Walker:
     def _too_long(self, position: int, end: int, head: bytes) -> KafkaFormatError | None:
         """Check a batch that may be too large to read.
 
-        If the file ends inside the batch, if its CRC does not match, or if it exceeds the size
-        limit, return an error. Otherwise, return None. The CRC is checked only if the batch is
-        larger than the buffer. For this check, the batch is read in blocks.
+        Return an error in these cases: the file ends inside the batch, the CRC of the batch does
+        not match, or the batch exceeds the size limit. Otherwise, return None. The CRC is checked
+        only if the batch is larger than the buffer. To compute the CRC, the batch is read in
+        blocks.
         """
         size = int.from_bytes(head[LENGTH_AT:ENTRY_OVERHEAD], "big") + ENTRY_OVERHEAD
         base_offset = int.from_bytes(head[:LENGTH_AT], "big", signed=True)
@@ -346,10 +348,10 @@ class Walker:
         return pending.parts()
 
     def _small(self, cut_gaps: bool, see: See | None) -> Parts | None:
-        """Return the parts of a small segment if one native call finds all of them, else None.
+        """Divide a small segment into valid batches and damaged byte ranges with a single native call.
 
-        The parts are the same as those that the rest of `walk` finds. For small segments, the
-        Python code of `walk` takes most of the time.
+        For small segments, the native call is faster than the Python code of `walk`, and has the
+        same result. If the native call cannot handle the segment, return None.
         """
         if self.size > min(SMALL_SEGMENT, self.run_bytes) or self.view.data is not None:
             return None
@@ -446,7 +448,7 @@ class Walker:
 
 
 class _Seen:
-    """Collects the valid batches in one buffer, and passes them to the function `see` with one call."""
+    """Collects the valid batches in one buffer, and passes them to the function `see` in one call."""
 
     def __init__(self, see: See | None, rows: int) -> None:
         self._see = see
@@ -473,11 +475,11 @@ class _Seen:
 
 
 def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: int) -> tuple[int, int]:
-    """Return the lowest offset that the next batch can have after `rows`, and the last offset in `rows`.
+    """Return two offsets: the lowest offset that a batch after `rows` can have, and the last offset in `rows`.
 
-    If offsets are missing between the last two batches, the base offset of the last batch may be
-    corrupted. In this case, the lowest possible offset follows the lower of the last offsets of
-    these two batches.
+    If offsets are missing directly before the last batch in `rows`, the base offset of the last
+    batch may be corrupted. In this case, the lowest possible offset is one more than the lower of
+    two offsets: the last offset of the last batch, and the last offset of the batch before it.
 
     Parameters
     ----------

@@ -57,8 +57,7 @@ def like(word: str, known: Iterable[str]) -> str:
 def not_there(partitions: Iterable[PartitionDir], topics: Collection[str], numbers: Collection[int] = ()) -> list[str]:
     """Return a message for each topic glob and each partition number that matches nothing.
 
-    There is a message for a partition number if no topic that matches a glob has a partition with
-    this number.
+    A partition number is reported if none of the selected topics has a partition with this number.
     """
     found = list(partitions)
     lines = []
@@ -100,7 +99,7 @@ def _listed(names: list[str], most: int = 5) -> str:
 def _numbers(known: list[int]) -> str:
     """Return a phrase that lists partition numbers.
 
-    If all numbers are consecutive, the phrase contains only the first and the last one.
+    If all partition numbers are consecutive, only the first and the last number are listed.
     """
     if len(known) > 2 and known[-1] - known[0] == len(known) - 1:
         return f"there are partitions {known[0]} to {known[-1]}"

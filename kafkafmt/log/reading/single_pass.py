@@ -46,7 +46,7 @@ PIECE_BYTES = 1 << 20
 
 
 class UnconfirmedError(Exception):
-    """Raised if a segment cannot be read in one pass, and the caller does not allow it to be planned.
+    """Raised if reading a segment in one pass fails, and the caller does not allow a plan of the whole segment.
 
     Attributes
     ----------
@@ -120,8 +120,8 @@ class SinglePass:
     def parts(self, start: int = 0, end: int = NO_END) -> Iterator[Part]:
         """Yield the batches of each byte range that passes all checks, and stop at the first range that fails a check.
 
-        Ranges that cannot contain offsets in [start, end) are not read. The first and the last
-        yielded range can also contain other batches.
+        Byte ranges that cannot contain offsets in [start, end) are not read. The first and the last
+        yielded `Part` can also contain batches with offsets outside of [start, end).
         """
         base = self._segment.base_offset or 0
         if not self._stretch.size:
@@ -154,14 +154,12 @@ class SinglePass:
         self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
-        """Return whether reading can begin with the first byte range, without the batches before this byte range.
+        """Return whether all batches before the first byte range, which is `found`, can be skipped.
 
-        - If the byte range is the first one of the task's bytes, all batches before the byte range
-          must have lower offsets.
-        - If byte ranges were skipped because they contain only offsets below `start`, the first
-          offset after them must be at most `start`. In a compacted log, a different condition
-          applies: the last offset of the first batch must be equal to the offset in the index entry
-          of this batch.
+        If the offset in the index entry for the byte range is above `start`, the batches directly
+        before the byte range are checked too. Otherwise, the first offset in the byte range must be
+        at most `start`. In a compacted log, the last offset of the first batch must also be equal
+        to the offset in the index entry.
         """
         border = found.start
         if not border.indexed:
@@ -173,11 +171,11 @@ class SinglePass:
         return part.extent.first_offset <= start
 
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
-        """Check the batches around `border` against the index, and return the first offset of the batch at `border`.
+        """Return the first offset of the batch at `border`, if the batches before and after `border` match the index.
 
-        `before` is the position in the previous index entry. The batches from `before` on must end
-        exactly at `border`, and their offsets must be lower than the offsets after `border`. If a
-        check fails, or if `border` is the start or the end of a segment, return None.
+        The batches from the previous index entry, which has the position `before`, must end exactly
+        at `border`. Their offsets must be lower than the first offset at `border`. If a check
+        fails, or if `border` is the start or the end of a segment, return None.
         """
         first = self._first_offset_at(border, after)
         if first is None:
@@ -191,8 +189,8 @@ class SinglePass:
     def _confirmed(self, found: Range, expected: int, dense: bool) -> Part | None:
         """Read and check the batches of a byte range. If a CRC, offset or index entry is wrong, return None instead.
 
-        `expected` is the lowest possible offset in the range. If `dense` is True and offsets are
-        missing between two batches, the range is not confirmed.
+        All offsets must be at least `expected`. If `dense` is True, the offsets must also be
+        consecutive.
         """
         end = found.end.position
         scanned = self._scanned(found)
@@ -224,8 +222,9 @@ class SinglePass:
     def _scanned(self, found: Range) -> tuple[int, ByteArray, BatchTable] | None:
         """Read a byte range and check its CRCs.
 
-        Return the position of the buffer, the buffer, and the table of batches. Return None if the
-        range does not consist of complete, valid batches.
+        Return a tuple of three items: the file position at which the buffer begins, the buffer, and
+        an array of batch headers. If the byte range does not consist of complete and valid batches,
+        return None.
         """
         begin, end, size = found.start.position, found.end.position, found.size
         if self._headers_only:
@@ -249,8 +248,8 @@ class SinglePass:
     def _following(self, found: Range, last: int, dense: bool) -> int | None:
         """Return the lowest offset that the batches after a byte range can have.
 
-        `last` is the last offset in the byte range. If the next batch header contradicts this
-        offset or the index, return None.
+        Return None if the header of the next batch contradicts the offset index, or if its offset
+        is not above `last`, the last offset in the byte range.
         """
         if not found.end.indexed:
             return last + 1 if last <= found.end.upto else None
@@ -258,10 +257,11 @@ class SinglePass:
         return None if first is None or first <= last or (dense and first != last + 1) else first
 
     def _first_offset_at(self, border: Border, after: int) -> int | None:
-        """Return the first offset in the batch header at `border`. If the index contradicts the header, return None.
+        """Return the first offset of the batch at `border`, or None if this offset contradicts the offset index.
 
-        `after` is the offset in the previous index entry. There is no index entry for the start and
-        the end of a segment, so the result is None for these positions.
+        The first offset must be higher than `after`, which is the offset in the previous index
+        entry. If `border` is the start or the end of a segment, return None, because the index
+        contains no entry for it.
         """
         first = first_offset_at(self._view, border) if border.indexed else None
         return first if first is not None and after < first else None

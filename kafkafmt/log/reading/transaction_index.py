@@ -20,9 +20,6 @@ from .partition_dir import PartitionDir
 class IndexEntries:
     """Entries of all transaction indexes of a partition.
 
-    The method `cover` records for which entries the log contains a batch at the offset of the
-    marker.
-
     Attributes
     ----------
     all : list of Aborted
@@ -65,10 +62,9 @@ class IndexEntries:
             self.waiting[entry.producer_id].append(i)
 
     def cover(self, table: BatchTable) -> None:
-        """Register the batches in `table`, and find the index entries whose marker offset is in one of these batches.
+        """Mark all index entries whose marker offset is within the offset range of a batch in `table`.
 
-        Such index entries are not needed, because the batch at the marker offset shows whether it
-        contains a marker.
+        A marked index entry is not needed, because the log contains the batch at the marker offset.
         """
         if not len(self._lasts) or not len(table):
             return
@@ -79,9 +75,9 @@ class IndexEntries:
             self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
-        """Remove a producer's entries with a marker offset below `before`. Yield each removed entry that has no marker.
+        """Remove a producer's entries with marker offsets below `before`, and yield those that `cover` has not marked.
 
-        An index entry has no marker if no batch of the log contains the marker offset in the entry.
+        The log contains no batch at the marker offset of a yielded entry.
         """
         waiting = self.waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:

@@ -45,7 +45,7 @@ from .transactions import Doubt, Transactions
 
 
 class Batches(Protocol):
-    """Interface of batches that were read into one buffer. `Part` implements it."""
+    """Interface of a group of batches in one buffer. The class `Part` implements the interface."""
 
     @property
     def plan(self) -> SegmentPlan:
@@ -53,7 +53,7 @@ class Batches(Protocol):
 
     @property
     def extent(self) -> Run:
-        """Range of adjacent valid batches that contains the batches in the buffer."""
+        """The range of adjacent valid batches to which the batches in the buffer belong."""
 
     @property
     def buffer(self) -> Any:
@@ -65,7 +65,7 @@ class Batches(Protocol):
 
 
 class ReadableLog(Protocol):
-    """Interface of a partition whose transactions are read. `PartitionLog` implements it."""
+    """Interface of a log from which transactions are read. The class `PartitionLog` implements the interface."""
 
     @property
     def directory(self) -> PartitionDir:
@@ -89,7 +89,7 @@ class ReadableLog(Protocol):
 
     @property
     def planned(self) -> int:
-        """Number of segments that have been planned."""
+        """Number of segments for which a plan has been created."""
 
     def plan(self, segment: SegmentFile) -> SegmentPlan:
         """Return the plan of a segment, which lists its valid batches and its damage."""
@@ -120,8 +120,8 @@ class TransactionWalk:
     def damage(self, damage: Damage) -> None:
         """Mark the outcomes of all open transactions as unknown, because the damaged bytes may contain their markers.
 
-        If the damage is exactly one batch, and this batch is too large for a marker, nothing
-        changes.
+        If the damage is exactly one batch that is too large to be a marker, the outcomes do not
+        change.
         """
         if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
@@ -164,7 +164,7 @@ class TransactionWalk:
                 open_.setdefault(producer_id, base)
                 continue
             kind = markers[base].kind if base in markers else None
-            if kind is None and attributes & TRANSACTIONAL_BIT:  # the batch contains a marker that cannot be decoded
+            if kind is None and attributes & TRANSACTIONAL_BIT:  # the marker cannot be decoded
                 self.suspended[producer_id].append(Doubt(producer_id, open_.pop(producer_id, base), base, file))
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
@@ -173,9 +173,9 @@ class TransactionWalk:
                     self.found.aborted[producer_id].append((first, base))
 
     def _end_without_marker(self, producer_id: int, before: int) -> None:
-        """End a producer's open transaction if a transaction index lists its marker but the log does not contain it.
+        """End a producer's open transaction if an index lists it as aborted, although its marker is not in the log.
 
-        Index entries with a marker offset of `before` or higher are ignored.
+        Only index entries with a marker offset below the offset `before` are used.
         """
         assert self.entries is not None
         for entry in self.entries.take(producer_id, before):
@@ -186,7 +186,7 @@ class TransactionWalk:
                 self.found.unmarked.append(entry)
 
     def finish(self) -> None:
-        """End each open transaction if a transaction index lists its marker but the log does not contain it."""
+        """End each open transaction that a transaction index lists as aborted, although the log contains no marker."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
 
@@ -218,7 +218,7 @@ def find_transactions(log: ReadableLog) -> Transactions:
 
 
 def _has_none(log: ReadableLog) -> bool:
-    """Return whether all segments have been planned, and none of them contains a transactional batch."""
+    """Return whether a plan of every segment exists, and no segment contains a transactional batch."""
     return log.planned == len(log.segments) and not any(log.plan(s).stats.transactional for s in log.segments)
 
 
@@ -248,7 +248,7 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
 
 
 def misses_a_segment(log: ReadableLog, before: SegmentFile, end: int, segment: SegmentFile, first_offset: int) -> bool:
-    """Return whether a segment is missing between two segments, if compaction cannot explain the missing offsets.
+    """Return whether offsets are missing because of a missing segment, and not because of compaction.
 
     `end` is the offset after the last batch of the segment `before`. `segment` is the next segment
     that contains a batch, and `first_offset` is the offset of its first batch. Empty segments can
@@ -271,11 +271,11 @@ def _order(segment: SegmentFile) -> tuple[bool, int, str]:
 def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     """Use the transaction indexes to find the outcomes of transactions that have a damaged or missing marker.
 
-    - If an index lists the transaction, the transaction was aborted.
-    - If the transaction has ended and no index lists it, the transaction was committed. A
-      transaction has ended if its producer wrote a later marker. It has also ended if a later index
-      entry contains a last stable offset above the first offset of the transaction.
-    - In all other cases, the outcome is unknown.
+    - Aborted: a transaction index lists the transaction.
+    - Committed: no transaction index lists the transaction, although the transaction has ended. It
+      has ended if its producer wrote a later marker, or if a later index entry contains a last
+      stable offset above the first offset of the transaction.
+    - Unknown: all other cases.
     """
     if not walk.suspended:
         return

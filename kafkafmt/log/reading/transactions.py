@@ -1,4 +1,4 @@
-"""Define classes for the outcomes of transactions. They determine which records are read with read_committed."""
+"""Define classes for the outcomes of transactions. The outcomes determine which records read_committed omits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..format.producers import Aborted
 class Doubt:
     """A transaction whose outcome is unknown. With read_committed, its records are omitted.
 
-    The marker of the transaction may be damaged, or in a missing segment.
+    The marker may be in damaged bytes, or in a segment that is missing.
 
     Attributes
     ----------
@@ -120,8 +120,8 @@ class Transactions:
     def within(self, first: int, last: int) -> Transactions:
         """Return the transactions that can have records with offsets from `first` to `last`.
 
-        For example, a Spark task that reads the offsets from `first` to `last` needs only the
-        returned transactions.
+        A Spark task, which reads only a range of offsets, needs only the transactions within this
+        range.
         """
         aborted = {
             producer: kept
