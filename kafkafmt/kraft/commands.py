@@ -97,10 +97,10 @@ def _option(name: str, value: str) -> str:
 
 
 def _exact(*texts: str) -> bool:
-    """Return whether all given texts can be passed to Kafka's tools without change.
+    """Return whether Kafka's command-line tools can receive all given texts unchanged as arguments.
 
-    The tools remove blanks at both ends of a text. An argument cannot contain NUL, or text that
-    cannot be encoded as UTF-8.
+    Kafka's tools remove blanks at the start and the end of a text. Furthermore, no argument of a
+    command can contain NUL, or text that cannot be encoded as UTF-8.
     """
     return not any(text != text.strip() or _IMPOSSIBLE.search(text) for text in texts)
 

@@ -166,7 +166,7 @@ def _changes(old: Row, new: Row, ignored: tuple[str, ...]) -> dict[str, tuple[An
 
 
 def _compared(row: Row) -> dict[str, Any]:
-    """Return the attributes to compare. Those of a topic are its id and its numbers of partitions and replicas."""
+    """Return the attributes to compare. For a topic, these are the id, partition count and replication factors."""
     if isinstance(row, MetadataTopic):
         factors = sorted({len(p.replicas) for p in row.partitions})
         return {"topic_id": row.topic_id, "partitions": len(row.partitions), "replication_factors": factors}

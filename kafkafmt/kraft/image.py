@@ -1,8 +1,8 @@
 """Apply metadata records to the state of a KRaft cluster.
 
 The rules are those of Kafka's `MetadataDelta`, `TopicsDelta`, `ClusterDelta`, `ConfigurationsDelta`
-and similar classes. If a record contradicts the state, `ReplayError` is raised, and the state does
-not change. An example is a record that changes a partition that does not exist.
+and similar classes. A record contradicts the state, for example, if it changes a partition that
+does not exist. In this case, `ReplayError` is raised, and the state does not change.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ class Image:
     """
 
     def apply(self, record: SchemaMessage) -> None:
-        """Apply a metadata record. If the record contradicts the state, raise ReplayError, and change nothing."""
+        """Apply a metadata record. If the record contradicts the state, raise ReplayError without
+        changing the state.
+        """
         change = _CHANGES.get(type(record).__name__)
         if change is None:
             raise ReplayError(f"records of type {type(record).__name__} are not supported")
@@ -337,9 +339,10 @@ _CHANGES: dict[str, Callable[[Image, Any], None]] = {
 def _merged(old: MetadataPartition, r: Any) -> MetadataPartition:
     """Apply a change to a partition, as ``PartitionRegistration.merge`` does.
 
-    A null field in the change record leaves the corresponding field of the partition unchanged. The
-    leader -2 means that the leader does not change. With any other leader in the record, the leader
-    epoch increases, even if the leader remains the same.
+    A null field in the change record leaves the corresponding field of the partition unchanged. If
+    the leader in the record is -2, the partition keeps its leader and its leader epoch. If the
+    record contains any other leader, the leader epoch increases, even if the leader remains the
+    same.
     """
     replicas = old.replicas if r.replicas is None else tuple(r.replicas)
     directories = old.directories if r.directories is None else tuple(map(uuid_text, r.directories))

@@ -176,7 +176,8 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
     message = dataclasses.make_dataclass(
         struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False
     )
-    message.__module__ = namespace["__module__"]  # since Python 3.12, make_dataclass() overwrites __module__
+    # restore the name, which make_dataclass() overwrites since Python 3.12
+    message.__module__ = namespace["__module__"]
     return message
 
 
@@ -231,10 +232,10 @@ def _make_layout(message: type[SchemaMessage], version: int, core: Any) -> Any:
 
 
 def _compile(part: type[SchemaMessage], version: int, flexible: bool, core: Any, done: dict[str, Any]) -> Any:
-    """Create the layout of a message or of a structure inside a message.
+    """Create the layout of a message or of a nested structure.
 
-    The layouts of nested structures are created first. `done` contains the layout of each
-    structure, by name.
+    `_compile` first creates the layouts of nested structures, and stores them in `done` by
+    structure name.
     """
     fields, tagged, absent = [], [], []
     for f in part.SCHEMA.fields:

@@ -1,12 +1,10 @@
 """Parse the text form of Kafka's message schemas. One schema describes all versions of a message.
 
-    1 Fetch, versions 0-18, flexible 12+
-
 The first line contains a number, the name, the versions, and the flexible versions (KIP-482) of the
-message. Each further line describes a field: its name, its type, its versions and its options. If
-the type of a field is a structure, the next lines are indented and describe the fields of the
-structure. A line that begins with ``struct`` starts the definition of a structure that several
-fields can use.
+message. An example is ``1 Fetch, versions 0-18, flexible 12+``. Each further line describes a
+field: its name, its type, its versions and its options. If the type of a field is a structure, the
+next lines are indented and describe the fields of the structure. A line that begins with ``struct``
+starts the definition of a structure that several fields can use.
 
 The type of a field is one of `TYPES` or the name of a structure. The prefix `[]` means that the
 field is an array, and the suffix `?` means that the field can be null. The options of a field are:

@@ -63,9 +63,9 @@ def _view_of_frame(frame: Buffer) -> memoryview:
 def read_request_header(frame: Buffer, max_objects: int | None = None) -> tuple[RequestHeader, int]:
     """Read the header of a request frame. Return the header and the position after it.
 
-    As in Kafka, if the API version is too new, the header is read as that of the newest supported
-    version. If the API is not supported, the header is read without tagged fields, because it is
-    not known whether it has tagged fields.
+    As in Kafka, if the API version of a request is too new, its header is read with the layout of
+    the newest supported version. If the API is not supported, the header is read without tagged
+    fields, because the header version of the API is unknown.
     """
     view = _view_of_frame(frame)
     if len(view) < SIZE_BYTES + FIXED_HEADER_BYTES:

@@ -64,7 +64,7 @@ class UnknownBody:
         return f"UnknownBody({self.kind}, api_key={self.api_key}, api_version={self.api_version}, <{len(self.data)} bytes>)"
 
     def why(self) -> str:
-        """Return the reason why the body was not decoded, and its size, as text."""
+        """Return a text that states why the body was not decoded, and how many bytes the body has."""
         known = apis.api(self.api_key)
         if known is None:
             reason = f"API key {self.api_key} is not supported"

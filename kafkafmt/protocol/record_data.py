@@ -44,8 +44,8 @@ class RecordData(NamedTuple):
 class BatchesEnd(NamedTuple):
     """End of the last complete batch in record data.
 
-    When a Fetch response reaches its size limit, the broker truncates the last batch. Bytes after
-    the last complete batch are the start of the truncated batch.
+    If a Fetch response reaches its size limit, the broker truncates the last batch. The truncated
+    batch is not counted.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class BatchesEnd(NamedTuple):
 
 @shared
 def record_data(body: Message | UnknownBody) -> Iterator[RecordData]:
-    """Yield the record data of each partition in a message, in the order of the message.
+    """Yield the record data of each partition, in the order in which the message contains the partitions.
 
     Parameters
     ----------

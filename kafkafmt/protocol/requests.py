@@ -32,8 +32,8 @@ class _FrameContent:
     def __getattr__(self, name: str) -> Any:
         """Return a field of the body.
 
-        Type checkers infer the type Any for `request.acks`, but the precise type for
-        `request.body.acks`.
+        For type checkers, `request.acks` has the type Any, because this method returns Any. To get
+        the precise type, use `request.body.acks`.
         """
         if name.startswith("__") or name in ("header", "body"):
             raise AttributeError(name)
@@ -87,10 +87,10 @@ class Request(_FrameContent, Generic[Body]):
 
     @property
     def has_response(self) -> bool:
-        """Whether a broker responds to this request.
+        """Whether a broker must respond to the request.
 
-        The value is False only for a Produce request with acks 0. For a body that could not be
-        decoded (`UnknownBody`), the value is True.
+        A Produce request with acks 0 requires no response. If the body was not decoded
+        (`UnknownBody`), a response is assumed to be required.
         """
         return (
             self.api_key != apis.PRODUCE
@@ -163,7 +163,7 @@ def make_request(body: Body, api_version: int, correlation_id: int = 0, client_i
 
 
 def make_response(body: Body, api_version: int, correlation_id: int = 0) -> Response[Body]:
-    """Create a response from its body. The header is added.
+    """Create a response that consists of a new header and the given body.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ HeaderConditions = str | Mapping[str, str | bytes | None] | Iterable[str | tuple
 
 
 class FindArguments(TypedDict, total=False):
-    """Arguments of `find` that select records by key, value and headers. `Partition.find` describes them."""
+    """Arguments of `Partition.find` that select records by key, value and headers."""
 
     key: str | bytes | None
     key_regex: Pattern | None

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """The consumer groups in ``__consumer_offsets``, with their committed offsets and lags.
-
-    `Log.groups` returns this object.
+    """The consumer groups in ``__consumer_offsets``, with committed offsets and lags, as returned by `Log.groups`.
 
     Attributes
     ----------

@@ -73,15 +73,15 @@ class Log:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Live partitions, and those whose directories were passed to `kafkafmt.open`, by topic and number."""
+        """Partitions, sorted by topic and number. Partitions in `not_live` are not included."""
         return [p for p in self._partitions if p.log.directory.readable]
 
     @property
     def not_live(self) -> list[Partition]:
         """Partitions in ``-delete``, ``-stray`` and ``-future`` directories.
 
-        If such a directory is one of the paths that were passed to `kafkafmt.open`, its partition
-        is in `partitions`, and not in `not_live`.
+        A partition is in `partitions` instead of `not_live` if the path of its directory was passed
+        to `kafkafmt.open`.
         """
         return [p for p in self._partitions if not p.log.directory.readable]
 
@@ -158,7 +158,7 @@ class Log:
     ) -> Iterator[tuple[Partition, Any]]:
         """Yield the records of growing partitions, and wait for new records.
 
-        The iteration also includes partitions that are created later.
+        If new partitions are created, their records are also yielded.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def read_records(
     partitions: Sequence[Partition], views: bool, limit: int | None, selection: SelectionArguments
 ) -> core.RecordIterator:
-    """Return an iterator of the selected records of several partitions. Check the arguments first.
+    """Check the arguments, and return an iterator of the selected records of several partitions.
 
     The iterator returns at most `limit` records.
     """

@@ -148,7 +148,7 @@ class Partition(Finding, PartitionOffsets):
         *,
         whole_batches: bool = True,
     ) -> Sent:
-        """Send record batches to a file or a blocking socket, without changing them.
+        """Send unchanged record batches to a file or a blocking socket.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ class Partition(Finding, PartitionOffsets):
     def record_lists(
         self, views: bool, limit: int | None, selection: SelectionArguments
     ) -> Iterator[list[core.Record[Any]]]:
-        """Return an iterator of lists of the selected records. `records` describes the parameters."""
+        """Return an iterator of lists of the selected records. For the parameters, see the method `records`."""
         most = arguments.optional_integer("limit", limit, 0)
         chunks = self._chunks(RecordColumns(1024, COLUMNS), selection)
         lists = (core.make_records(source, columns, views=views) for source, columns in chunks)
@@ -418,7 +418,7 @@ class Partition(Finding, PartitionOffsets):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _on_damage(self, skip: bool) -> OnDamage | None:
-        """Clear `damaged`. Return a function that adds a damaged range of bytes to it.
+        """Replace `damaged` with an empty list, and return a function that adds damaged byte ranges to this list.
 
         If `skip` is False, return None. In this case, damaged data raises an error.
         """

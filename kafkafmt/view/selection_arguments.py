@@ -25,7 +25,7 @@ class SelectionArguments(TypedDict, total=False):
 
 
 def parse_selection(given: SelectionArguments) -> tuple[Selection, bool]:
-    """Convert keyword arguments to a `Selection`. Also return whether `on_error` is "skip".
+    """Return a `Selection` for the given arguments, and a bool that is True if `on_error` is "skip".
 
     Raise TypeError or ValueError if an argument is wrong.
     """
