@@ -1,7 +1,7 @@
 """Write offsets and leader epochs into batches in place.
 
-In magic 2, the CRC of a batch remains valid, because it does not cover the base offset and the
-leader epoch.
+In magic 2, the CRC does not cover the base offset and the leader epoch. Therefore, the CRC of a
+changed batch remains valid.
 """
 
 from __future__ import annotations

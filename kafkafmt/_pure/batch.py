@@ -58,7 +58,8 @@ def length_error(length: int, p: int, base_offset: int) -> StructureError:
 def entry_error(view: memoryview, p: int, end: int, check_crc: bool) -> KafkaFormatError | None:
     """Return the error in the batch or message at `p`, or None if the batch is valid.
 
-    A batch that extends past `end` is not treated as an error.
+    An incomplete batch, which extends past the position `end`, is not an error. Its CRC is not
+    checked.
 
     The caller must ensure that the first 17 bytes of the batch are before `end`.
     """
@@ -144,7 +145,7 @@ def scan_batches(
         p += size
     if ENTRY_OVERHEAD <= last - p < MAGIC_END:
         (base_offset,), (length,) = INT64.unpack_from(view, p), INT32.unpack_from(view, p + LENGTH_AT)
-        # The magic byte is missing, so a length is reported only if it is invalid for every magic value.
+        # The magic byte is missing, so report only a length that is invalid in all record formats.
         if not MIN_LEGACY_LENGTH <= length <= MAX_BATCH_LENGTH:
             return Scan(n, p, length_error(length, p, base_offset))
     return Scan(n, p, None)

@@ -116,8 +116,8 @@ class RecordBuffer:
     def _begin(self) -> None:
         """Begin a new batch after the closed batches.
 
-        In format 2, reserve space for the batch header. In formats 0 and 1, reserve space for all
-        fields before the value of the wrapper message.
+        Reserve space for the batch header of format 2, or for the fields of a wrapper message that
+        precede its value.
         """
         self._data += bytes(self._head)
         self.count = 0

@@ -1,4 +1,4 @@
-"""Choose ranges of adjacent batches that have increasing offsets and the largest total weight."""
+"""Select ranges of batches with increasing offsets, so that the sum of the ranges' weights is the largest."""
 
 from __future__ import annotations
 

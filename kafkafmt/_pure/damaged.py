@@ -1,4 +1,4 @@
-"""Scan a buffer with damaged batches. Find the valid batches and the byte ranges of damage."""
+"""Find the valid batches and the damaged byte ranges in a buffer."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def may_begin(
 ) -> tuple[bool, bool]:
     """Check whether the bytes at `p`, which look like a batch header, are accepted as the header of a batch in the log.
 
-    If the batch ends at or before the position `following`, its CRC must match. If the batch ends
-    later, its offset must be between `expected` and `expected` + 2**31 - 1, and the batch must not
-    end after `file_end`.
+    A batch that ends at or before the position `following` must match its CRC. A batch that ends
+    later must not end after the position `file_end`. Its base offset must be between the expected
+    next offset `expected` and `expected` + 2**31 - 1.
 
     Return two bools: whether the header is accepted, and whether the header is rejected only
     because its batch would end after `file_end`.
@@ -41,7 +41,7 @@ def may_begin(
 def after_corrupted(
     view: memoryview, crcs: PrefixCrcs, p: int, stop: int, file_end: int, expected: int
 ) -> tuple[int | None, bool]:
-    """Check whether the length field of a batch can be trusted although its CRC does not match.
+    """Check whether the length field of a batch is plausible although the batch's CRC does not match.
 
     Return the position at which the batch ends, and a bool. The bool is True if bytes inside the
     batch look like the header of another batch, and that other batch would end after the end of the
@@ -67,9 +67,9 @@ LENGTH_PROBLEM, MAGIC_PROBLEM, END_PROBLEM = -2, -3, -4
 def problem_of(
     view: memoryview, p: int, stop: int, file_end: int, error: KafkaFormatError | None
 ) -> tuple[int, int, int] | None:
-    """Return the columns `problem`, `actual` and `stored` of `scan_damaged` for the batch at `p`.
+    """Describe the error of the batch at `p` with a problem code, the actual value and the stored value.
 
-    If no values of `problem`, `actual` and `stored` can represent `error`, return None.
+    Return None for an error without a problem code.
     """
     if isinstance(error, ChecksumError):
         stored, actual = checksums(view, p, INT32.unpack_from(view, p + LENGTH_AT)[0])

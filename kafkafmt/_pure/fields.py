@@ -78,7 +78,7 @@ def offset_of(record: Record) -> int | None:
 
 
 def offset_origin(record: Any) -> int:
-    """Return a code for how a record gets its offset when it is encoded.
+    """Return a code that states which offset a record gets when it is encoded.
 
     Return KEPT_OFFSET for a Record with an offset, NEXT_OFFSET for a Record or tuple without an
     offset, and 0 for other objects.
@@ -98,7 +98,7 @@ def need_rows(array: Any, rows: int) -> None:
 def span_of(view: memoryview, spans: Spans, i: int) -> bytes | None:
     """Return the bytes of value `i`, or None if the value is null.
 
-    Raise IndexError if value `i` is outside the buffer.
+    Raise IndexError if the position and length of value `i` are not inside the buffer.
     """
     position, length = int(spans.positions[i]), int(spans.lengths[i])
     if length < 0:
@@ -125,8 +125,8 @@ class Column:
 def header_pairs(headers: HeaderSpans | None, i: int) -> list[tuple[bytes | None, bytes | None]]:
     """Return the headers of row `i`. Stop after the first header whose key is null.
 
-    Raise IndexError if a key or value is outside its buffer, or if the headers of the row are
-    outside the header columns.
+    Raise IndexError if the position of a header key or value is not inside the buffer. Also raise
+    IndexError if `starts` and `counts` refer to headers that do not exist.
     """
     if headers is None:
         return []

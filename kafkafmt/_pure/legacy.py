@@ -48,7 +48,8 @@ from .varint import view_of
 class Message(NamedTuple):
     """A message with the positions and lengths of its key and value.
 
-    `offset` is the stored offset, and `next` is the position of the next message.
+    `offset` is the offset that is stored in this message. `next` is the position of the message
+    that follows.
     """
 
     offset: int
@@ -88,7 +89,7 @@ class MessageSet:
         stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
         spans = []
         try:
-            # After the key, 4 bytes must remain for the length of the value. After the value, no bytes need to remain.
+            # At least 4 bytes, the length of the value, must follow the key. No bytes need to follow the value.
             for trailing in (4, 0):
                 (length,) = INT32.unpack_from(view, q)
                 q += 4
@@ -112,8 +113,8 @@ class MessageSet:
     def check(self, view: memoryview) -> tuple[int, int]:
         """Check all messages.
 
-        Return the number of messages, and a difference. The difference plus the stored offset of a
-        message is the absolute offset of the message. The difference is the same for all messages.
+        Return the number of messages, and the number to add to each stored offset to get the
+        absolute offset.
         """
         p, count, last = self.start, 0, 0
         while p < self.end:

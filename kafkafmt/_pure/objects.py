@@ -112,7 +112,7 @@ def make_values(
 def header_tuples(
     view: memoryview, columns: RecordColumns, first: int, last: int, views: bool
 ) -> list[tuple[tuple[str, Value], ...]]:
-    """Return the headers of each row from `first` up to, but not including, `last`."""
+    """Return the headers of the records in the rows [first, last)."""
     c: Any = columns
     starts, counts = c.header_start[first:last], np.maximum(c.header_count[first:last], 0)
     outside = ((counts > 0) & ((starts < 0) | (counts > columns.headers - starts))).nonzero()[0]

@@ -43,7 +43,7 @@ class PrefixCrcs:
         return _of_rest(castagnoli, self.prefix(castagnoli, end), self.prefix(castagnoli, start), end - start)
 
     def of_batch(self, p: int, end: int) -> int:
-        """Return the CRC of the batch at `p`, computed only over the bytes of the batch before `end`."""
+        """Compute the CRC that the batch at `p` would have if the batch ended at `end`."""
         castagnoli = self.view[p + MAGIC_AT] == MAGIC_V2
         return self.span(castagnoli, p + (CRC_START if castagnoli else MAGIC_AT), end)
 

@@ -1,8 +1,8 @@
 """Decode the records of many batches into the caller's columns.
 
-A batch is stored completely or not at all, so that no records of a corrupted batch are returned. If
-a batch does not fit into empty columns, the complete batch is checked first, and then stored in
-parts.
+Usually, either all records of a batch are written to the columns or none, so that no records of a
+corrupted batch are returned. If a batch has more records than the columns can hold, the complete
+batch is checked first, and then written in parts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Output:
             if getattr(c, f"{name}_offsets") is not None:
                 self.copy(name, spans)
 
-        put(c.offset, [r[0] for r in self.rows])  # Access by name would take twice the time.
+        put(c.offset, [r[0] for r in self.rows])  # access by name would take twice the time of access by index
         put(c.timestamp, [r[1] for r in self.rows])
         if c.timestamp_type is not None:
             c.timestamp_type[a:b] = self.timestamp_type
@@ -94,7 +94,7 @@ class Output:
         c.rows, c.headers = b, c.headers + self.headers
 
     def micros(self) -> list[int]:
-        """Return the timestamps in microseconds.
+        """Return the records' timestamps in microseconds.
 
         A missing timestamp is returned as MICROS_NONE. A timestamp that does not fit into int64 is
         returned as MICROS_BEYOND.
@@ -121,7 +121,7 @@ class Output:
 
 
 def data_room(offsets: Any, data: Any, rows: int) -> int:
-    """Return the number of bytes that can still be copied into a column.
+    """Return the number of bytes that still fit into the data array of a column.
 
     If the column stores positions and lengths instead of copies, the number of bytes is unlimited,
     and MAX_OFFSET is returned.
@@ -139,8 +139,8 @@ def give_messages(
 ) -> bool:
     """Decode a message set, beginning at the cursor. Return False if the columns are full.
 
-    If the columns already contain records, the message set is stored completely or not at all. If
-    the columns are empty, a part of a large message set can be stored.
+    If a message set does not fit into the remaining rows, False is returned and nothing is written.
+    A message set that is too large for empty columns is written in parts.
     """
     cursor = columns.cursor
     count, add = messages.check(view)
@@ -156,7 +156,7 @@ def give_messages(
         if first_offset <= offset <= last_offset:
             if not output.take_data(message.key[1], message.value[1]):
                 if cursor[1] == 0 and columns.rows:
-                    return False  # The next call stores the complete message set.
+                    return False  # The caller repeats the call with empty columns.
                 break
             output.rows.append(Row(offset, message.timestamp, message.key, message.value, [], 0, message.next))
         record, position = record + 1, message.next
@@ -240,7 +240,7 @@ def decode_records(
                 record, position, last_delta = record + 1, following, delta
             if full and not parts:
                 if columns.rows:
-                    return None  # The next call stores the batch into empty columns.
+                    return None  # The caller repeats the call with empty columns.
                 for _ in batch.rows(view, names, record, position, last_delta, max_headers):
                     pass
         except (StructureError, TooLargeError) as error:
@@ -269,10 +269,10 @@ def decode_plain_batches(
     end_offset: int | None = None,
     check_crc: bool = True,
 ) -> int:
-    """Return `start` without decoding a batch.
+    """Do nothing, and return `start`, because decoding here is faster only in the native core.
 
-    The native core decodes uncompressed batches here, to save time. In Python, this would not save
-    time, so callers decode all batches with `scan_batches` and `decode_records`.
+    In the native core, this function decodes uncompressed batches faster than `scan_batches` and
+    `decode_records`. In Python, it would not be faster.
     """
     columns.full = False
     return start

@@ -74,7 +74,7 @@ def chain_end(
     reach: int,
     lengths: list[int],
 ) -> tuple[int, int] | None:
-    """Return the position at which a sequence of adjacent valid batches ends, and the offset after its last record.
+    """Return the end position of a sequence of adjacent valid batches, and the offset after the last record.
 
     The candidates are the valid batches that a search found. The sequence starts with candidate
     `i`, and ends when it has more than `reach` bytes or is not followed by another candidate.
@@ -200,13 +200,13 @@ def _resume_after(
                 else _unless_later(view, candidates, i, scanned_to, file_end, next_offset)
             )
         if at == end and at in candidates:
-            return None  # A valid batch starts at `end`, but its offset does not continue the offsets of the candidate.
+            return None  # The valid batch at `end` has an offset that does not follow the offsets before it.
         covered = end
     return None
 
 
 class OwnCrc:
-    """Checks by the CRC of a damaged batch whether the batch ends at a position. Positions must be in ascending order."""
+    """Compares the CRC of a damaged batch with the bytes up to several end positions, in ascending order."""
 
     def __init__(self, view: memoryview, p: int) -> None:
         legacy = view[p + MAGIC_AT] < MAGIC_V2
@@ -215,7 +215,7 @@ class OwnCrc:
         self._at, self._crc = p + (MAGIC_AT if legacy else CRC_START), 0
 
     def matches(self, end: int) -> bool:
-        """Return whether the CRC matches if the batch is assumed to end at `end`."""
+        """Return whether the batch's CRC matches the bytes up to the position `end`."""
         if end < self._at:
             return False
         self._crc, self._at = self._update(self._view, self._crc, self._at, end), end
@@ -225,13 +225,13 @@ class OwnCrc:
 def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tuple[int, bool] | None:
     """Return the position at which reading resumes after a damaged batch, and whether the batch's CRC matches.
 
-    By its length field, the damaged batch ends at the position `end`, at which another header
-    begins. The list `inside` contains the positions of valid batches between the start of the
-    damaged batch and `end`.
+    According to its length field, the damaged batch ends at the position `end`, at which another
+    header begins. The list `inside` contains the positions of valid batches between the start of
+    the damaged batch and `end`.
 
-    - If one of the valid batches ends after `end`, return None.
-    - If the CRC of the damaged batch matches when the batch is truncated at a position in `inside`,
-      return the first such position.
+    - If a batch at a position in `inside` ends after `end`, return None.
+    - If the damaged batch matches its CRC when it ends at one of the positions in `inside`, return
+      the first such position.
     - In all other cases, return `end`.
     """
     if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
@@ -245,7 +245,7 @@ def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tu
 def _unless_later(
     view: memoryview, candidates: list[int], i: int, scanned_to: int, file_end: int, next_offset: int
 ) -> tuple[int, bool] | None:
-    """Return the position `candidates[i]`, or None if a later valid batch may have the offset `next_offset`."""
+    """Accept candidate `i`, unless a later candidate may be the batch with the offset `next_offset`."""
     reach = candidates[i] + LATER_REACH
     later = [p for p in candidates[i + 1 : i + 1 + LATER_FINDS] if p < reach]
     if any(p + BATCH_HEADER_SIZE > len(view) or INT64.unpack_from(view, p)[0] == next_offset for p in later):

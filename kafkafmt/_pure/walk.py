@@ -62,7 +62,8 @@ def varint(data: Any, p: int, end: int) -> tuple[int, int]:
 def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
     """Read a length, and skip that number of bytes. A negative length means null.
 
-    Return the position and length of the skipped bytes, and the position after these bytes.
+    Return the position and length of the bytes after the length field, and the position after these
+    bytes.
     """
     length, p = varint(data, p, end)
     if length > end - p:
@@ -127,13 +128,12 @@ def read_record(
 def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, headers: bool) -> Row | None:
     """Read a plain record. Return None if the record is faulty or not plain.
 
-    In a plain record, every varint has one or two bytes. If headers are requested, a record with
-    headers is not plain. Nearly all records are plain. The caller reads all other records with
-    `read_record`, which reports faults. The code that reads varints is inlined, because function
-    calls would take most of the time.
+    Most records are plain: every varint has one or two bytes, and, if headers are requested, the
+    record has none. For all other records, the caller calls `read_record`, which reports faults.
+    The code that reads varints is inlined, because function calls would take most of the time.
     """
     p = start
-    if end - start < PLAIN_SIZE:  # The bytes are read without bounds checks, so PLAIN_SIZE bytes must exist.
+    if end - start < PLAIN_SIZE:  # PLAIN_SIZE bytes are read without bounds checks
         return None
     byte = data[p]
     p += 1
@@ -253,7 +253,8 @@ class Batch:
                 except IndexError:  # The buffer ends inside a faulty record.
                     pass
             if row is None:
-                # If one record is not plain, most records of the batch are not, so `read_plain` is not called again.
+                # If `read_plain` cannot read one record, it cannot read most records of the batch,
+                # so do not call it again.
                 plain = False
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta

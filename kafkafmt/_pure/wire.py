@@ -1,4 +1,4 @@
-"""Read and write the fields of wire protocol messages, as described by a `Layout`.
+"""Read and write wire protocol messages. A `Layout` describes the fields of a message.
 
 A layout describes one version of one structure. When the layout is created, a reader function and a
 writer function are chosen for each field.

@@ -114,7 +114,7 @@ def length_reader(name: str, width: int, compact: bool, nullable: bool) -> Read:
 
 
 def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
-    """Create a reader for a string, bytes or record data: a length, followed by that many bytes."""
+    """Create a reader for a string, bytes or record data. The encoded form is a length, followed by that many bytes."""
     length_of = length_reader(name, 2 if kind == WIRE_STRING else 4, compact, nullable)
 
     def read(view: memoryview, start: int, end: int) -> tuple[Any, int]:
@@ -136,8 +136,8 @@ def span_reader(name: str, kind: int, compact: bool, nullable: bool) -> Read:
 def struct_reader(name: str, layout: Readable, nullable: bool, tagged: bool) -> Read:
     """Create a reader for a structure.
 
-    A nullable structure is preceded by a byte that indicates null. The structure is null if this
-    byte is negative. In a tagged field, the structure is null if the byte is 0.
+    Before a nullable structure, one byte indicates whether the structure is null. In a tagged
+    field, 0 means null. In all other fields, a negative value means null.
     """
 
     def read(view: memoryview, p: int, end: int) -> tuple[Any, int]:
@@ -157,7 +157,7 @@ class Budget(local):
     left = limit = MAX_OBJECTS
 
     def take(self, name: str, count: int, start: int) -> None:
-        """Subtract `count` from the number of objects that the message may still contain.
+        """Reduce the number of objects that are still allowed in the message by `count`.
 
         Raise TooLargeError if the message contains too many objects.
         """

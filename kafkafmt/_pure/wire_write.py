@@ -19,7 +19,7 @@ MAX_FRAME = 2**31 - 1
 
 
 class Output:
-    """Collects encoded messages as a list of buffers and the bytes after the last buffer."""
+    """Collects encoded data: complete buffers in `parts`, and bytes that are not yet part of a buffer in `tail`."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -90,7 +90,7 @@ def uuid_writer(name: str) -> Write:
 
 
 def length_writer(name: str, width: int, compact: bool, nullable: bool) -> Write:
-    """Create a writer for a length or count, in which None means null."""
+    """Create a writer for a length or a count. The writer encodes None as null."""
 
     def write(out: Output, length: int | None) -> None:
         if length is None and not nullable:

@@ -100,9 +100,7 @@ class Image:
     """
 
     def apply(self, record: SchemaMessage) -> None:
-        """Apply a metadata record. If the record contradicts the state, raise ReplayError without
-        changing the state.
-        """
+        """Apply a metadata record. If the record contradicts the state, raise ReplayError and keep the state."""
         change = _CHANGES.get(type(record).__name__)
         if change is None:
             raise ReplayError(f"records of type {type(record).__name__} are not supported")
