@@ -42,8 +42,8 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
     table = np.empty(_FIRST_ROWS, BATCH_DTYPE)
     while position < size:
         if rows == len(table):
-            # Estimate the number of remaining batches from the average batch size so far, and add an eighth.
-            # The estimate can be much too high, so the table grows by at most a factor of nine.
+            # Estimate the number of remaining batches from the average batch size so far, plus a reserve of one eighth.
+            # The estimate can be much too high, so the table is enlarged to at most nine times its size.
             expected = rows * (size - position) // position * 9 // 8 + _FIRST_ROWS
             larger = np.empty(rows + min(expected, 8 * rows), BATCH_DTYPE)
             # Copy the table as bytes. NumPy would copy its rows field by field, which is slower.

@@ -77,8 +77,8 @@ class Batch:
     A compressed message is a wrapper message. Its value is a compressed message set.
 
     Create instances with `iter_batches`. An instance keeps a reference to the buffer. Fields that
-    the record format does not have are -1. In magic 0 and 1, these fields are leader_epoch,
-    producer_id, producer_epoch and base_sequence. In magic 0, the timestamps are also -1.
+    do not exist in the record format are -1. In magic 0 and 1, leader_epoch, producer_id,
+    producer_epoch and base_sequence are -1. In magic 0, the timestamps are -1.
 
     Notes
     -----
@@ -152,7 +152,7 @@ class Batch:
     def base_offset(self) -> int:
         """Offset of the first record. A wrapper message is decompressed to find this offset.
 
-        Raises KafkaFormatError if the batch is a wrapper message that is damaged or empty.
+        Raises KafkaFormatError if a wrapper message is damaged or empty.
         """
         if self.count is not None:
             return self._int("base_offset")
@@ -190,7 +190,7 @@ class Batch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """Time in ms from which compaction may remove tombstones and transaction markers.
+        """Time after which compaction may remove tombstones and transaction markers, in milliseconds since 1970-01-01 UTC.
 
         None if the batch has no delete horizon.
         """
@@ -237,7 +237,7 @@ class Batch:
 
     @property
     def computed_crc(self) -> int:
-        """Checksum computed from the bytes of the batch."""
+        """Checksum that is computed from the current bytes of the batch."""
         if self.magic == MAGIC_V2:
             crc: int = core.crc32c(self.data, 0, CRC_START)
         else:
@@ -270,7 +270,7 @@ class Batch:
     def key(self) -> memoryview | None:
         """Key of a message (magic 0 and 1); None if it is null.
 
-        In magic 2, the key is always None, because each record has a separate key.
+        `key` is always None in magic 2, because each record in the batch has a separate key.
         """
         return None if self.magic == MAGIC_V2 else self._field(0)[1]
 

@@ -1,4 +1,4 @@
-"""Convert columns of keys and values to positions and lengths in a buffer, and recognize Arrow arrays."""
+"""Convert columns of keys and values, such as Arrow arrays, to positions and lengths in a buffer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def arrow_array(column: Any, name: str) -> Any:
 
 
 def present(array: Any) -> np.ndarray:
-    """Return a boolean mask of the elements of an Arrow array that are not null."""
+    """Return a boolean array that is True for each non-null element of an Arrow array."""
     if str(array.type) == "null":
         return np.zeros(len(array), bool)
     bitmap = array.buffers()[0]
@@ -52,7 +52,7 @@ def starts_of(lengths: LengthArray) -> IntArray:
 
 
 def binary_column(column: Any, name: str = "keys") -> Spans:
-    """Convert a column of keys or values, of any type that `columns_of` accepts, to `Spans`."""
+    """Convert a column of keys or values to `Spans`. `columns_of` documents the accepted types."""
     if isinstance(column, Spans):
         return exact_spans(column, name)
     refuse_masked(column, name)

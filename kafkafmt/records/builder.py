@@ -235,7 +235,7 @@ class BatchBuilder:
     def size(self) -> int:
         """Size of the current batch in bytes before compression.
 
-        If the codec is none, `finish` returns a batch of exactly this size.
+        If the codec is none, `size` is exactly the size of the batch that `finish` returns.
         """
         return self._records.size
 
@@ -250,7 +250,7 @@ class BatchBuilder:
         return self._records.next_offset
 
     def append_columns(self, columns: Columns, start: int = 0, stop: int | None = None) -> int:
-        """Append rows of columns until the batch is full.
+        """Append the records in `columns` one by one, until the batch is full.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class BatchBuilder:
         return self._records.append_columns(*columns[1:], start, end)
 
     def append_many(self, columns: Columns, start: int = 0) -> tuple[int, list[bytes]]:
-        """Append rows of columns, and finish each batch that becomes full.
+        """Append the records in `columns` one by one, and finish each batch that becomes full.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ def _check_format(
     log_append_time: int | None,
     delete_horizon: int | None,
 ) -> None:
-    """Raise InvalidError if record format 0 or 1 (`magic`) does not support one of the settings."""
+    """Raise InvalidError if a setting requires a newer record format than `magic`, which is 0 or 1."""
     for code, what, given in (
         ("codec_in_format", CODEC_NAMES[codec], codec >= CODEC_ZSTD),
         ("transactional_in_format", "transactions", transactional),

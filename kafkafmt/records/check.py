@@ -118,7 +118,7 @@ def check_batches(buffer: Buffer, *, sequences: bool = True, max_batch_bytes: in
     def damaged(row: Any, failure: KafkaFormatError) -> None:
         failure.position = int(row["position"])
         invalid.add(failure.position)
-        # Do not report impossible offsets here. The loop over all batches reports them with the code `offset_range`.
+        # Do not report an invalid offset range here, because another check reports it with the code `offset_range`.
         if 0 <= int(row["last_offset_delta"]) <= MAX_OFFSET - int(row["base_offset"]):
             problems.append(_problem(failure))
 
@@ -211,7 +211,7 @@ class _Producers:
         """
 
     def check(self, row: Any) -> Iterator[tuple[str, str]]:
-        """Yield a code and a message for each rule that a batch with a producer id breaks."""
+        """Check the producer fields of a batch header. Yield a code and a message for each violated rule."""
         producer_id, epoch, sequence = int(row["producer_id"]), int(row["producer_epoch"]), int(row["base_sequence"])
         known = self.known.get(producer_id)
         if known is not None and epoch < known[0]:

@@ -1,8 +1,8 @@
 """Decode control records, and build transaction markers.
 
 The key of a control record consists of an int16 version and an int16 type. The type determines the
-schema of the value, which always starts with an int16 version. As in Kafka, if a version is higher
-than the highest known version, the data is parsed with the highest known version.
+schema of the value, which always starts with an int16 version. Data with a newer version than the
+highest known version is parsed as the highest known version, as in Kafka.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _runs(table: BatchTable) -> Iterator[BatchTable]:
 
 
 def _is_lost(row: Any, magic: int, lost: Counter[str]) -> bool:
-    """Return whether the conversion drops a batch. For other batches, count header fields that the format cannot store."""
+    """Return whether the conversion drops a batch. Count dropped batches and lost header fields in `lost`."""
     if row["magic"] < MAGIC_V2 or magic == MAGIC_V2:
         return False
     attributes = int(row["attributes"])
@@ -283,9 +283,9 @@ def recompress(
     Each v2 batch remains a single batch, and only the length, codec and CRC in its header change.
     Control batches and empty batches are not changed.
 
-    In formats 0 and 1, a wrapper message remains a wrapper message. If `codec` is none, the wrapper
-    message is replaced with its inner messages. Adjacent uncompressed messages are combined into
-    wrapper messages of up to 16 KiB.
+    In formats 0 and 1, each wrapper message is compressed again, or replaced with its inner
+    messages if `codec` is none. Adjacent uncompressed messages are combined into wrapper messages
+    of up to 16 KiB.
 
     Parameters
     ----------

@@ -77,9 +77,8 @@ class DamageScanner:
     def _search(self) -> None:
         """Search the next part of the buffer for valid batches.
 
-        A single search may have to read the rest of the buffer, and ends when its result array is
-        full. To limit the number of searches, each search uses a larger array than the previous
-        one.
+        A search ends at the end of the buffer, or when its result array is full. Each search uses a
+        larger result array than the previous search, so that few searches are necessary.
         """
         rows, beyond = np.empty(self._rows, np.int64), np.empty((self._rows, 2), np.int64)
         self._rows = min(2 * self._rows, MAX_ROWS)
@@ -89,7 +88,7 @@ class DamageScanner:
     def _scan_found(self, table: BatchTable, position: int) -> Scan:
         """Fill `table` as `scan` does, but without computing CRCs.
 
-        A batch is treated as valid only if `find` returns its position.
+        A batch is accepted if the method `find` has found a valid batch at the same position.
         """
         stop, count = position, 0
         while count < len(table) and self.find(stop) == stop:

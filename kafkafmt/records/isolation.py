@@ -52,7 +52,7 @@ class AbortedTransactions:
     def committed(self, buffer: Buffer, table: BatchTable) -> BatchTable:
         """Return `table` without the batches of aborted transactions. Control batches are kept.
 
-        Call this method once for each table, in the order of the stream.
+        Call `committed` once for each table of consecutive batches, in the order of the log.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Correct the header checksum of lz4 frames in messages of format 0 (KAFKA-3160).
+"""Correct the header checksum of lz4 frames in messages with magic 0 (KAFKA-3160).
 
 Clients and brokers that write format 0 wrongly include the frame's magic bytes in the header
 checksum. Kafka's Java code does not verify this checksum in format 0, but lz4 libraries verify it.
@@ -35,7 +35,7 @@ def xxh32_short(data: bytes) -> int:
 
 
 def with_right_checksum(frame: memoryview) -> bytes | memoryview:
-    """Return the frame with the header checksum that the lz4 specification requires.
+    """Return the frame with a corrected header checksum, as the lz4 specification requires.
 
     Data that is not an lz4 frame is returned unchanged.
     """

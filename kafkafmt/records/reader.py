@@ -51,9 +51,8 @@ OnBatchError = Callable[[Any, KafkaFormatError], None]
 class Chunk(NamedTuple):
     """A chunk of decoded records. It is valid until the next chunk is requested.
 
-    `source` and `columns` are reused for the next chunk. If `columns` is a `CopiedColumns`, each
-    chunk adds rows after the rows of earlier chunks, until the owner of the columns removes all
-    rows.
+    The reader reuses `source` and `columns` for the next chunk. Only a `CopiedColumns` keeps the
+    rows of earlier chunks, until the caller removes all rows.
     """
 
     source: Buffer
@@ -63,7 +62,7 @@ class Chunk(NamedTuple):
 
 
 class RecordReader:
-    """Decodes the records of batches into columns that are reused.
+    """Decodes the records of batches into columns, which are reused for each chunk of records.
 
     Only one thread can use a reader at a time.
 
@@ -122,7 +121,8 @@ class RecordReader:
 
     @cached_property
     def _decompressor(self) -> Decompressor:
-        from ..codecs import Decompressor  # Import `codecs` only here, because it loads compression packages.
+        # `codecs` is imported only when necessary, because it imports the compression packages.
+        from ..codecs import Decompressor
 
         return Decompressor(self._max_batch_bytes)
 
@@ -166,7 +166,8 @@ class RecordReader:
             return
         base_offset = table["base_offset"]
         last_offset = base_offset + table["last_offset_delta"]
-        impossible = last_offset < base_offset  # The last offset delta is negative, or the last offset has overflowed.
+        # True if the last offset delta is negative, or if the last offset has overflowed.
+        impossible = last_offset < base_offset
         if self.first_offset > MIN_OFFSET or self.end_offset is not None:
             # Batches with a negative offset are corrupted. They are included, so that their errors are reported.
             wanted = (last_offset >= self.first_offset) | impossible | (base_offset < 0)
@@ -304,10 +305,10 @@ def legacy_payload(magic: int, codec: int, payload: memoryview) -> Buffer:
 
 
 def offset_range_error(row: Any) -> StructureError:
-    """Return the error for a batch whose offsets are impossible.
+    """Return the error for a batch with an invalid range of offsets.
 
-    Offsets are impossible if the last offset delta is negative, or if the last offset does not fit
-    into 64 bits.
+    A range of offsets is invalid if the last offset delta is negative, or if the last offset does
+    not fit into 64 bits.
     """
     first, delta = int(row["base_offset"]), int(row["last_offset_delta"])
     return StructureError(

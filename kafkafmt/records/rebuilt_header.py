@@ -1,4 +1,4 @@
-"""Copy header fields of a v2 batch into a batch that was rebuilt from some of its records."""
+"""Copy the producer, leader epoch and attributes of a v2 batch into a batch that was rebuilt from its records."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _INT16, _INT32, _UINT32 = struct.Struct(">h"), struct.Struct(">i"), struct.Struc
 def with_header_of(original: memoryview | bytes, built: bytes, base_sequence: int | None = None) -> bytes:
     """Return a rebuilt v2 batch with the producer, the leader epoch and the attributes of the original batch.
 
-    The codec and the delete horizon of the rebuilt batch are kept. The other fields are copied into
-    the finished batch, because the builder would reject some values that readers accept. An example
-    is a producer without a sequence number.
+    The codec and the delete horizon of the rebuilt batch do not change. Other fields are copied
+    from the original batch, because `BatchBuilder` rejects some values that readers accept. An
+    example is a producer id without a sequence number.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Define the base class for results that contain record data and information about it."""
+"""Define the base class of results that contain record data, such as `Validated`."""
 
 from __future__ import annotations
 

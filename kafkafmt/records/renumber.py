@@ -1,9 +1,8 @@
-"""Renumber the offset deltas of a batch if the deltas do not increase.
+"""Correct the offset deltas of a batch if they do not increase.
 
-A correct client does not send batches whose offset deltas do not increase. If a broker appended
-such a batch unchanged, the offsets of its records would not increase. However, a broker that
-re-encodes a batch ignores the old deltas and assigns new offsets. Therefore, a broker accepts the
-batch if it must re-encode the batch.
+A correct client sends batches with increasing offset deltas. If a batch has other offset deltas,
+and the broker must re-encode the batch, the broker ignores the deltas and assigns new offsets.
+Therefore, it accepts the batch.
 """
 
 from __future__ import annotations

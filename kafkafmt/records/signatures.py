@@ -73,7 +73,7 @@ class BufferSelection(TypedDict, total=False):
 
 
 class AppendRecord(Protocol):
-    """Type of `BatchBuilder.append` and `BatchBuilder.has_room_for`."""
+    """Signature of the methods `BatchBuilder.append` and `BatchBuilder.has_room_for`."""
 
     def __call__(
         self,
@@ -83,7 +83,7 @@ class AppendRecord(Protocol):
         headers: Headers = (),
         offset: int | None = None,
     ) -> bool:
-        """Append or check a record, and return whether the record fits into the batch."""
+        """Append a record, or only check its size. Return whether the record fits into the batch."""
 
 
 class ExtendRecords(Protocol):

@@ -42,7 +42,7 @@ The number is small, so that scanned batches are still in the CPU cache when the
 
 @dataclass(frozen=True)
 class ValidatorSettings:
-    """The settings of a `LogValidator`, which the constructor of `LogValidator` has checked."""
+    """Settings of a `LogValidator`, after its constructor has checked the arguments."""
 
     rules: Rules
     codec: int | None
@@ -108,9 +108,9 @@ class SlowPath:
     def validate_renumbered(self, buffer: Buffer, next_offset: int, now: int) -> Validated | None:
         """Renumber the offset deltas of a client's v2 batch, and validate the batch again.
 
-        If a broker must rebuild a batch for another codec or format, it assigns new offsets without
-        reading the offset deltas. Therefore, wrong deltas are accepted in this case. Return None if
-        the batch need not be rebuilt, or if the renumbered batch is still invalid.
+        If a broker must rebuild a batch for another codec or format, it ignores the offset deltas
+        of the batch and assigns new offsets. Return None if the batch need not be rebuilt, or if it
+        is still invalid after renumbering.
         """
         table = scan_all(buffer)
         stays = self._settings.magic == MAGIC_V2 and self._settings.codec in (None, int(codecs_of(table)[0]))
@@ -174,7 +174,7 @@ class SlowPath:
         # Control batches are never compressed, and batches without records have no data to compress.
         control = compressed & (source == CODEC_NONE) & ((table["attributes"][start] & CONTROL_BIT) != 0)
         reason[control | ((end == first) & (magic == self._settings.magic))] = 0
-        # Gaps between inner offsets are allowed only in v2 batches that do not come from a client.
+        # Batches of a client and wrapper messages must not have gaps between inner offsets.
         without_gaps = compressed & (reason == 0) & (self._settings.client | (magic != MAGIC_V2))
         for i in np.flatnonzero(without_gaps).tolist() if len(seen.offsets) else ():
             offsets = seen.offsets[first[i] : end[i]]
@@ -188,7 +188,7 @@ class SlowPath:
         return groups
 
     def _spans(self, table: BatchTable, groups: _Groups) -> np.ndarray:
-        """Return the number of log offsets that each group of batches takes.
+        """Return the number of offsets that the log assigns to each group of batches.
 
         A v2 batch that is not rebuilt keeps the gaps between its offsets.
         """
@@ -205,7 +205,7 @@ class SlowPath:
         try:
             return self._append_all(self._builder(row, groups, i, now), buffer, table[groups.start[i] : groups.stop[i]])
         except InvalidError as error:
-            # Replace the position in the error, because it refers to the rebuilt batch.
+            # Set the position of the original batch, because the error contains a position in the rebuilt batch.
             error.position, error.base_offset = where
             raise
 
@@ -294,7 +294,7 @@ class SlowPath:
 
 
 def _joined(buffer: Buffer, table: BatchTable, groups: _Groups, parts: dict[int, bytes]) -> bytearray:
-    """Return the bytes of all groups in order: rebuilt groups from `parts`, other groups from the buffer."""
+    """Return the bytes of all groups in order. Rebuilt groups are taken from `parts`, and unchanged groups from `buffer`."""
     view, out = view_of(buffer), bytearray()
     for i, (start, stop) in enumerate(zip(groups.start.tolist(), groups.stop.tolist(), strict=True)):
         last = table[stop - 1]

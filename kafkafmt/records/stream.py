@@ -197,7 +197,7 @@ def _chunks(
         wanted = table[: scan.count]
         if transactions is not None:
             wanted = transactions.committed(buffer, wanted)
-        # Rows are copied only if there is a control batch. Checking for control batches is much faster than copying.
+        # Copy the rows only if one of them is a control batch, because copying is much slower than this check.
         if not control and int(np.bitwise_or.reduce(wanted["attributes"])) & CONTROL_BIT:
             wanted = wanted[(wanted["attributes"] & CONTROL_BIT) == 0]
         yield from reader.read(buffer, wanted)

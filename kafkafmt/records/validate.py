@@ -216,7 +216,7 @@ class LogValidator:
         if max_message_bytes is not None:
             max_message_bytes = min(integer("max_message_bytes", max_message_bytes, 0), MAX_OFFSET)
         if codec != "producer" or level is not None:
-            # The builder is created only to raise an error if the codec or the level is wrong.
+            # Create the builder only for its checks of the codec and the level.
             BatchBuilder(codec=CODEC_NONE if codec == "producer" else codec, level=level)
         self._shown = f"codec={codec!r}, magic={magic}, timestamp_type={timestamp_type!r}, origin={origin!r}"
         create_time, client = TIMESTAMP_TYPES[timestamp_type] == CREATE_TIME, origin == "client"

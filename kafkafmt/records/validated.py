@@ -21,7 +21,7 @@ class _ValidatedFields(NamedTuple):
 class Validated(RecordBytes, _ValidatedFields):
     """Validated record data, ready to be appended. ``bytes(result)`` returns the record data.
 
-    From Python 3.12 onwards, the result also supports the buffer protocol.
+    From Python 3.12 onwards, `Validated` objects support the buffer protocol.
 
     Attributes
     ----------

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class InnerOffsets(NamedTuple):
     """Offsets and counts of inner messages, as arrays with one element per wrapper message.
 
-    If the offsets inside a wrapper message do not increase, `first` is 2**63 - 1 and `last` is
-    -2**63.
+    If the inner offsets of a wrapper message do not increase, its `first` and `last` describe an
+    empty range: 2**63 - 1 and -2**63.
     """
 
     first: IntArray
@@ -48,7 +48,8 @@ class WrapperReader:
         The positions in `table` refer to `buffer`.
         """
         if self._tools is None:
-            from ..codecs import Arena, Decompressor  # Import `codecs` only here. It loads compression packages.
+            # `codecs` is imported only when necessary, because it imports the compression packages.
+            from ..codecs import Arena, Decompressor
 
             self._tools = Arena(), Decompressor(self._max_batch_bytes)
         arena, decompressor = self._tools

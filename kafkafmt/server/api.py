@@ -39,7 +39,7 @@ def serve(
     limits: ServerLimits | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> Server:
-    """Create a server from which Kafka clients read log directories, without a broker.
+    """Create a server that makes log directories readable for Kafka clients. No broker is necessary.
 
     The server writes nothing to the log directories, and refuses requests that would write. If a
     broker appends records to a log, clients also receive these records.

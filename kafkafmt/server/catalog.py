@@ -102,9 +102,9 @@ class Topic:
         return UUID(bytes=hashlib.sha256(f"kafkafmt topic {self.name}".encode()).digest()[:16], version=4)
 
     def keep_id(self, before: Topic) -> None:
-        """Reuse the topic id of the earlier topic object `before` if this object contains all partitions of `before`.
+        """Reuse the topic id of `before`, an earlier `Topic` object, if `self` contains all partitions of `before`.
 
-        If `before` has not read the topic id yet, do nothing.
+        If the topic id of `before` was never requested, `keep_id` does nothing.
         """
         known = before.__dict__.get("topic_id")
         if known is not None and all(self.partitions.get(n) is served for n, served in before.partitions.items()):
@@ -188,8 +188,8 @@ class Catalog:
     def refresh(self) -> None:
         """Search for new and deleted partitions, at most every RESCAN seconds.
 
-        All known partitions are kept if a directory exists but cannot be listed. If another thread is
-        already searching, the call returns at once.
+        If a directory exists but cannot be listed, its known partitions are kept. If another thread
+        is already running `refresh`, return at once.
         """
         if self._refreshing.acquire(blocking=False):
             try:
@@ -225,10 +225,10 @@ class Catalog:
         self.resources.close()
 
     def _root_stamps(self) -> tuple[int, ...] | None:
-        """Return the modification time of each served path. Return None if a path is missing, or is a pattern or URL.
+        """Return the modification times of the served paths. If a path is missing, or is a pattern or URL, return None instead.
 
-        A log directory gets a new modification time if a partition directory in it is created, deleted
-        or renamed.
+        If a partition directory is created, deleted or renamed, the modification time of its log
+        directory changes.
         """
         try:
             return tuple(os.stat(os.fspath(path)).st_mtime_ns for path in self.settings.paths)

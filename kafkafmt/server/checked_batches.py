@@ -114,7 +114,7 @@ class CheckedBatches:
     def select(
         self, offset: int, end: int, room: int, at_least_one: bool, omitted: Omitted = ()
     ) -> tuple[list[Span], int, int, bool]:
-        """Select batches, starting with the first one that contains `offset` or a later offset.
+        """Select consecutive batches, beginning with the first batch that ends at or after `offset`.
 
         Parameters
         ----------
@@ -263,7 +263,7 @@ class BatchCache:
                 owner.remove(oldest)
 
     def used(self, batches: CheckedBatches) -> None:
-        """Mark batches as the most recently used ones."""
+        """Mark `batches` as most recently used."""
         with self._lock:
             if id(batches) in self._entries:
                 self._entries.move_to_end(id(batches))

@@ -134,7 +134,7 @@ class ClientConnection:
             why = str(error)
         except (ConnectionError, ssl.SSLError):
             pass
-        except OSError as error:  # for example, a segment cannot be opened, or the client's host is unreachable
+        except OSError as error:  # The cause may be an unreadable segment or an unreachable client.
             why = str(error)
         finally:
             if why:

@@ -191,7 +191,7 @@ class FetchApi:
         return None if topic is None else topic.partitions.get(wanted.request.partition)
 
     def _collect(self, session: FetchSession, request: Any, version: int, known_only: bool) -> list[Answer] | None:
-        """Return the answer for each partition of a session.
+        """Return the response data for each partition of a fetch session.
 
         If `known_only` is True, return None instead of reading a file.
         """

@@ -1,9 +1,8 @@
-"""Define placeholders for bytes of a segment, so that a response is written without reading these bytes.
+"""Define placeholders for bytes of a segment. A response with placeholders is built without reading these bytes.
 
-`protocol.write_response` does not copy record data, but returns a list of buffers. In this list, a
-placeholder represents bytes of a segment. A placeholder is a view of memory that is never accessed.
-The length of the view is the number of bytes. The connection sends bytes of the segment in place of
-the placeholder.
+`protocol.write_response` returns a list of buffers, and does not copy record data. A placeholder in
+this list represents bytes of a segment, and has the same length. The memory of a placeholder is
+never accessed. Instead of the placeholder, the connection sends the bytes of the segment.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class GrowingPartition:
         return sum(segment.size for segment in self.directory.segments)
 
     def seconds_since_check(self) -> float:
-        """Return the seconds since the files were last checked for changes. This method does not access files."""
+        """Return the number of seconds since the last check of the files. No file is accessed."""
         return time.monotonic() - self._checked
 
     def seems_unchanged(self) -> bool:
@@ -149,7 +149,7 @@ class GrowingPartition:
         return True
 
     def check(self) -> int:
-        """Check whether the log has changed, and return the counter `changes`."""
+        """Check whether the log has changed. Return `changes`, the number of changes so far."""
         with self._lock:
             self._check()
             return self.changes
@@ -174,7 +174,7 @@ class GrowingPartition:
         return self._tail
 
     def _open_tail(self, plan: bool = False) -> None:
-        """Find the end of the log, and start to track it."""
+        """Find the end of the log, and create a `Tail`, which finds batches that are appended later."""
         if self._stamp:
             self._stamp = self._folder_stamp()
         else:
@@ -182,7 +182,7 @@ class GrowingPartition:
             self._check_log_start()
         self._tail = Tail(self.log, plan)
         for damage in self._tail.damaged:
-            # Report damage after the end of the log here, because no client fetches these offsets.
+            # Report damage after the end of the log now, because clients cannot fetch these offsets and find the damage.
             self._report(damage)
         self._listed_end = self._tail.end
         self._restrict()
@@ -196,7 +196,7 @@ class GrowingPartition:
         self.log.restrict(segment, Stretch(last.start, Border(tail.position, last.end.upto, indexed=False)))
 
     def _list_if_changed(self) -> None:
-        """List the directory again if it has probably changed. This method is called before the log is first read."""
+        """List the partition directory again if it may have changed. Call this method before the log is read."""
         if self.missing or isinstance(self.directory.path, UrlPath):
             return
         stamp = self._folder_stamp()
@@ -254,14 +254,15 @@ class GrowingPartition:
         if self._transactions is not None and self._settings.at is None:
             self._transactions.add(buffer, table, segment.name)
         elif self._cap_may_rise:
-            self._transactions = None  # the batches before the end that `at` selects are not known yet
+            # Read the transactions again, because the log now ends later, and the setting `at` may select a later end.
+            self._transactions = None
         start, end = self._tail.end, int(last_offsets(table[-1:])[0]) + 1
         if self._settings.isolation != READ_COMMITTED:
             made = CheckedBatches(segment.path, inode_of(segment.path), start, end, position, table)
             self._resources.batches.add(made, self._lists)
 
     def _list_changed(self, stamp: int) -> None:
-        """List the directory again. If the log was truncated or replaced, discard all cached data about the log."""
+        """List the partition directory again. If its log was truncated or replaced, discard all cached data of the log."""
         found = self._listed()
         if found is None:
             found = PartitionDir(self.topic, self.number, self.directory.path, self.directory.state, [])

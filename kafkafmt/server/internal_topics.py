@@ -1,7 +1,7 @@
 """Read Kafka's internal topics in the served directories.
 
-The server answers requests about consumer groups and transactions from these topics, even if it does
-not serve the topics themselves.
+To answer requests about consumer groups and transactions, the server reads internal topics even if
+it does not serve them to clients.
 """
 
 from __future__ import annotations

@@ -54,5 +54,5 @@ class LogStarts:
                         known.offsets = read_offset_checkpoint(file_view.read_text(root / LOG_STARTS) or "", LOG_STARTS)
                         known.stamp = stamp
                 except (OSError, StructureError):
-                    pass  # the checkpoint is missing or damaged, so the offsets of the previous check remain
+                    pass  # If the checkpoint is missing or damaged, keep the offsets that were read before.
             return known.offsets.get(key, 0)

@@ -48,7 +48,7 @@ class Budget:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def has(self, size: int) -> bool:
-        """Return whether `size` bytes can be reserved without waiting."""
+        """Return whether `size` bytes of memory can be reserved without waiting."""
         return self._free >= min(size, self._capacity)
 
     @asynccontextmanager
@@ -93,7 +93,7 @@ class UnreadResponses:
 
     @contextmanager
     def held(self, limit: asyncio.Timeout, size: int) -> Iterator[None]:
-        """Count `size` bytes of memory as used during the `with` block. `limit` is the client's timeout for reading."""
+        """Count `size` bytes as used memory during the `with` block. If the total exceeds the capacity, the oldest `limit` expires."""
         self._sizes[limit] = size
         self._total += size
         while self._total > self._capacity and len(self._sizes) > 1:
@@ -130,7 +130,7 @@ class ServerMemory:
 
 
 def count_elements(message: object) -> int:
-    """Return the number of array elements and unknown tagged fields in a message, at all levels."""
+    """Return the total number of array elements and unknown tagged fields in a message and its nested structures."""
     total = 0
     left = [message]
     while left:

@@ -69,7 +69,7 @@ class OffsetApis:
         return protocol.ListOffsetsResponse(topics=topics)
 
     def _listed(self, topic: str, wanted: Any, committed: bool, version: int, repeated: set[Key]) -> Any:
-        """Return the answer for one partition. As in Kafka, a request that repeats a partition is invalid."""
+        """Return the response for one partition. If the request contains the partition twice, return INVALID_REQUEST, as in Kafka."""
         answer = protocol.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
         if (topic, wanted.partition_index) in repeated:
             answer.error_code = ErrorCode.INVALID_REQUEST
@@ -141,7 +141,7 @@ def _repeated(partitions: Iterable[Key]) -> set[Key]:
 
 
 def _is_undefined(timestamp: int, version: int) -> bool:
-    """Return whether `timestamp` is a negative special value that the ListOffsets version does not support.
+    """Return whether `timestamp` is a special negative value that the given version of ListOffsets does not support.
 
     Kafka's rule is in ``ReplicaManager.isListOffsetsTimestampUnsupported``.
     """

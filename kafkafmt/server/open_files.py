@@ -15,7 +15,7 @@ MOST_DESCRIPTORS = 1 << 20
 
 
 class OpenSegment:
-    """A segment that is open for sending.
+    """A segment file that is open, so that its bytes can be sent to clients.
 
     Attributes
     ----------

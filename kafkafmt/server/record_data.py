@@ -20,9 +20,9 @@ _REST = struct.Struct(">hiqqqhii")
 def in_format(
     resources: Resources, spans: list[Span], magic: int, max_batch_bytes: int, on_damage: OnDamage | None
 ) -> bytes:
-    """Read batches, and return them in record format `magic`.
+    """Read batches, and convert them to the record format `magic`.
 
-    Batches that already have this format are not changed. A compressed message remains one batch
+    Batches in the target format are not changed. A compressed message is converted to one batch
     with the same codec.
 
     Parameters

@@ -1,8 +1,9 @@
 """Refuse requests that would write to a cluster, because the server is read-only.
 
-The server answers a write request with POLICY_VIOLATION and a message that clients show, if the
-response has a field for an error message. Responses to transaction requests have no such field. For
-these requests, the server returns an authorization error, after which clients do not retry.
+If the response to a write request has a field for an error message, the server returns
+POLICY_VIOLATION and a message that clients show. Responses to transaction requests have no field
+for an error message. For transaction requests, the server returns an authorization error, because
+clients do not retry after this error.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ class Refusals:
         return found
 
     async def refuse(self, request: Any, context: RequestContext) -> Any:
-        """Return an error response. Report the first refused request of each API on a connection."""
+        """Return an error response. For each API and connection, log only the first refused request."""
         seen = context.connection.attributes.setdefault("refused", set())
         if context.api_key not in seen:
             seen.add(context.api_key)

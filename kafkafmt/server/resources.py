@@ -67,7 +67,7 @@ class Readers:
                 old.parts.close()
 
     def close_unused(self) -> None:
-        """Close the readers that were not used for IDLE_READER seconds."""
+        """Close the readers that have not been used for IDLE_READER seconds."""
         oldest = time.monotonic() - IDLE_READER
         with self._lock:
             unused = [key for key, reader in self._readers.items() if reader.used < oldest]

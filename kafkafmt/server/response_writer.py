@@ -64,7 +64,7 @@ class ResponseWriter:
         self._in_turn = 0
 
     async def write(self, buffers: list[bytes | memoryview], records: FileRecords) -> None:
-        """Write a response, and send segments in place of its placeholders. The list `buffers` is cleared.
+        """Send a response. For each placeholder in `buffers`, send bytes of a segment instead.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class ResponseWriter:
                 raise ClosedError(f"{span.path} was changed while it was sent")
             await self._send_file(file, span.position, span.size)
         except UnreadableError:
-            # Forget the batches, so that the next fetch reads them again and reports the read error to the client.
+            # Discard the cached batches, so that the next fetch reads the file and returns the read error to the client.
             await self._catalog.run(partition.forget, span)
             raise
         finally:

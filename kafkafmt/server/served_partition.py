@@ -91,8 +91,8 @@ class ServedPartition(GrowingPartition):
     def known_offsets(self) -> tuple[int, int | None] | None:
         """Return the high watermark, and the last stable offset if it is known, without reading files.
 
-        The result is None if the high watermark is not known, or if the files must be read because
-        they may have changed.
+        Return None if the high watermark is not known, or if the files may have changed and must be
+        read again.
         """
         # Read self._tail and self._transactions only once, because another thread may replace them.
         tail, transactions = self._tail, self._transactions
@@ -114,7 +114,7 @@ class ServedPartition(GrowingPartition):
         return self._epoch
 
     def leader_epochs(self) -> Epochs:
-        """Return all leader epochs as pairs (epoch, first offset). If the checkpoint is missing, all batches are read."""
+        """Return all leader epochs as pairs (epoch, first offset). Without the leader epoch checkpoint, read all batches to find them."""
         with self._lock:
             self._check()
             return self.log.leader_epochs
@@ -182,7 +182,7 @@ class ServedPartition(GrowingPartition):
             If no valid batch is left before `end`, `spans` is empty and `next_offset` is
             `end`.
         """
-        if known_only:  # no lock is needed, because other threads replace the content of `_lists` atomically
+        if known_only:  # No lock is needed, because other threads replace items of `_lists` atomically.
             return self._fetch(offset, end, max_bytes, at_least_one, True, omitted)
         with self._lock:
             return self._fetch(offset, end, max_bytes, at_least_one, False, omitted)

@@ -1,4 +1,4 @@
-"""Keep fetch sessions, so that clients need not repeat the partitions that they read (KIP-227)."""
+"""Keep fetch sessions (KIP-227), so that clients need not list all their partitions in each request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FetchedPartition:
 
 @dataclass
 class FetchSession:
-    """The partitions that a client reads in one fetch session, in the order in which the next request reads them.
+    """The partitions that a client reads in one fetch session. The next request reads the partitions in this order.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, request: Any, by_id: bool) -> FetchSession | ErrorCode:
-        """Return the fetch session of a request, which contains the partitions to read, or an error code.
+        """Return the fetch session for a request. If the request does not match a session, return an error code.
 
         `by_id` is True if the request names topics by their ids.
         """

@@ -75,7 +75,8 @@ class Tail:
     def _walk_to_end(self, segment: SegmentFile, max_batch_bytes: int) -> bool:
         """Find the last batch: start at the last entry of the offset index, and read the batches after it.
 
-        Return False if the index or a batch is damaged. The whole segment must then be checked.
+        Return True if the last batch was found. If the index or a batch is damaged, return False,
+        so that the caller checks the whole segment.
         """
         border = last_border(segment)
         with FileView(segment.path, fill_unreadable=True) as view:
@@ -112,9 +113,8 @@ class Tail:
     def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
         """Call `take` with the batches that a broker has appended to `segment`.
 
-        `segment` is the known last segment, or a newer segment. An incomplete batch at the end of
-        the segment is not passed to `take`. After the broker has written the rest of the batch, the
-        next call of this method passes the batch to `take`.
+        `segment` is the segment that was read last, or a newer segment. If the segment ends with an
+        incomplete batch, `take` receives the batch only after the broker has completed it.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Tail:
                 raise DamagedTailError
 
     def _rising(self, table: BatchTable) -> int:
-        """Return how many batches at the start of the table have increasing offsets."""
+        """Return the length of the longest prefix of `table` in which the offsets increase."""
         first, last = table["base_offset"], last_offsets(table)
         before = np.concatenate(([self.end - 1], last[:-1])) if len(table) else last
         wrong = (last == MAX_OFFSET) | (table["last_offset_delta"] < 0)
@@ -150,7 +150,7 @@ class Tail:
         return int(np.argmax(wrong)) if wrong.any() else len(table)
 
     def _is_damage(self, view: FileView, segment: SegmentFile) -> bool:
-        """Return whether the bytes after the last batch are damage rather than a batch that a broker is writing."""
+        """Return True if the bytes after the last batch are damaged. Return False if a broker may still be writing them."""
         if view.unreadable:
             return True
         here = self.position, view.size
@@ -168,7 +168,7 @@ def _only_zeros(view: FileView, position: int) -> bool:
             try:
                 position = os.lseek(view.fileno(), position, os.SEEK_DATA)
             except OSError as error:
-                return error.errno == errno.ENXIO  # ENXIO: no data follows `position` in the sparse file
+                return error.errno == errno.ENXIO  # lseek() fails with ENXIO if no data follows `position`
         got = view.read_into(buffer[: min(STEP, view.size - position)], position)
         if not got or buffer[:got].any():
             return not got

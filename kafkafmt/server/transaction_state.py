@@ -66,7 +66,7 @@ class TransactionState:
         return min([end, *self._walk.found.open.values()])
 
     def knows(self, start: int, end: int) -> bool:
-        """Return whether the method `aborted` needs no file access for the offsets [start, end)."""
+        """Return True if the method `aborted` can process the offsets [start, end) without reading files."""
         stop = min(end, self._decided)
         return start >= stop or all(
             (segment.base_offset or 0) in self._known for segment in self._log.segments_in(start, stop)

@@ -71,7 +71,7 @@ class ScramCredential:
         return hmac.compare_digest(derived.stored_key, self.stored_key)
 
     def line(self, user: str) -> str:
-        """Return this credential as a line of the users file for `user`."""
+        """Return this credential of `user` as a line for the users file."""
         salt, stored_key, server_key = (
             base64.b64encode(value).decode() for value in (self.salt, self.stored_key, self.server_key)
         )

@@ -118,7 +118,7 @@ class GroupApis:
         self._loading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start to read the consumer groups of the log directories. The event loop must be running.
+        """Start reading the consumer groups of the log directories. The event loop must be running.
 
         A request that arrives before the groups are read waits for up to LOAD_WAIT seconds. If the
         groups are not read by then, the server responds with COORDINATOR_LOAD_IN_PROGRESS, and the

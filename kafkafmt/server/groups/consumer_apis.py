@@ -81,8 +81,7 @@ class ConsumerApis:
             )
         )
         if result.assignment is not None or topics is not None or request.member_epoch <= JOINS:
-            # `_on_change` visits all members of the group. Therefore, it is called only if the heartbeat may have
-            # changed the group.
+            # Call `_on_change` only if the heartbeat may have changed the group, because the call visits all members.
             self._on_change(group)
         response = ConsumerGroupHeartbeatResponse(
             error_code=result.error,
@@ -182,7 +181,7 @@ class ConsumerApis:
         return frozenset((topic.name, number) for topic, numbers in named if topic is not None for number in numbers)
 
     def _with_ids(self, partitions: Iterable[PartitionKey]) -> list[tuple[uuid.UUID, str, list[int]]]:
-        """Return the id, the name and the partition numbers of each topic, without topics that no longer exist."""
+        """Group the partitions by topic. Return the id, name and partition numbers of each topic that still exists."""
         by_topic: dict[str, list[int]] = {}
         for name, number in sorted(partitions):
             by_topic.setdefault(name, []).append(number)

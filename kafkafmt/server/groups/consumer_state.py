@@ -247,7 +247,7 @@ class ConsumerGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if beat.epoch == member.epoch:
             return ErrorCode.NONE
-        # Accept the member's previous epoch, because the response with the new epoch may have been lost.
+        # If the response with the new epoch was lost, the member sends its previous epoch again.
         repeated = beat.epoch == member.previous_epoch and beat.owned is not None and beat.owned <= member.assigned
         return ErrorCode.NONE if repeated else ErrorCode.FENCED_MEMBER_EPOCH
 

@@ -46,7 +46,7 @@ class Coordinator:
         self._queue: list[tuple[float, str]] = []
 
     def add_known_groups(self) -> None:
-        """Add an empty group for each group id that has committed offsets or has had members."""
+        """Add each group that has committed offsets or has had members. The added groups have no members."""
         for group_id in sorted(self.offsets.group_ids() - self.groups.keys()):
             self._add(group_id)
 

@@ -50,14 +50,14 @@ class MemberTable:
             del self._static[member.instance_id]
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Change the member id of a static member, which keeps its place in the order of members."""
+        """Change the member id of a static member, and keep the order of all members."""
         assert member.instance_id is not None
         old, member.member_id = member.member_id, member_id
         self._members = {(member_id if known == old else known): value for known, value in self._members.items()}
         self._static[member.instance_id] = member_id
 
     def id_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Return the error code if the member id and the instance id of a request are not valid, or NONE.
+        """Return NONE if the member id and the instance id of a request are valid. Otherwise, return an error code.
 
         The error code is UNKNOWN_MEMBER_ID if no member has the id. It is FENCED_INSTANCE_ID if the
         static member with this instance id has another member id.

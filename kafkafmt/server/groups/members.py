@@ -99,7 +99,7 @@ class Member:
 
     @property
     def size(self) -> int:
-        """Approximate memory that the member takes, in bytes."""
+        """Approximate memory for this group member, in bytes."""
         texts = sum(map(getsizeof, (self.member_id, self.instance_id, self.client_id, self.client_host)))
         return MEMBER_BYTES + texts + protocols_size(self.protocols) + len(self.assignment)
 

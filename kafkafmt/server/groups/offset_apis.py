@@ -149,7 +149,8 @@ class OffsetApis:
     async def _fetched_group(self, group: Any, version: int) -> Any:
         """Return the part of an OffsetFetch response for one group.
 
-        A member of a consumer group (KIP-848) gets an error if its epoch is not current.
+        If a member of a consumer group (KIP-848) sends an outdated member epoch, the response
+        contains an error code.
         """
         known = self._coordinator.find_consumer(group.group_id)
         if known is not None and (group.member_id is not None or group.member_epoch >= 0):
@@ -198,7 +199,7 @@ class OffsetApis:
             if version >= BY_TOPIC_ID:
                 topic = self._catalog.topic(name)
                 if topic is None:
-                    continue  # the topic does not exist, so it has no id for the response
+                    continue  # omit a deleted topic, because the response identifies topics only by their ids
                 topic_id = await self._catalog.run(getattr, topic, "topic_id")
             fetched.append(FetchedTopic(name, topic_id, ErrorCode.NONE, found))
         return fetched

@@ -173,7 +173,7 @@ class CommittedOffsets:
         return COMMIT_BYTES + getsizeof(commit.metadata)
 
     def _changes(self) -> Iterator[Entry]:
-        """Yield the differences between the log directories and the current state as entries of the groups file."""
+        """Yield entries for the groups file, which describe how the current state differs from the log directories."""
         for group_id in (self._seed.keys() | self._seed_facts.keys()) - self.group_ids():
             yield Entry(group_id)
         for group_id, facts in self.facts.items():

@@ -51,7 +51,7 @@ class GroupsFileError(ValueError):
 class Entry(NamedTuple):
     """One line of the groups file, which describes a group change or an offset commit.
 
-    A field that the line does not contain has its default value.
+    Fields that are missing in the line have their default values.
     """
 
     group: str
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
 
 
 class GroupsFile:
-    """An open groups file. A lock ensures that only one server at a time uses the file.
+    """A groups file that is open and locked. The lock ensures that only one server at a time uses the file.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class GroupsFile:
         self._handle = _open_locked(path)
 
     def load(self) -> list[Entry]:
-        """Return the changes that the groups file contains.
+        """Return the group changes and offset commits that the groups file contains.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class GroupsFile:
         self._lines += count
 
     def needs_rewrite(self, groups: int, commits: int) -> bool:
-        """Return whether the file should be rewritten because most of its lines are outdated."""
+        """Return True if most lines of the groups file have been superseded by later lines."""
         return self._lines > 2 * (groups + commits) + SPARE_LINES
 
     def rewrite(self, entries: Iterable[Entry]) -> None:
@@ -158,7 +158,7 @@ class GroupsFile:
         except OSError:
             handle.close()
             temporary.unlink(missing_ok=True)
-            self._lines = 0  # the rewrite is attempted again after SPARE_LINES more lines
+            self._lines = 0  # try to rewrite the file again after SPARE_LINES more lines were appended
             raise
         self._handle.close()
         self._handle, self._lines = handle, count
@@ -189,7 +189,7 @@ def _open_locked(path: Path) -> FileIO:
             raise GroupsFileError(f"{path} is used by another server; pass another groups file") from None
         except FileNotFoundError:
             pass
-        handle.close()  # another server replaced the file between open and flock
+        handle.close()  # Try again, because another server has replaced the file before it was locked.
 
 
 def _write(handle: FileIO, data: bytes) -> None:

@@ -193,7 +193,7 @@ class ClassicGroup:
         return error
 
     def commit_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """Return the error code if a member may not commit offsets, or NONE if it may.
+        """Return NONE if a member is allowed to commit offsets. Otherwise, return an error code.
 
         A client that is not a member may commit only if the group is empty. A permitted commit of a
         member extends its session.
@@ -223,7 +223,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def member_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """Return the error code if the ids or the generation in a member's request are not valid, or NONE."""
+        """Return NONE if the ids and the generation in a member's request are valid. Otherwise, return an error code."""
         if self.state == State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self.members.id_error(member_id, instance_id)
@@ -286,7 +286,7 @@ class ClassicGroup:
         return len(self.members) + others < self._limits.members
 
     def _supports(self, request: JoinRequest) -> bool:
-        """Return whether all members support the protocol type and at least one protocol of a JoinGroup request."""
+        """Return whether a JoinGroup request has the group's protocol type and a protocol that all members support."""
         if not request.protocol_type or not request.protocols:
             return False
         if self.state == State.EMPTY:
@@ -371,8 +371,8 @@ class ClassicGroup:
         if request.can_skip_assignment:
             member.finish_join(result._replace(skip_assignment=is_leader))
         else:
-            # Up to JoinGroup version 8, a member computes a new assignment if the response contains it as the leader.
-            # Respond with the old member id as the leader, so that the group keeps its current assignment.
+            # Up to JoinGroup version 8, a member that receives its own id as the leader computes a new assignment.
+            # Respond with the leader's old member id, so that the leader does not compute a new assignment.
             member.finish_join(result._replace(leader=old_leader, members=()))
 
     # Rebalancing
