@@ -123,8 +123,8 @@ def _show(report: SalvageReport, stop_at_first: bool) -> None:
             span = f"all offsets from {p.next_offset} to {p.source.next_offset - 1}, including intact ones"
             show(f"dropped  {name}: {span}, because of --stop-at-first")
         if p.restored_markers:
-            markers = counted(len(p.restored_markers), "lost abort marker")
-            why = f"restored from the transaction index, the first at offset {p.restored_markers[0]}"
+            markers = counted(len(p.restored_markers), "lost transaction marker")
+            why = f"restored with the transaction index, the first at offset {p.restored_markers[0]}"
             show(f"restored {name}: {markers} {why}")
     _show_open([t for p in report.partitions for t in p.open_transactions])
     batches, size = sum(p.batches for p in report.partitions), sum(p.bytes for p in report.partitions)

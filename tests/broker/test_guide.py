@@ -157,7 +157,7 @@ def test_guide_ends_with_a_broker_that_hides_aborted_records(guided: Guided) -> 
 def test_guide_warns_of_no_partition_and_shows_the_records(guided: Guided) -> None:
     assert "StrayPartitionWarning" not in guided.printed
     assert not list(guided.broker.log_dirs[0].glob("*-stray"))
-    assert "restored tx-0: 1 lost abort marker restored" in guided.printed
+    assert "restored tx-0: 1 lost transaction marker restored" in guided.printed
 
 
 def test_guide_restores_the_offsets_of_a_consumer_group(guided: Guided) -> None:

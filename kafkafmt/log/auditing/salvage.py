@@ -63,8 +63,8 @@ class SalvagedPartition:
     open_transactions : tuple of OpenTransaction
         Transactions that have no marker among the copied batches, from the oldest to the newest.
     restored_markers : tuple of int
-        Offsets of the lost abort markers that salvage has written again. The transaction of each
-        of these markers is listed in a transaction index of the source.
+        Offsets of the lost transaction markers that salvage has written again. The transaction
+        indexes of the source prove that the transactions were aborted or committed.
     sources : tuple of SourceRange, or None
         With ``replicas="merge"``, the ranges of offsets in offset order, each with the replica from
         which the range was copied. Otherwise None. After a merge, `source` is the report on the

@@ -82,7 +82,7 @@ class Salvaged:
     findings : list of Finding
         Files that were not copied because they cannot be read.
     restored : list of int
-        Offsets of abort markers that were lost in the source and written again.
+        Offsets of transaction markers that were lost in the source and written again.
     left_out : list of LeftOut
         Files that were not read because they are links to places outside the source.
     modes : dict

@@ -1,4 +1,4 @@
-"""Restore abort markers that were lost through damage, if a transaction index proves that the markers existed.
+"""Restore lost transaction markers, if the transaction indexes prove how the transactions ended.
 
 An entry of a transaction index contains the producer id, first offset and marker offset of an
 aborted transaction. Even if the marker is missing, a broker reports this range of offsets as
@@ -8,6 +8,10 @@ broker rebuilds the transaction index after a crash, it no longer reports the tr
 aborted.
 
 `salvage` writes a lost abort marker again, at the marker offset in the transaction index.
+
+If a transaction has ended, and no entry lists it, its lost marker was a commit marker. Without this
+marker, the transaction is open in the copy, or the producer's next abort marker aborts it. `salvage`
+writes the commit marker again, at the first missing offset.
 """
 
 from __future__ import annotations
@@ -26,12 +30,23 @@ from ...types import BatchTable, IntArray, last_offsets
 from ..format import file_view, files
 from ..format.file_view import FileView
 from ..format.names import snapshot_offset_of
-from ..format.producers import Aborted
 from ..format.snapshots import ProducerEntry, read_snapshot
 from ..reading.partition import PartitionLog
 from ..reading.partition_dir import PartitionDir, SegmentFile
 from ..reading.segment_walker import Walker
+from ..reading.transactions import Transactions
 from .salvage_pieces import Restored
+
+
+class _Marker(NamedTuple):
+    """A transaction marker that the source no longer contains."""
+
+    producer_id: int
+    first: int
+    """First offset of the transaction."""
+    last: int
+    """Offset at which to write the marker."""
+    commit: bool
 
 
 class _Lost(NamedTuple):
@@ -39,15 +54,15 @@ class _Lost(NamedTuple):
 
     Attributes
     ----------
-    entry : Aborted
-        The transaction index entry that proves that the marker existed.
+    entry : _Marker
+        The marker.
     producer_epoch, timestamp : int
         Producer epoch and largest timestamp of the last batch of the transaction.
     leader_epoch : int
         The leader epoch of the batch before the marker.
     """
 
-    entry: Aborted
+    entry: _Marker
     producer_epoch: int
     timestamp: int
     leader_epoch: int
@@ -60,7 +75,7 @@ class _Search:
     `found`.
     """
 
-    def __init__(self, entries: Iterable[Aborted]) -> None:
+    def __init__(self, entries: Iterable[_Marker]) -> None:
         self.entries = sorted({e.last: e for e in entries}.values(), key=lambda e: e.last)
         self.ids = np.array(sorted({e.producer_id for e in self.entries}), np.int64)
         self.at = 0
@@ -94,7 +109,7 @@ class _Search:
         for producer_id, base, epoch, timestamp in zip(*columns, strict=True):
             self._batches[producer_id] = base, epoch, timestamp
 
-    def _restore(self, entry: Aborted) -> None:
+    def _restore(self, entry: _Marker) -> None:
         base, epoch, timestamp = self._batches.get(entry.producer_id, (-1, -1, NO_TIMESTAMP))
         if not entry.first <= base < entry.last:
             return  # do not restore a marker if no batch of its transaction was copied
@@ -120,15 +135,16 @@ def restored_markers(
     Parameters
     ----------
     log : PartitionLog
-        The source. Its `transactions.unmarked` are the index entries without a marker.
+        The source. Its `transactions` contain the transactions whose markers are lost.
     kept : sequence of (segment, spans)
         For each segment, the start and end positions of the bytes that are copied, in offset order.
     to_the_end : bool
         Also restore markers after the last batch of the copy.
     """
-    if not log.transactions.unmarked:
+    lost_markers = _lost_markers(log.transactions)
+    if not lost_markers:
         return {}
-    search = _Search(log.transactions.unmarked)
+    search = _Search(lost_markers)
     for segment, spans in kept:
         if len(spans):
             with FileView(segment.path) as view:
@@ -149,13 +165,24 @@ def restored_markers(
             marker = build_marker(
                 lost.entry.producer_id,
                 _marker_epoch(lost, snapshots),
-                commit=False,
+                commit=lost.entry.commit,
                 base_offset=offset,
                 timestamp=lost.timestamp,
                 leader_epoch=lost.leader_epoch,
             )
             places[kept[at][0].name].append(Restored(offset, marker))
     return places
+
+
+def _lost_markers(found: Transactions) -> list[_Marker]:
+    """Return the lost markers of transactions whose outcome is known."""
+    markers = {e.last: _Marker(e.producer_id, e.first, e.last, commit=False) for e in found.unmarked}
+    for doubt in found.committed_unmarked:
+        offset = doubt.last_offset + 1
+        while offset in markers:
+            offset += 1
+        markers[offset] = _Marker(doubt.producer_id, doubt.first_offset, offset, commit=True)
+    return list(markers.values())
 
 
 def _snapshots(directory: PartitionDir) -> list[tuple[int, dict[int, ProducerEntry]]]:

@@ -115,6 +115,8 @@ class TransactionWalk:
         self.reader: RecordReader = RecordReader(("offset", "key"), max_batch_bytes=log.max_batch_bytes)
         self.suspended: dict[int, list[Doubt]] = defaultdict(list)
         self.last_marker: dict[int, int] = {}
+        self.next_kind: dict[Doubt, int] = {}
+        """For each suspended transaction, the kind of the next marker of its producer, if there is one."""
         self.entries: IndexEntries | None = None
 
     def damage(self, damage: Damage) -> None:
@@ -169,6 +171,10 @@ class TransactionWalk:
             elif kind in (CONTROL_ABORT, CONTROL_COMMIT):
                 first = open_.pop(producer_id, None)
                 self.last_marker[producer_id] = base
+                for doubt in reversed(self.suspended.get(producer_id, ())):
+                    if doubt in self.next_kind:
+                        break
+                    self.next_kind[doubt] = kind
                 if kind == CONTROL_ABORT and first is not None:
                     self.found.aborted[producer_id].append((first, base))
 
@@ -242,6 +248,7 @@ def settle_hidden(walk: TransactionWalk) -> list[Doubt]:
     known = len(walk.found.doubts)
     _ask_indexes(walk.log, walk)
     walk.suspended.clear()
+    walk.next_kind.clear()
     for spans in walk.found.aborted.values():
         spans.sort()
     return walk.found.doubts[known:]
@@ -287,7 +294,10 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
     for entry in entries:
         by_producer[entry.producer_id].append(entry)
     stable = list(itertools.accumulate((e.stable for e in reversed(entries)), max))[::-1]
-    complete = all((producer_id, last) in named for producer_id, spans in found.aborted.items() for _, last in spans)
+    marked = {(producer_id, last) for producer_id, spans in found.aborted.items() for _, last in spans}
+    complete = marked <= named
+    confirmed = (e.stable if (e.producer_id, e.last) in marked else -1 for e in reversed(entries))
+    confirmed_stable = list(itertools.accumulate(confirmed, max))[::-1]
     for producer_id, doubts in walk.suspended.items():
         for doubt in doubts:
             first = doubt.first_offset
@@ -305,3 +315,7 @@ def _ask_indexes(log: ReadableLog, walk: TransactionWalk) -> None:
             elif not complete or not indexed or not ended or doubt.hidden_by != "damage":
                 found.aborted[producer_id].append((first, doubt.last_offset))
                 found.doubts.append(doubt)
+            elif walk.next_kind.get(doubt) == CONTROL_ABORT or (
+                doubt not in walk.next_kind and later < len(entries) and confirmed_stable[later] > first
+            ):
+                found.committed_unmarked.append(doubt)

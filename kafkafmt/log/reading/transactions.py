@@ -95,6 +95,11 @@ class Transactions:
         The last stable offset. With read_committed, only records below this offset are read.
     unmarked : list of Aborted
         Transaction index entries whose abort markers are missing in the log.
+    committed_unmarked : list of Doubt
+        Committed transactions whose commit markers are damaged. Without the marker, a broker treats
+        such a transaction as open, or as aborted if an abort marker of the producer follows. A
+        transaction is omitted if the next marker of its producer is a commit marker, or if only
+        index entries without markers show that it has ended.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -102,6 +107,7 @@ class Transactions:
     doubts: list[Doubt] = field(default_factory=list)
     last_stable_offset: int = 0
     unmarked: list[Aborted] = field(default_factory=list)
+    committed_unmarked: list[Doubt] = field(default_factory=list)
 
     @property
     def undecided(self) -> str:

@@ -183,3 +183,24 @@ def test_two_damaged_spans_in_a_transaction_restore_its_marker_once(tmp_path: Pa
     assert made.restored == [5]
     assert aborted_entries(tmp_path / "out" / "t-0") == [(7, 0, 5, 6)]
     assert committed(tmp_path / "out") == [6]
+
+
+COMMITTED: dict[str, tuple[list[bytes], list[tuple[int, int, int, int]], list[int], list[int]]] = {
+    "abort": ([data(2, 7), abort(3)], [(7, 2, 3, 4)], [0], [1]),
+    "abort of another producer": ([data(2, 8), abort(3, 8), data(4)], [(8, 2, 3, 4)], [0, 4], [1]),
+    "commit": ([data(2, 7), commit(3)], [], [0, 2], []),
+}
+"""For each kind of marker after the lost commit marker: the batches after it, the entries of the
+transaction index, the committed offsets, and the offsets of the restored markers.
+"""
+
+
+@pytest.mark.parametrize("kind", COMMITTED)
+def test_lost_commit_marker_is_restored_if_the_index_proves_it(kind: str, tmp_path: Path) -> None:
+    following, index, expected, restored = COMMITTED[kind]
+    partition(tmp_path / "in", data(0, 7), corrupt(commit(1)), *following, index=index)
+    made, _ = salvaged(tmp_path / "in", tmp_path / "out")
+    assert made.restored == restored
+    assert made.open == []
+    assert committed(tmp_path / "out") == committed(tmp_path / "in") == expected
+    assert findings(tmp_path / "out") == []
