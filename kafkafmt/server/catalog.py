@@ -143,7 +143,8 @@ class Catalog:
         self.messages: list[str] = found.messages
         self._topics: dict[str, Topic] = {}
         self._refreshing = Lock()
-        self._by_id: dict[UUID, str] = {}
+        self._by_id: tuple[dict[str, Topic] | None, dict[UUID, str]] = None, {}
+        """The value of `_topics` that was indexed last, and the names of its topics by id."""
         self._scanned = time.monotonic()
         self._stamps = self._root_stamps()
         self._set(
@@ -173,12 +174,12 @@ class Catalog:
         return self._topics.get(name or "")
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        """Return the topic with this id, or None. If the id is unknown, the ids of all topics are read."""
-        name = self._by_id.get(topic_id)
-        if name is None or name not in self._topics:
-            self._by_id = {topic.topic_id: topic.name for topic in self._topics.values()}
-            name = self._by_id.get(topic_id)
-        return self.topic(name)
+        """Return the topic with this id, or None. The ids of all topics are read after each change of the topics."""
+        topics, (indexed, names) = self._topics, self._by_id
+        if indexed is not topics:
+            names = {topic.topic_id: topic.name for topic in topics.values()}
+            self._by_id = topics, names
+        return topics.get(names.get(topic_id, ""))
 
     def partition(self, topic: str | None, number: int) -> ServedPartition | None:
         """Return a partition, or None if it is not served. No file is accessed."""

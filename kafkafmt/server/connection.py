@@ -78,6 +78,19 @@ class ClientConnection:
     The next request is read only after the response to the previous request was written. Therefore,
     the server never holds several unread responses for one client.
 
+    Parameters
+    ----------
+    reader, writer : asyncio.StreamReader and asyncio.StreamWriter
+        The two directions of the connection.
+    catalog : Catalog
+        The partitions that are served.
+    handlers : HandlerSet
+        The request handlers of the server.
+    memory : ServerMemory
+        The limits that all connections share.
+    open_apis : frozenset of int or None
+        Keys of the APIs that a client may use before authentication. None if clients need not authenticate.
+
     Attributes
     ----------
     principal : str or None
@@ -93,7 +106,7 @@ class ClientConnection:
         catalog: Catalog,
         handlers: HandlerSet,
         memory: ServerMemory,
-        needs_login: frozenset[int] | None,
+        open_apis: frozenset[int] | None,
     ) -> None:
         self.principal: str | None = None
         self.attributes: dict[str, Any] = {}
@@ -103,7 +116,7 @@ class ClientConnection:
         self._catalog = catalog
         self._handlers = handlers
         self._memory = memory
-        self._open_apis = needs_login
+        self._open_apis = open_apis
         self._limits: ServerLimits = catalog.settings.limits
         name = writer.get_extra_info("peername") or ("", 0)
         self._peer: tuple[str, int] = (str(name[0]), int(name[1]))

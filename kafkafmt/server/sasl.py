@@ -51,11 +51,6 @@ class Exchange:
     scram: ScramServer | None = None
 
 
-def requires_authentication(api_key: int) -> bool:
-    """Return whether a client must be authenticated before it can use an API."""
-    return api_key not in OPEN_APIS
-
-
 class SaslApis:
     """Answers SaslHandshake and SaslAuthenticate requests.
 

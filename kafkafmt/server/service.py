@@ -26,7 +26,7 @@ from .messages import MOST_MESSAGES, Messages
 from .offsets import OffsetApis
 from .open_files import descriptor_limit
 from .refusals import Refusals
-from .sasl import SaslApis
+from .sasl import OPEN_APIS, SaslApis
 from .settings import ServerLimits, ServerSettings
 from .users import Users
 
@@ -47,7 +47,6 @@ CLEANING_INTERVAL = 10.0
 OTHER_FILES = 64
 """Number of file descriptors that are reserved for directories, readers and libraries."""
 FEWEST_CONNECTIONS = 16
-SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
 
 class ServerAddressError(ValueError):
@@ -143,9 +142,7 @@ class Server:
         self._handlers = HandlerSet(*parts)
         cluster.announce(self._handlers)
         self._memory = ServerMemory()
-        self._needs_login = (
-            frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}) if self.settings.users else None
-        )
+        self._open_apis = None if self._users is None else OPEN_APIS
         self._listener = await asyncio.start_server(
             self._connected, self.settings.host, self.settings.port, limit=READ_BUFFER, backlog=ACCEPTED_AT_ONCE
         )
@@ -248,8 +245,8 @@ class Server:
                 raw = writer.get_extra_info("socket")
                 if raw is not None:
                     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                memory, needs_login = self._memory, self._needs_login
-                await ClientConnection(reader, writer, self.catalog, self._handlers, memory, needs_login).run()
+                memory, open_apis = self._memory, self._open_apis
+                await ClientConnection(reader, writer, self.catalog, self._handlers, memory, open_apis).run()
         except asyncio.CancelledError:
             writer.transport.abort()
         finally:

@@ -145,9 +145,9 @@ class Users:
         known = self.passwords.get(user)
         if known is not None:
             return hmac.compare_digest(password.encode(), known.encode())
-        salted = [c for (name, _), c in self.credentials.items() if name == user]
-        credential = salted[0] if salted else self.decoy("SCRAM-SHA-256", user)
-        return credential.matches(password)
+        # Look up each mechanism instead of iterating, because another thread may add a credential.
+        salted = [c for name in SCRAM_HASHES if (c := self.credentials.get((user, name))) is not None]
+        return any(c.matches(password) for c in salted or [self.decoy("SCRAM-SHA-256", user)])
 
     def _salt(self, mechanism: str, user: str) -> bytes:
         """Return a salt that is constant for a mechanism and user, but differs between servers."""

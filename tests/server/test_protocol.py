@@ -16,6 +16,7 @@ import kafkafmt
 from kafkafmt import LogDirectory, protocol
 from kafkafmt.protocol import ErrorCode
 from kafkafmt.protocol.apis import api
+from kafkafmt.server.catalog import Topic
 
 Start = Callable[..., kafkafmt.Server]
 CODECS = BY_NAME["kafka-4.3.1/codecs"]
@@ -94,6 +95,16 @@ def test_metadata_reports_unknown_topics(client: Client, version: int) -> None:
         (TOPIC, 0),
         ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
+
+
+def test_unknown_topic_ids_are_looked_up_in_constant_time(started: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request can contain thousands of unknown topic ids."""
+    catalog = started([str(root) for root in CODECS.roots]).catalog
+    assert catalog.topic_by_id(catalog.topics[0].topic_id) is catalog.topics[0]
+    read: list[Topic] = []
+    monkeypatch.setattr(Topic, "topic_id", property(lambda topic: read.append(topic)))
+    assert [catalog.topic_by_id(UUID(int=i)) for i in range(10)] == [None] * 10
+    assert not read
 
 
 def test_metadata_finds_topics_by_id(client: Client) -> None:
