@@ -384,7 +384,7 @@ def error_codes(value: Any) -> set[int]:
 
 
 def test_requests_are_refused_while_groups_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkafmt.server.groups.apis.LOAD_WAIT", 0.001)
+    monkeypatch.setattr("kafkafmt.server.groups.loading.LOAD_WAIT", 0.001)
     catalog, may_load = internal_catalog(), threading.Event()
 
     def read() -> GroupState:

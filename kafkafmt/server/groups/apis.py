@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from sys import getsizeof
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from ...errors import KafkaFormatError
-from ...log.reading.groups import CommittedOffset, Group, GroupState
 from ...protocol import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -35,11 +33,11 @@ from ..handlers import Handler, Handlers, RequestContext
 from .consumer_apis import ConsumerApis
 from .coordinator import AnyGroup, Coordinator
 from .limits import GroupLimits
+from .loading import GroupLoader, SeedGroups
 from .members import MEMBER_BYTES, JoinRequest, JoinResult, SyncResult, protocols_size
 from .offset_apis import OffsetApis
 from .offsets import CommittedOffsets
 from .offsets_file import GroupsFile
-from .refusals import REFUSALS
 from .state import ClassicGroup, State
 
 T = TypeVar("T")
@@ -51,14 +49,6 @@ NO_OPERATIONS = -(2**31)
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
 """Bit field of READ, DELETE and DESCRIBE. The code of an operation in Kafka's ``AclOperation`` is its bit number."""
 CLASSIC, CONSUMER = "classic", "consumer"
-LOAD_WAIT = 2.0
-
-
-class SeedGroups(Protocol):
-    """Interface of the consumer groups and committed offsets that were read from log directories."""
-
-    offsets: list[CommittedOffset]
-    groups: list[Group]
 
 
 class GroupApis:
@@ -114,18 +104,11 @@ class GroupApis:
         self._offset_apis = OffsetApis(catalog, self.coordinator)
         self._consumer_apis = ConsumerApis(catalog, self.coordinator, self._changed)
         self._timer: asyncio.TimerHandle | None = None
-        self._read_seed_groups = seed_groups
-        self._loading: asyncio.Task[None] | None = None
+        self._loader = GroupLoader(catalog, self.coordinator, seed_groups)
 
     def start(self) -> None:
-        """Start reading the consumer groups of the log directories. The event loop must be running.
-
-        A request that arrives before the groups are read waits for up to LOAD_WAIT seconds. If the
-        groups are not read by then, the server responds with COORDINATOR_LOAD_IN_PROGRESS, and the
-        client retries.
-        """
-        if self._loading is None:
-            self._loading = asyncio.get_running_loop().create_task(self._load())
+        """Start reading the consumer groups of the log directories. The event loop must be running."""
+        self._loader.start()
 
     def handlers(self) -> Handlers:
         """Return the supported APIs: a dict from API key to lowest version, highest version and handler."""
@@ -140,49 +123,15 @@ class GroupApis:
             42: (0, 3, self._delete_groups),
         }
         own |= {**self._offset_apis.handlers(), **self._consumer_apis.handlers()}
-        return {key: (low, high, self._when_loaded(key, handler)) for key, (low, high, handler) in own.items()}
+        return {key: (low, high, self._loader.when_loaded(key, handler)) for key, (low, high, handler) in own.items()}
 
     def close(self) -> None:
         """Cancel the timer and the loading of groups, and close the groups file."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._loading is not None:
-            self._loading.cancel()
+        self._loader.close()
         self.coordinator.offsets.close()
-
-    # Loading
-
-    async def _load(self) -> None:
-        seed: SeedGroups = GroupState([], [])
-        on_message = self._catalog.settings.on_message
-        if self._read_seed_groups is not None:
-            try:
-                seed = await self._catalog.run(self._read_seed_groups)
-            except (KafkaFormatError, OSError) as error:
-                on_message(f"the committed offsets of the log directories cannot be read: {error}")
-        try:
-            self.coordinator.offsets.start(seed.offsets, seed.groups)
-        except OSError as error:
-            on_message(f"the groups file cannot be written: {error}")
-        self.coordinator.add_known_groups()
-
-    def _when_loaded(self, api_key: int, handler: Handler) -> Handler:
-        """Return a handler that waits until the consumer groups are loaded before it calls `handler`."""
-        refuse = REFUSALS.get(api_key)
-        if refuse is None:
-            return handler
-
-        async def answer(request: Any, context: RequestContext) -> Any:
-            self.start()
-            assert self._loading is not None
-            if not self._loading.done():
-                await asyncio.wait([self._loading], timeout=LOAD_WAIT)
-            if not self._loading.done():
-                return refuse(request, context.api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            return await handler(request, context)
-
-        return answer
 
     # Handlers
 
