@@ -351,7 +351,7 @@ class CopiedColumns(RecordColumns):
       which the bytes of row i begin.
     - `key_data`, `value_data`: uint8 arrays of `room` bytes, which contain the bytes of all rows.
     - `key_validity`, `value_validity`: uint8 arrays with one bit per row, least significant bit
-      first. A bit is 1 if the row is not null, or if the row has not been filled yet.
+      first. A bit is 0 only if the row has been filled and is null.
 
     Records of several calls and buffers are collected, until the caller takes them and sets `rows`
     to 0. Keys and values are copied, but headers are stored as positions in the last decoded

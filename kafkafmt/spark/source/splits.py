@@ -202,7 +202,8 @@ class Piece:
         """Find the outcomes of the transactions to which the batches in this part of a segment belong.
 
         Because transaction markers can be in later segments, the partition directory is listed
-        again. The bytes and read operations are added to `log.bytes_read` and `log.reads`.
+        again. The numbers of bytes and read operations are added to `log.bytes_read` and
+        `log.reads`.
         """
         end = min(self.last_offset + 1, self.interval.high)
         listed = partitions.listed(self.directory)
