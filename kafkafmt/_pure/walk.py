@@ -253,8 +253,7 @@ class Batch:
                 except IndexError:  # The buffer ends inside a faulty record.
                     pass
             if row is None:
-                # If `read_plain` cannot read one record, it cannot read most records of the batch,
-                # so do not call it again.
+                # Stop calling `read_plain`: if it cannot read one record, it cannot read most of the others.
                 plain = False
                 row = read_record(data, position, end, self, last_delta, names, max_headers)
             position, last_delta = row.next, row.delta
