@@ -10,7 +10,7 @@ from ..log import DamagedLogError
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.choice import PartitionNotFoundError
-from ..log.rewriting.rewrite import ON_ERROR, RewriteReport
+from ..log.rewriting.rewrite import MARKER_LOST, ON_ERROR, RewriteReport
 from ..log.rewriting.rewrite import rewrite as rewrite_paths
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
@@ -116,7 +116,8 @@ def rewrite(
     except PartitionNotFoundError as error:
         raise not_there(error) from None
     except DamagedLogError as error:
-        tell(f"{error}; run `kafkafmt salvage` first, or skip damaged spans with --on-error skip")
+        skip = "" if error.damage.code == MARKER_LOST else ", or skip damaged spans with --on-error skip"
+        tell(f"{error}; run `kafkafmt salvage` first, and rewrite its output{skip}")
         return EXIT_DAMAGE
     except OutputPlaceError as error:
         raise click.UsageError(str(error)) from None

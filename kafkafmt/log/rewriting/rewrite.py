@@ -30,6 +30,8 @@ from .record_rules import record_rules
 from .rewrite_partition import Changes, Counts, rewrite_partition
 
 ON_ERROR = ("fail", "skip")
+MARKER_LOST = "read_committed_differs"
+"""Error code if only a transaction index shows that a transaction was aborted."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,9 @@ def rewrite(
     Raises
     ------
     DamagedLogError
-        A log is damaged, and `on_error` is "fail".
+        A log is damaged, and `on_error` is "fail". The error is also raised with "skip" if only a
+        transaction index shows that a transaction was aborted. In this case, call `salvage` first,
+        which restores the marker, and rewrite its output.
     FileExistsError
         `output` is not empty.
     OSError
@@ -298,9 +302,12 @@ def _changes(
 
 
 def lost_marker(log: PartitionLog, offset: int) -> Damage:
-    """Return the damage to report if a transaction index lists a marker that is missing from the log."""
-    message = f"a transaction index lists an abort marker at offset {offset}, but the log does not contain it"
-    return Damage(log.segments[-1].name, 0, 0, offset, offset, "read_committed_differs", message)
+    """Return the damage to report if a transaction is known to be aborted only from a transaction index."""
+    message = (
+        f"a transaction index lists a transaction with an abort marker at offset {offset}, but the marker is missing, "
+        "or the log before the marker is damaged"
+    )
+    return Damage(log.segments[-1].name, 0, 0, offset, offset, MARKER_LOST, message)
 
 
 def _rewritten(made: Salvaged, counts: Counts, damaged: tuple[Damage, ...], target: Path) -> RewrittenPartition:

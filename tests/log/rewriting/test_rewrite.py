@@ -258,6 +258,26 @@ def test_damage_is_refused_and_names_salvage(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_transaction_that_only_an_index_ends_is_refused_and_names_salvage(tmp_path: Path) -> None:
+    with k.LogDirectory(tmp_path / "in", segment_bytes=120) as directory:
+        writer = directory.writer("t")
+        writer.append([(b"k", bytes(30), 0)], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+        writer.end_transaction(7, 0, commit=False)
+        first, second = (tmp_path / "in" / "t-0" / f"{base:020}.log" for base in writer.segments)
+    assert second.stat().st_size > 0
+    with first.open("ab") as file:
+        file.write(b"\xff" * 80)
+    done = inside("rewrite", tmp_path / "in", "--output", tmp_path / "out", "--codec", "lz4", "--on-error", "skip")
+    assert done.returncode == 1
+    assert done.stderr.endswith("; run `kafkafmt salvage` first, and rewrite its output\n")
+    assert not (tmp_path / "out").exists()
+    k.salvage(tmp_path / "in", tmp_path / "salvaged")
+    k.rewrite(tmp_path / "salvaged", tmp_path / "out", codec="lz4")
+    copy = k.open(tmp_path / "out")["t", 0]
+    assert [r.offset for r in copy] == [0]
+    assert list(copy.records(isolation="read_committed")) == []
+
+
 def test_damage_is_skipped_on_request(tmp_path: Path) -> None:
     damaged_log(tmp_path / "in")
     done = inside("rewrite", tmp_path / "in", "--output", tmp_path / "out", "--on-error", "skip", "--format", "json")
