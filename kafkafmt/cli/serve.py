@@ -59,6 +59,10 @@ class Address(ParamType[tuple[str, int]]):
             )
         if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > LARGEST_PORT:
             self.fail(f"{value!r} is not a valid address: write HOST:PORT, such as 127.0.0.1:9092", param, ctx)
+        try:
+            host.encode("idna")
+        except UnicodeError as error:
+            self.fail(f"{host!r} is not a valid host name: {error.__cause__ or error}", param, ctx)
         return host or DEFAULT_HOST, int(port)
 
 
@@ -200,6 +204,8 @@ def serve(
     SIGINT (Ctrl-C) or SIGTERM stops the server with exit code 0. If the server does not stop within 2
     seconds, a second signal ends the process.
     """
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key requires --tls-cert")
     _raise_open_file_limit()
     settings = ServerSettings(
         paths=paths,

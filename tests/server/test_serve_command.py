@@ -114,9 +114,12 @@ WRONG = {
         2,
         "'localhost' is not a valid address: write HOST:PORT, such as 127.0.0.1:9092",
     ),
+    "long host": (["--listen", f"{'a' * 64}:0", "--insecure"], 2, f"'{'a' * 64}' is not a valid host name"),
+    "empty label": (["--listen", ":0", "--advertise", "a..b:1"], 2, "'a..b' is not a valid host name"),
     "topic": (["--listen", ":0", "-t", "codec-nine"], 2, "no topic matches 'codec-nine'"),
     "at": (["--listen", ":0", "--at", "5:6"], 2, "'5:6' is not a valid bound"),
     "users": (["--listen", ":0", "--users", "/dev/null"], 3, "/dev/null contains no user"),
+    "key": (["--listen", ":0", "--tls-key", "/dev/null"], 2, "--tls-key requires --tls-cert"),
 }
 
 
