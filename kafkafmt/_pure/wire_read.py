@@ -157,7 +157,7 @@ class Budget(local):
     left = limit = MAX_OBJECTS
 
     def take(self, name: str, count: int, start: int) -> None:
-        """Reduce the number of objects that are still allowed in the message by `count`.
+        """Subtract `count` from the number of objects that the message may still create.
 
         Raise TooLargeError if the message contains too many objects.
         """

@@ -59,7 +59,7 @@ def by_period(batch: pa.RecordBatch, period: str | None) -> Iterator[tuple[Direc
 
 
 def directories(number: int, period: str) -> Directories:
-    """Return the names of the directories for a day or hour.
+    """Return the names of the output directories for a day or an hour, such as ``date=2026-01-05``.
 
     `number` is the number of days or hours since 1970-01-01 UTC, or `NO_DATE` for records without a
     date.

@@ -1,4 +1,4 @@
-"""Convert columns of record headers to positions and lengths in a buffer.
+"""Convert the headers of many records, given as a column, to positions and lengths of keys and values in a buffer.
 
 Each element of a header column is a dict or a list of pairs. In an Arrow array, each element is a
 map or a list of structs.

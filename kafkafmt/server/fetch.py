@@ -210,7 +210,10 @@ class FetchApi:
     def _answer(
         self, wanted: FetchedPartition, isolation: int, version: int, left: int, first: bool, known_only: bool
     ) -> Answer | None:
-        """Return the answer for one partition with at most `left` bytes. If `first` is True, one batch may be larger."""
+        """Return the part of a Fetch response for one partition, with at most `left` bytes of batches.
+
+        If `first` is True, the first batch is included even if it is larger.
+        """
         served = self._served(wanted)
         answer = Answer(wanted, served)
         if served is None:

@@ -1,4 +1,4 @@
-"""Report log messages to the user of a server, without repetitions."""
+"""Log messages of the server. A message that repeats within a minute is logged once."""
 
 from __future__ import annotations
 

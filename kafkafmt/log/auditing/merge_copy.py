@@ -81,7 +81,7 @@ def source_ranges(replicas: Sequence[Replica], merged: Headers) -> tuple[SourceR
 
 
 def diverged_ranges(replicas: Sequence[Replica]) -> tuple[SourceRange, ...]:
-    """For each replica that has diverged from the leader, return the offset range that the merge does not use."""
+    """Return the offset ranges of replicas that are not merged, because the replica has diverged from the leader."""
     found = (SourceRange(r.path, max(r.usable_end, r.start), r.end - 1) for r in replicas if r.diverged)
     return tuple(r for r in found if r.first_offset <= r.last_offset)
 

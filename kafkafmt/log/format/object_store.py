@@ -80,7 +80,7 @@ class ObjectStore(Store):
             return status, b""
 
     def check_writable(self, path: UrlPath) -> None:
-        """Raise no error, because all object stores support writing and conditional requests."""
+        """Do nothing, because every object store supports writing and conditional requests."""
 
     def load(self, path: UrlPath) -> StoredFile:
         """Read a small object. Return its content, its version and its modification time."""

@@ -64,7 +64,7 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
 
 
 def believable(parts: Parts, lower: int, upper: int | None) -> set[int]:
-    """Return the indexes of ranges of batches with increasing offsets. They contain as many batches as possible.
+    """Choose ranges of batches whose offsets increase, so that as many batches as possible remain. Return their indexes.
 
     The offsets within each range of batches must be consecutive.
     """

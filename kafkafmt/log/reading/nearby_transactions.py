@@ -208,7 +208,7 @@ def outcomes_near(
                     outcomes.add(found)
             if high >= end and not outcomes.open:
                 break
-            # A wrong last offset is noticed when the next header is read, so compare `high` with `end` only then.
+            # The next header can contradict the end offset of a batch, so the offset is trusted only after that header was read.
             high = walk.last + 1
     except (UnclearHeadersError, KafkaFormatError, OSError):
         return None

@@ -187,7 +187,7 @@ class BadColumns:
 
     @property
     def magic(self) -> IntArray:
-        """Magic of each batch with a wrong CRC. Negative numbers are codes for all other kinds of damage."""
+        """For each damaged batch, its magic if only its CRC is wrong. Otherwise, a negative code for the kind of damage."""
         return self._rows[: self._count, 2]
 
     @property
@@ -256,7 +256,7 @@ class BadColumns:
         """Return the error messages of the damaged byte ranges in the rows [start, stop)."""
         magic, crc, stored = self._rows[: self._count, 2:5][start:stop].T
         if len(magic) and int(magic.min()) == int(magic.max()) == MAGIC_V2:
-            # If all damaged batches have format 2, a single template for all messages halves the time.
+            # All batches have format 2, so all messages have the same form. Formatting them together takes half the time.
             messages = list(map(_CRC32C_MESSAGE, crc.tolist(), stored.tolist()))
         else:
             messages = list(map(problem_message, magic.tolist(), crc.tolist(), stored.tolist()))

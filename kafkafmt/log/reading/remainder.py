@@ -18,7 +18,7 @@ from .plan import SegmentPlan
 
 @dataclass(frozen=True)
 class SegmentRemainder:
-    """The rest of a segment that has not been read yet. Its batches are identified by their offsets.
+    """The part of a segment that has not been read yet, as the position and the offset at which it begins.
 
     Attributes
     ----------

@@ -224,7 +224,10 @@ class Piece:
     def _outcomes(
         self, directory: PartitionDir, end: int, limits: ReadLimits, log: PartitionLog
     ) -> Transactions | None:
-        """Find aborted transactions of the batches. If the whole partition would have to be read, return None."""
+        """Find the aborted transactions in the byte range of the split.
+
+        Return None if this requires reading the whole partition.
+        """
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         if segment is None:
             return None
