@@ -142,7 +142,8 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         return -1
     next_offset = last_offset_at(p) + 1
     head_continues = first_offset == expected and (header_is_dense(p) if p[MAGIC_AT] == MAGIC_V2 else p[MAGIC_AT] < MAGIC_V2)
-    plain = p[MAGIC_AT] < MAGIC_V2 and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
+    # A destroyed header can contain zeros, which must not count as an uncompressed message.
+    plain = p[MAGIC_AT] < MAGIC_V2 and int32_at(p + LENGTH_AT) >= min_length(p[MAGIC_AT]) and not p[LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     kind = KIND_CRC32 if p[MAGIC_AT] < MAGIC_V2 else KIND_CRC32C
     stored = <uint32_t>int32_at(p + (LEGACY_CRC_AT if p[MAGIC_AT] < MAGIC_V2 else CRC_AT))
     if first_offset >= expected and int32_at(p + LENGTH_AT) >= MIN_LEGACY_LENGTH:

@@ -152,6 +152,8 @@ def _resume_after(
                 return None
             if continues_log(view, end, expected) or end in candidates:
                 return _by_length(view, [p for p in candidates if p < end], end, own)
+    # A destroyed header can contain zeros, which must not count as an uncompressed message.
+    plain_bad = magic < MAGIC_V2 and length >= MIN_LENGTHS[magic] and is_plain(view, bad)
     covered = 0
     for i, candidate in enumerate(candidates):
         if candidate + BATCH_HEADER_SIZE > size:
@@ -165,7 +167,7 @@ def _resume_after(
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
             return None
         plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
-        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and magic != MAGIC_V2 and not is_plain(view, bad):
+        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and magic != MAGIC_V2 and not plain_bad:
             return None  # The candidate may be inside a wrapper message.
         lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
             UINT32.unpack_from(view, candidate - 4)[0]

@@ -68,7 +68,8 @@ class Head:
             self.dense = 0 <= delta == count - 1 and times and (no_producer or min(producer_id, epoch) >= 0)
         self.last_offset: int = self.first_offset + max(delta, 0)
         self.next_offset: int = self.last_offset + 1
-        legacy = self.magic < MAGIC_V2 and len(data) > LEGACY_ATTRIBUTES_AT
+        possible = self.magic < MAGIC_V2 and self.length >= MIN_LENGTHS[self.magic]
+        legacy = possible and len(data) > LEGACY_ATTRIBUTES_AT
         self.wrapper: bool = legacy and 0 < data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK < 4
         self.plain_message: bool = legacy and data[LEGACY_ATTRIBUTES_AT] & CODEC_MASK == 0
 

@@ -139,3 +139,19 @@ def test_readers_agree_after_an_offset_was_corrupted(tmp_path: Path, seed: int) 
             start,
             stop,
         )
+
+
+def test_inner_messages_after_a_lost_header_are_not_delivered(tmp_path: Path, package: object) -> None:
+    """Incompressible values leave the bytes of inner messages unchanged in compressed data."""
+    values = random.Random(5)
+
+    def wrapper(first: int, count: int) -> bytes:
+        inner = b"".join(message(1, b"k", values.randbytes(3000), offset=i) for i in range(count))
+        return message(1, None, compress(SNAPPY, inner), offset=first + count - 1, attributes=SNAPPY)
+
+    lost, damaged, valid = wrapper(0, 8), wrapper(8, 8), wrapper(16, 4)
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(bytes(len(lost) + 60) + damaged[60:] + valid)
+    log = PartitionLog(discover([folder]).partitions[0])
+    assert [r.offset for r in log.records(on_damage=lambda _: None)] == [16, 17, 18, 19]
