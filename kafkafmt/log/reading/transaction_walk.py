@@ -122,10 +122,12 @@ class TransactionWalk:
     def damage(self, damage: Damage) -> None:
         """Mark the outcomes of all open transactions as unknown, because the damaged bytes may contain their markers.
 
-        If the damage is exactly one batch that is too large to be a marker, the outcomes do not
-        change.
+        The outcomes do not change in these cases:
+
+        - No offset is missing. Every marker has an offset.
+        - The damage is exactly one batch that is too large to be a marker.
         """
-        if not self.found.open or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
+        if not self.found.open or damage.empty or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
         self._suspend(damage.first_offset or 0, damage.file)
 

@@ -204,3 +204,11 @@ def test_lost_commit_marker_is_restored_if_the_index_proves_it(kind: str, tmp_pa
     assert made.open == []
     assert committed(tmp_path / "out") == committed(tmp_path / "in") == expected
     assert findings(tmp_path / "out") == []
+
+
+def test_damage_without_missing_offsets_hides_no_marker(tmp_path: Path) -> None:
+    partition(tmp_path / "in", data(0, 7), bytes(100), data(1, 7), commit(2), index=None)
+    assert committed(tmp_path / "in") == [0, 1]
+    assert "transaction_in_doubt" not in findings(tmp_path / "in")
+    salvaged(tmp_path / "in", tmp_path / "out")
+    assert committed(tmp_path / "out") == [0, 1]
