@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +75,11 @@ class Part:
             begin, extent = self.group_rows[at], self.group[at]
             before = extent.first_offset - 1
         start = self.position + int(row["position"])
-        first = (self.last_offset(i - 1) if i > begin else before) + 1
+        if i > begin:
+            before = self.last_offset(i - 1)
+        elif start == extent.position:
+            before = self._before(extent, before)
+        first = before + 1
         following: int | None
         if start + int(row["size"]) < extent.end:
             following = self.walker.first_offset_at(start + int(row["size"]))
@@ -94,6 +98,15 @@ class Part:
         return Damage(
             self.plan.segment.name, error.position, length, first, self.extent.last_offset, error.code, message
         )
+
+    def _before(self, extent: Run, default: int) -> int:
+        """Return the last offset in the range of valid batches that ends in the file where `extent` begins.
+
+        If there is no such range, return `default`.
+        """
+        extents = self.plan.extents
+        at = bisect_left(extents, extent.first_offset, key=lambda e: e.first_offset) - 1
+        return extents[at].last_offset if at >= 0 and extents[at].end == extent.position else default
 
     def _after(self, extent: Run) -> int | None:
         """Return the first offset of the next range of batches in offset order after the range `extent`.

@@ -145,6 +145,8 @@ class SinglePass:
         expected = base
         for i, found in enumerate(ranges):
             part = self._confirmed(found, expected, dense=bounded and not self._compacted)
+            if part is not None and i:
+                part = replace(part, before=expected - 1)
             if part is None or (i == 0 and not self._begins_at(part, found, start)):
                 return
             yield part

@@ -16,6 +16,7 @@ from kafkafmt.log import Damage, DamagedLogError, PartitionDir, PartitionLog, di
 from kafkafmt.log.reading import single_pass
 from kafkafmt.log.reading.index_ranges import Border, Stretch, border_near, divide, stretch_of, whole_segment
 from kafkafmt.log.reading.offset_interval import OffsetInterval
+from kafkafmt.log.reading.read_limits import ReadLimits
 
 Delivered = tuple[list[tuple[int, bytes | None, bytes | None]], list[Damage], str]
 
@@ -121,6 +122,25 @@ def test_damaged_segment_is_read_as_with_a_plan(tmp_path: Path, range_bytes: int
                 assert one_pass == read(directory, planned=True, fail=fail)[0]
             wanted = [r for r in read(directory, planned=True)[0][0] if (start or 0) <= r[0] < (end or 99)]
             assert [r for r in one_pass[0] if not fail] == [r for r in wanted if not fail]
+
+
+@pytest.mark.parametrize("run_bytes", [1, 200, 1 << 20])
+def test_offsets_of_undecodable_batches_do_not_depend_on_the_ranges(
+    tmp_path: Path, range_bytes: int, run_bytes: int
+) -> None:
+    """As in a compacted log, offsets are missing before each batch. They may be missing because of the damage."""
+    batches = [simple_batch([b"value %d" % i], 3 * i) for i in range(40)]
+    for i in (11, 20, 21, 30):
+        batches[i] = mutate(batches[i], 61, b"\x7f", repair=True)  # the length of the record is wrong
+    write_segment(tmp_path / "t-0", batches)
+    damaged: list[Damage] = []
+    log = PartitionLog(only(tmp_path / "t-0"), ReadLimits(run_bytes=run_bytes))
+    for planned in (False, True):
+        if planned:
+            log.plan(log.segments[0])
+        damaged.clear()
+        list(log.records(on_damage=damaged.append))
+        assert [(d.first_offset, d.last_offset) for d in damaged] == [(31, 35), (58, 62), (61, 65), (88, 92)]
 
 
 def test_valid_segment_is_read_once_and_not_planned(tmp_path: Path, range_bytes: int) -> None:
