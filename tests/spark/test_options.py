@@ -554,6 +554,24 @@ def test_min_partitions_is_the_approximate_number_of_tasks() -> None:
         source(".", minPartitions="0")
 
 
+def test_damage_after_the_last_valid_batch_fails_tasks_with_few_offsets(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    valid, damaged = (batch([record(i) for i in range(5)], base_offset=first) for first in (0, 5))
+    damaged = damaged[:-1] + b"\xff"
+    for content, expected in ((valid + damaged * 2, [0, 1, 2, 3, 4]), (damaged, [])):
+        (tmp_path / "t-0" / f"{0:020}.log").write_bytes(content)
+        assert read(tmp_path, maxRecordsPerPartition=2)["offset"].to_pylist() == expected
+        with pytest.raises(DamagedLogError, match="CRC-32C is"):
+            read(tmp_path, maxRecordsPerPartition=2, mode="FAILFAST")
+
+
+def test_offsets_before_the_first_segment_need_no_task(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{10**15:020}.log").write_bytes(batch([record(i) for i in range(5)], base_offset=10**15))
+    _, partitions = plan(tmp_path, maxRecordsPerPartition=2, belowLogStart=True)
+    assert len(partitions) == 3
+
+
 def test_gap_in_offsets_is_not_divided_into_too_many_tasks(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     for base in (0, 10**15):

@@ -156,12 +156,20 @@ def make_plan(options: Options, tell: Callable[[str], None]) -> Plan:
 
 def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
     """Divide the selected range of a partition into splits. A split has at most `maxRecordsPerPartition` offsets."""
-    most = options.max_records_per_partition
+    most, segments = options.max_records_per_partition, s.segments()
     if most is None:
-        return cut_splits(s.log, s.segments(), s.interval, size)
-    high = min(s.interval.high, s.log.next_offset)
+        return cut_splits(s.log, segments, s.interval, size)
+    if not segments:
+        return []
+    known = replace(
+        s.interval,
+        low=max(s.interval.low, segments[0].base_offset or 0),
+        high=min(s.interval.high, s.log.next_offset),
+    )
+    parts = parts_of(known, most, s.key) or [s.interval]
+    parts[-1] = replace(parts[-1], high=s.interval.high)  # damage after the last valid batch is in the last part
     splits: list[Split] = []
-    for interval in parts_of(replace(s.interval, high=high), most, s.key):
+    for interval in parts:
         splits += cut_splits(s.log, _Selected(s.log, interval).segments(), interval, size)
     return splits
 
