@@ -85,6 +85,20 @@ def test_starting_offsets_of_a_stream(tmp_path: Path, options: dict[str, str], e
     assert stream.initialOffset() == {"t": expected}
 
 
+def test_stream_reads_offsets_below_the_log_start_on_request(tmp_path: Path) -> None:
+    put(tmp_path, "t-0", five(10), five(15), base=10)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 17\n")
+    for option, first in (("false", 17), ("true", 10)):
+        stream = reader(tmp_path, startingOffsets="earliest", belowLogStart=option)
+        start = stream.initialOffset()
+        assert start == {"t": {"0": first}}
+        assert [o for _, _, o in read(stream, start, stream.latestOffset(start, ALL))] == list(range(first, 20))
+        new = reader(tmp_path, startingOffsets="earliest", belowLogStart=option)  # the partition is new to the stream
+        assert [o for _, _, o in read(new, {}, new.latestOffset({}, ALL))] == list(range(first, 20))
+    with pytest.raises(DataLossError, match="offsets 3 to 9 were removed by retention"):
+        stream.partitions({"t": {"0": 3}}, {"t": {"0": 20}})
+
+
 def test_consecutive_batches_read_every_offset_once(tmp_path: Path) -> None:
     put(tmp_path, "t-0", five(0), five(5))
     stream = reader(tmp_path, startingOffsets="earliest", maxOffsetsPerTrigger="6")

@@ -125,7 +125,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         ends = self._ends(logs, begin)
         if self._target is not None:
             ends = {key: min(end, self._target[key]) for key, end in ends.items() if key in self._target}
-        begins = {key: begin.get(key, logs[key].log_start_offset) for key in ends}
+        begins = {key: begin.get(key, self._lowest(logs[key])) for key in ends}
         if self._waits(sum(max(ends[key] - begins[key], 0) for key in ends)):
             return _nested(begin)
         if isinstance(limit, ReadMaxRows):
@@ -228,9 +228,15 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         """Return the offset at which a new stream starts to read a partition."""
         key = log.topic, log.partition
         if bound.of(key) is None:
-            return self._end(log, 0) if bound.value_of(key) == LATEST else log.log_start_offset
+            return self._end(log, 0) if bound.value_of(key) == LATEST else self._lowest(log)
         start = start_of(log, bound, self.options)
         return self._end(log, 0) if start is None else start
+
+    def _lowest(self, log: PartitionLog) -> int:
+        """Return the lowest offset that a stream can read in a partition."""
+        if self.options.below_log_start and log.segments:
+            return log.segments[0].base_offset or 0
+        return log.log_start_offset
 
     def _ends(self, logs: Mapping[Key, PartitionLog], begin: Offsets) -> Offsets:
         """Return the end offset of each partition.
@@ -323,12 +329,12 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         `plan.damaged`.
         """
         options, key = self.options, (log.topic, log.partition)
-        low = log.log_start_offset
+        low = self._lowest(log)
         if first is None:
             self._once(f"{key[0]}-{key[1]}: this is a new partition; it is read from its start, offset {low}")
             if low > stop:
                 self._lost(key, f"offsets up to {stop - 1} were removed by retention: the log starts at offset {low}")
-        elif first < low and not options.below_log_start:
+        elif first < low:
             self._lost(
                 key,
                 f"offsets {first} to {min(low, stop) - 1} were removed by retention: the log starts at offset {low}",
