@@ -1,7 +1,8 @@
 """Measure reading into Arrow, for a consumer that frees each Arrow record batch before the next one.
 
 Columns, Arrow from memory and Arrow from files take turns in one process. All of them read the same
-records. A minor page fault means that a page of memory was fresh. The consumer of "Arrow, with
+records. "Copies alone" copies a block of 256 KiB from the cache, as often as the size of the keys and values
+requires, into two buffers of the size of an Arrow record batch. A minor page fault means that a page of memory was fresh. The consumer of "Arrow, with
 pauses" waits 100 ms after each Arrow record batch; only the time of kafkafmt is measured. `-s`
 prints the figures.
 """
@@ -32,10 +33,14 @@ FOUR = ("key", "value", "offset", "timestamp")
 SEGMENTS = 8
 ROUNDS = 7
 PAUSE = 0.1
+KEY_AND_VALUE = 110
+BLOCK, BATCH_BYTES = 256 << 10, 8 << 20
 RATIOS = (
     ("Arrow from memory", "columns", 1.4),
     ("Arrow from memory, with pauses", "columns", None),
+    ("copies alone", "columns", None),
     ("Arrow from files", "Arrow from memory", 1.3),
+    ("Arrow from mapped files", "Arrow from memory", 1.3),
     ("columns from files", "columns", None),
     ("read() of the files", "columns", None),
 )
@@ -78,6 +83,7 @@ def test_into_arrow(benchmark: Any, partition: Partition) -> None:
     folder = partition.log.directory.path
     paths = sorted(folder.glob("*.log"))
     segments = [path.read_bytes() for path in paths]
+    mapped = kafkafmt.open(folder, mapped=True)["t", 0]
     buffer = aligned_buffer(4 << 20)
 
     def columns() -> tuple[int, float]:
@@ -97,6 +103,21 @@ def test_into_arrow(benchmark: Any, partition: Partition) -> None:
                     view.read_into(buffer[: view.size - position], position)
         return rows, time.process_time() - start
 
+    def copies_alone() -> tuple[int, float]:
+        block, targets, position = (
+            memoryview(segments[0])[:BLOCK],
+            [memoryview(bytearray(BATCH_BYTES)), memoryview(bytearray(BATCH_BYTES))],
+            0,
+        )
+        start = time.process_time()
+        for _ in range(rows * KEY_AND_VALUE // BLOCK):
+            if position + BLOCK > BATCH_BYTES:
+                targets.reverse()
+                position = 0
+            targets[0][position : position + BLOCK] = block
+            position += BLOCK
+        return rows, time.process_time() - start
+
     def from_memory() -> Iterator[Any]:
         builder = arrow.ArrowBuilder("t", 0, arrow.schema_of(FOUR))
         chunks = (chunk for data in segments for chunk in readers.chunks(data, builder.columns))
@@ -107,6 +128,8 @@ def test_into_arrow(benchmark: Any, partition: Partition) -> None:
         "Arrow from memory": lambda: consumed(from_memory(), 0),
         "Arrow from memory, with pauses": lambda: consumed(from_memory(), PAUSE),
         "Arrow from files": lambda: consumed(partition.to_batches(FOUR), 0),
+        "Arrow from mapped files": lambda: consumed(mapped.to_batches(FOUR), 0),
+        "copies alone": copies_alone,
         "columns from files": columns_from_files,
         "read() of the files": read_only,
     }
