@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 from source_rows import plan
 
+from kafkafmt import LogDirectory
 from kafkafmt.log import DamagedLogError, UnavailableSegmentError
 from kafkafmt.spark.schema import struct_of
 from kafkafmt.spark.source.data_source import KafkaLogSource
@@ -22,6 +23,7 @@ from kafkafmt.spark.source.planning import DataLossError
 
 TOPIC = "segments-time"
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+LEVELS = ("read_uncommitted", "read_committed")
 
 
 @pytest.fixture
@@ -32,13 +34,33 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("view", [view for view in VIEWS if view != "blank one"])
-def test_batch_task_raises_if_it_sees_another_directory(folder: Path, view: str, mode: str) -> None:
-    reader, partitions = plan(folder.parent, mode=mode, splitBytes=1)
+def test_batch_task_raises_if_it_sees_another_directory(folder: Path, view: str, mode: str, level: str) -> None:
+    reader, partitions = plan(folder.parent, mode=mode, splitBytes=1, **{"kafka.isolation.level": level})
     VIEWS[view](folder)
     with pytest.raises(OSError, match=rf"{TOPIC}-0/\d+\.log: .*\(on host {socket.gethostname()}\)"):
         sum(b.num_rows for p in partitions for b in reader.read(p))
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_task_raises_if_it_does_not_see_the_marker_of_its_records(tmp_path: Path, left: int) -> None:
+    """The segment of the task exists. On the driver, a later segment contains the marker or ends the log."""
+    with LogDirectory(tmp_path, segment_bytes=4096) as directory:
+        writer = directory.writer("t", 0)
+        for i in range(4):
+            writer.append([(b"k", bytes(3000))], producer_id=7, producer_epoch=0, base_sequence=i, transactional=True)
+        writer.end_transaction(7, 0, commit=True)
+    assert len(segments_of(tmp_path / "t-0")) == 4
+    committed = {"kafka.isolation.level": "read_committed"}
+    reader, partitions = plan(tmp_path, splitBytes=1, **committed)
+    assert sum(b.num_rows for p in partitions for b in reader.read(p)) == 4
+    for path in segments_of(tmp_path / "t-0")[left:]:
+        path.unlink()
+    for partition in partitions:
+        with pytest.raises(UnavailableSegmentError, match="on host"):
+            list(reader.read(partition))
 
 
 def test_batch_task_reports_damage_if_a_file_of_equal_size_has_other_bytes(folder: Path) -> None:
@@ -49,12 +71,12 @@ def test_batch_task_reports_damage_if_a_file_of_equal_size_has_other_bytes(folde
         sum(b.num_rows for p in partitions for b in reader.read(p))
 
 
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("loss", ["true", "false"])
 @pytest.mark.parametrize("view", [view for view in VIEWS if view != "blank one"])
-def test_stream_task_raises_if_it_sees_another_directory(folder: Path, view: str, loss: str) -> None:
-    source = KafkaLogSource(
-        CaseInsensitiveDict({"path": str(folder.parent), "startingOffsets": "earliest", "failOnDataLoss": loss})
-    )
+def test_stream_task_raises_if_it_sees_another_directory(folder: Path, view: str, loss: str, level: str) -> None:
+    options = {"path": str(folder.parent), "startingOffsets": "earliest", "failOnDataLoss": loss}
+    source = KafkaLogSource(CaseInsensitiveDict(options | {"kafka.isolation.level": level}))
     stream: Any = source.streamReader(struct_of(["offset"]))
     partitions = stream.partitions({}, {TOPIC: {"0": 200}})
     VIEWS[view](folder)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...constants import NO_END
-from ...log import Damage, PartitionDir, PartitionLog, SegmentFile, discover
+from ...log import Damage, NoLogError, PartitionDir, PartitionLog, SegmentFile, discover
 from ...log.format.file_view import FileView
 from ...log.reading.index_ranges import Stretch, border_near, stretch_of
+from ...log.reading.missing import unavailable
 from ...log.reading.nearby_transactions import outcomes_near
 from ...log.reading.offset_interval import OffsetInterval
 from ...log.reading.parts import Run
@@ -203,7 +204,7 @@ class Piece:
 
         Because transaction markers can be in later segments, the partition directory is listed
         again. The numbers of bytes and read operations are added to `log.bytes_read` and
-        `log.reads`.
+        `log.reads`. If the last stable offset is lower than on the driver, raise OSError.
         """
         end = min(self.last_offset + 1, self.interval.high)
         listed = partitions.listed(self.directory)
@@ -212,14 +213,24 @@ class Piece:
         if found is None and not partitions.has_read(
             directory
         ):  # list the directory again, because retention may have removed segments
-            directory = partitions.list(self.directory)
+            try:
+                directory = partitions.list(self.directory)
+            except (FileNotFoundError, NoLogError) as error:
+                raise unavailable(self.segment, "the file is missing, and its directory contains no log") from error
             found = self._outcomes(directory, end, limits, log)
         if found is not None:
             found.last_stable_offset = self.interval.high
             return found
         if confirmed_only:
             raise UnconfirmedError(self.segment.name)
-        return partitions.transactions_of(directory, limits, log).within(self.first_offset, end - 1)
+        whole = partitions.transactions_of(directory, limits, log)
+        if whole.last_stable_offset < end:  # without this error, the later records would be omitted silently
+            raise unavailable(
+                self.segment,
+                f"the last stable offset is {whole.last_stable_offset} on this host, but the driver found a higher one: "
+                "later segments are missing or have changed",
+            )
+        return whole.within(self.first_offset, end - 1)
 
     def _outcomes(
         self, directory: PartitionDir, end: int, limits: ReadLimits, log: PartitionLog
