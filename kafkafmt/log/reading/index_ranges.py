@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -56,11 +56,15 @@ class Border:
     indexed : bool
         Whether the index contains an entry for `position`. False for the start and the end of a
         segment.
+    outermost : bool
+        Whether the border was chosen because of the selected offsets, so that no task reads the
+        bytes beyond it. If the index is wrong, selected batches can be beyond it.
     """
 
     position: int
     upto: int
     indexed: bool = True
+    outermost: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +220,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
             _count(view, counts)
         with FileView(segment.path, fill_unreadable=True) as log:
             first = None if before is None else first_offset_at(log, before)
-            if before is None or first is None or first > start:
+            if before is None or first is None or not base <= first <= start:
                 before = whole.start
             following = None if after is None or after.position <= before.position else first_offset_at(log, after)
             if after is None or following is None or following < end:
@@ -224,7 +228,7 @@ def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: 
             _count(log, counts)
     except OSError:
         return whole
-    return Stretch(before, after)
+    return Stretch(replace(before, outermost=before.indexed), replace(after, outermost=after.indexed))
 
 
 def first_offset_at(log: FileView, border: Border) -> int | None:

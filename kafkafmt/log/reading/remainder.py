@@ -82,13 +82,23 @@ class StretchRemainder:
         """Create an object for the bytes that remain to be read, which start at the file position `position`."""
         return replace(self, position=position)
 
+    @property
+    def _positions(self) -> tuple[int, int]:
+        """Positions between which batches and damage begin that belong to this task.
+
+        They include the bytes beyond an outermost border, because the index may be wrong.
+        """
+        start, end = self.stretch.start, self.stretch.end
+        begin = 0 if start.outermost and self.position == start.position else self.position
+        return begin, NO_END if end.outermost else end.position
+
     def of(self, plan: SegmentPlan) -> SegmentPlan:
         """Return a copy of `plan` without the batches and the damaged byte ranges that have already been processed.
 
         The returned plan contains each range of valid batches with at least one unread batch. Such
         a range can also contain batches that have already been read.
         """
-        low, high = self.position, self.stretch.end.position
+        low, high = self._positions
         extents = [e for e in plan.extents if e.end > low and e.position < high]
         return replace(plan, extents=extents, damaged=[d for d in plan.damaged if low <= d.position < high])
 
@@ -100,7 +110,8 @@ class StretchRemainder:
         """
         table = part.table
         position = table["position"] + part.position
-        keep = (position >= self.position) & (position < self.stretch.end.position)
+        begin, end = self._positions
+        keep = (position >= begin) & (position < end)
         foreign = keep & ((table["base_offset"] < self.low) | (last_offsets(table) > self.high - 1))
         return _with_rows(part, keep & ~foreign), [_contradiction(part, row, self.low) for row in table[foreign]]
 

@@ -133,8 +133,11 @@ class SinglePass:
             return
         if isinstance(self.remainder, StretchRemainder):
             first, last = ranges[0], ranges[-1]
-            low = self._confirmed_border(first.start, first.after_start, first.before_start)
-            high = self._confirmed_border(last.end, last.after_end, last.before_end)
+            low, high = None, None
+            if not self._stretch.start.outermost:
+                low = self._confirmed_border(first.start, first.after_start, first.before_start)
+            if not self._stretch.end.outermost:
+                high = self._confirmed_border(last.end, last.after_end, last.before_end)
             self.remainder = replace(self.remainder, low=low or 0, high=NO_END if high is None else high)
         bounded = start > base or end <= self._stretch.end.upto
         largest = max(r.size for r in ranges)

@@ -268,6 +268,35 @@ def test_stretch_of_a_range_of_offsets(tmp_path: Path) -> None:
     assert stretch_of(segment) == whole_segment(segment, segment.size)
 
 
+@pytest.mark.parametrize("wrong", [20, 22])
+def test_range_of_offsets_is_complete_if_the_index_points_into_a_batch(
+    tmp_path: Path, range_bytes: int, wrong: int
+) -> None:
+    """The value of a record contains a batch with the offset of the index entry, so its header is plausible."""
+    batches = numbered(40)
+    batches[wrong] = simple_batch([simple_batch([b"inner"], wrong)], wrong)
+    entries = write_segment(tmp_path / "t-0", batches)
+    inner = batches[wrong].index(simple_batch([b"inner"], wrong))
+    entries[wrong - 1] = wrong, entries[wrong - 1][1] + inner
+    (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    directory = only(tmp_path / "t-0")
+    (segment,) = directory.segments
+    for start, end in ((20, 21), (20, 22), (20, 23), (19, 22), (21, 23), (22, 40)):
+        log = PartitionLog(directory)
+        log.restrict(segment, stretch_of(segment, start, end))
+        assert [r.offset for r in log.records(OffsetInterval(start, end))] == list(range(start, end))
+
+
+def test_border_with_a_negative_offset_is_not_used(tmp_path: Path) -> None:
+    batches = numbered(40)
+    batches[20] = simple_batch([simple_batch([b"inner"], -(2**60))], 20)
+    entries = write_segment(tmp_path / "t-0", batches)
+    entries[19] = 20, entries[19][1] + batches[20].index(simple_batch([b"inner"], -(2**60)))
+    (tmp_path / "t-0" / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    (segment,) = only(tmp_path / "t-0").segments
+    assert stretch_of(segment, 20, 22).start.position == 0
+
+
 def test_segment_is_not_divided_at_a_border_that_its_index_does_not_have(tmp_path: Path) -> None:
     from kafkafmt.log.format.file_view import FileView
 
