@@ -263,10 +263,10 @@ def test_transaction_that_only_an_index_ends_is_refused_and_names_salvage(tmp_pa
         writer = directory.writer("t")
         writer.append([(b"k", bytes(30), 0)], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
         writer.end_transaction(7, 0, commit=False)
-        first, second = (tmp_path / "in" / "t-0" / f"{base:020}.log" for base in writer.segments)
-    assert second.stat().st_size > 0
-    with first.open("ab") as file:
-        file.write(b"\xff" * 80)
+        marker = tmp_path / "in" / "t-0" / f"{writer.segments[-1]:020}.log"
+    content = bytearray(marker.read_bytes())
+    content[-1] ^= 1
+    marker.write_bytes(content)
     done = inside("rewrite", tmp_path / "in", "--output", tmp_path / "out", "--codec", "lz4", "--on-error", "skip")
     assert done.returncode == 1
     assert done.stderr.endswith("; run `kafkafmt salvage` first, and rewrite its output\n")
