@@ -29,7 +29,7 @@ from ...errors import ChecksumError, TruncatedError
 from ...types import last_offsets
 from ..format.file_view import FileView
 from ..format.unreadable import named, overlapping
-from .batch_head import header_stands
+from .batch_head import Head, header_stands
 from .conflicts import believable, in_order
 from .damaged_spans import NO_DAMAGE, DamagedSpans, OffsetBounds, damaged_spans
 from .models import Damage, Finding
@@ -272,11 +272,18 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
         if len(head) >= MAGIC_END
         else None
     )
-    if bad.code == TruncatedError.code:
-        return bad.message
-    if size is not None and size > walker.size - position:
-        return "the file ends inside a batch"
+    if bad.code == TruncatedError.code or (size is not None and size > walker.size - position):
+        if _next_batch_exists(walker, Head(position, head)):
+            return None  # the length field is corrupted
+        return bad.message if bad.code == TruncatedError.code else "the file ends inside a batch"
     inside = size is not None and position < zeros < position + size
     if bad.code == ChecksumError.code and inside and walker.size - zeros >= MIN_ZERO_TAIL:
         return "the last batch was not written completely"
     return None
+
+
+def _next_batch_exists(walker: Walker, head: Head) -> bool:
+    """Return whether a valid batch after the start of the batch `head` has the next offset after that batch."""
+    search = walker.search
+    found = search.find(head.position + 1, walker.size)
+    return any(Head(at, search.head(at)).first_offset == head.next_offset for at in found)

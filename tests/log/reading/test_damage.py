@@ -234,6 +234,16 @@ def test_truncated_last_batch_of_unknown_magic_is_damage(tmp_path: Path) -> None
     assert len(spans(log)) == 1
 
 
+def test_last_batches_with_a_wrong_length_before_garbage_are_damage(tmp_path: Path) -> None:
+    """The length extends beyond the end of the file, but a valid batch with the next offset shows that it is wrong."""
+    parts = ten_batches()
+    parts[8] = mutate(mutate(parts[8], 8, b"\x00\x10"), 100, b"\xff")
+    log = write(tmp_path, (0, b"".join(parts) + random.Random(1).randbytes(200)))
+    assert offsets(log) == without(8, 9)
+    assert [(s[0], s[2], s[3]) for s in spans(log)] == [(sum(map(len, parts[:8])), 40, None)]
+    assert findings(log) == []
+
+
 @pytest.mark.parametrize("n", [1, 5, 17, 300, 5000])
 def test_zeros_to_the_end_are_an_unfinished_tail(tmp_path: Path, n: int) -> None:
     log = write(tmp_path, (0, b"".join(ten_batches()) + bytes(n)))
