@@ -80,7 +80,7 @@ class Work:
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
-            transactions = self.log.transactions.within(piece.first_offset, piece.last_offset)
+            transactions = self.log.transactions.within(piece.segment.base_offset or 0, piece.last_offset)
         plan = piece.plan if piece.segment.name in self.planned else None
         return replace(piece, plan=plan, transactions=transactions)
 

@@ -74,6 +74,8 @@ class PartitionLog(PlannedLog):
     decompress_seconds: float
     confirmed_only: bool = False
     """Whether to raise `UnconfirmedError` if a segment cannot be read and checked in one pass."""
+    on_unconfirmed: Callable[[], None] | None = None
+    """Function to call if a segment cannot be read and checked in one pass. It is called before the rest is read."""
 
     @cached_property
     def confirmed(self) -> dict[str, SegmentPlan]:
@@ -238,6 +240,8 @@ class PartitionLog(PlannedLog):
             return None
         if self.confirmed_only:
             raise UnconfirmedError(segment.name)
+        if self.on_unconfirmed is not None:
+            self.on_unconfirmed()
         return reading.remainder
 
     def _remaining_parts(

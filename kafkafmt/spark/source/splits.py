@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from ...constants import NO_END
 from ...log import Damage, NoLogError, PartitionDir, PartitionLog, SegmentFile, discover
 from ...log.format.file_view import FileView
-from ...log.reading.index_ranges import Stretch, border_near, stretch_of
+from ...log.reading.index_ranges import Stretch, border_near, stretch_of, whole_segment
 from ...log.reading.missing import unavailable
 from ...log.reading.nearby_transactions import outcomes_near
 from ...log.reading.offset_interval import OffsetInterval
@@ -111,9 +111,10 @@ class Piece:
 
     @property
     def first_offset(self) -> int:
-        """Lowest offset that this part of a segment can contain.
+        """Lowest offset of this part of a segment, according to the offset index.
 
-        Each part of a partition has a different lowest offset.
+        Each part of a partition has a different lowest offset. The first batch can contain lower
+        offsets, because an index entry contains the last offset of one or more batches.
         """
         if self.plan is not None and self.plan.extents:
             return max(self.interval.low, self.plan.extents[0].first_offset)
@@ -122,7 +123,7 @@ class Piece:
 
     @property
     def last_offset(self) -> int:
-        """Highest offset that this part of a segment can contain."""
+        """Highest offset that this part of a segment can contain, unless the offset index contradicts the batches."""
         if self.plan is not None and self.plan.extents:
             return max(e.last_offset for e in self.plan.extents)
         return NO_END - 1 if self.stretch is None else self.stretch.end.upto
@@ -183,14 +184,32 @@ class Piece:
             log.adopt(self.plan)
         elif self.stretch is not None:
             log.restrict(self.segment, self.stretch)
+        shared = partitions or WholePartitions()
+
+        def report(found: Transactions) -> None:
+            if on_doubt is not None and self.transactions is None:
+                for doubt in found.doubts:
+                    on_doubt(doubt)
+
+        def widen() -> None:
+            """Find the transactions of the whole segment, because the index contradicts the batches."""
+            segment_end = whole_segment(self.segment, 0).end.upto + 1
+            found = self._find_transactions(log, 0, segment_end, limits, confirmed_only, shared)
+            found.doubts = [doubt for doubt in found.doubts if doubt not in log.transactions.doubts]
+            log.transactions.aborted, log.transactions.open = found.aborted, found.open
+            report(found)
+
         try:
             if self.interval.committed:
-                log.transactions = self.transactions or self._find_transactions(
-                    log, limits, confirmed_only, partitions or WholePartitions()
+                log.transactions = (
+                    replace(self.transactions)
+                    if self.transactions is not None
+                    else self._find_transactions(
+                        log, self._position, self.last_offset + 1, limits, confirmed_only, shared
+                    )
                 )
-            if on_doubt is not None and self.transactions is None and self.interval.committed:
-                for doubt in log.transactions.doubts:
-                    on_doubt(doubt)
+                report(log.transactions)
+                log.on_unconfirmed = widen
             yield from log.chunks(columns, self.interval, on_damage=on_damage)
         except OSError as error:
             raise with_host(error) from error
@@ -198,17 +217,26 @@ class Piece:
             on_end(log)
 
     def _find_transactions(
-        self, log: PartitionLog, limits: ReadLimits, confirmed_only: bool, partitions: WholePartitions
+        self,
+        log: PartitionLog,
+        position: int,
+        end: int,
+        limits: ReadLimits,
+        confirmed_only: bool,
+        partitions: WholePartitions,
     ) -> Transactions:
-        """Find the outcomes of the transactions to which the batches in this part of a segment belong.
+        """Find the outcomes of the transactions to which a range of batches in the segment belongs.
+
+        The range begins at the file position `position`, and ends before the offset `end`. Only
+        doubts in the offset range of this part of the segment are returned.
 
         Because transaction markers can be in later segments, the partition directory is listed
         again. The numbers of bytes and read operations are added to `log.bytes_read` and
         `log.reads`. If the last stable offset is lower than on the driver, raise OSError.
         """
-        end = min(self.last_offset + 1, self.interval.high)
+        end = min(end, self.interval.high)
         listed = partitions.listed(self.directory)
-        found = None if listed is None else self._outcomes(listed, end, limits, log)
+        found = None if listed is None else self._outcomes(listed, position, end, limits, log)
         directory = listed or self.directory
         if found is None and not partitions.has_read(
             directory
@@ -217,7 +245,7 @@ class Piece:
                 directory = partitions.list(self.directory)
             except (FileNotFoundError, NoLogError) as error:
                 raise unavailable(self.segment, "the file is missing, and its directory contains no log") from error
-            found = self._outcomes(directory, end, limits, log)
+            found = self._outcomes(directory, position, end, limits, log)
         if found is not None:
             found.last_stable_offset = self.interval.high
             return found
@@ -230,19 +258,21 @@ class Piece:
                 f"the last stable offset is {whole.last_stable_offset} on this host, but the driver found a higher one: "
                 "later segments are missing or have changed",
             )
-        return whole.within(self.first_offset, end - 1)
+        found = whole.within(self.segment.base_offset or 0, end - 1)
+        found.doubts = whole.within(self.first_offset, min(self.last_offset + 1, end) - 1).doubts
+        return found
 
     def _outcomes(
-        self, directory: PartitionDir, end: int, limits: ReadLimits, log: PartitionLog
+        self, directory: PartitionDir, position: int, end: int, limits: ReadLimits, log: PartitionLog
     ) -> Transactions | None:
-        """Find the aborted transactions in the byte range of the split.
+        """Find the aborted transactions from the file position `position` up to the offset `end` (exclusive).
 
         Return None if this requires reading the whole partition.
         """
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         if segment is None:
             return None
-        return outcomes_near(directory, segment, self._position, end, limits.max_batch_bytes, log)
+        return outcomes_near(directory, segment, position, end, limits.max_batch_bytes, log)
 
     @property
     def _position(self) -> int:

@@ -1,0 +1,58 @@
+"""Read committed records with an offset index that contains other offsets than those of the batches."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+import pytest
+from source_rows import offsets, read
+
+import kafkafmt
+from kafkafmt import LogDirectory
+
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+TRANSACTIONS = 20
+"""Number of transactions. Each one has a record with an even offset, and a marker with the next offset."""
+
+
+def transactional(root: Path, shift: int) -> None:
+    """Write transactions, and then an offset index with every second record.
+
+    An entry contains the offset of the record plus `shift`. With `shift` = 3, it contains the last
+    offset before the next entry, as on a follower that has fetched several batches at once.
+    """
+    positions, now = (
+        [],
+        int(time.time() * 1000),
+    )  # markers have the current time, and an old record would end the segment
+    with LogDirectory(root) as directory:
+        writer = directory.writer("t", 0)
+        log = root / "t-0" / f"{0:020}.log"
+        for i in range(TRANSACTIONS):
+            writer.flush()
+            positions.append(log.stat().st_size)
+            record = [(b"k", b"v" * 100, now)]
+            writer.append(record, producer_id=7, producer_epoch=0, base_sequence=i, transactional=True)
+            writer.end_transaction(7, 0, commit=i % 2 == 0)
+    entries = [(2 * i + shift, at) for i, at in enumerate(positions) if i % 2 and 2 * i + shift > 0]
+    log.with_suffix(".index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+
+
+@pytest.mark.parametrize("shift", [-5, 3], ids=["lower", "last of several batches"])
+@pytest.mark.parametrize("snapshots", [True, False], ids=["snapshots", "no snapshots"])
+@pytest.mark.parametrize("missing", [True, False], ids=["marker missing", "all markers"])
+def test_aborted_records_are_omitted(tmp_path: Path, shift: int, snapshots: bool, missing: bool) -> None:
+    transactional(tmp_path, shift)
+    if not snapshots:
+        for file in tmp_path.glob("t-0/*.snapshot"):
+            file.unlink()
+    if missing:  # a transaction index entry without a marker requires reading the whole partition
+        entry = struct.pack(">hqqqq", 0, 7, 2, 4, 5)
+        (tmp_path / "t-0" / f"{0:020}.txnindex").write_bytes(entry)
+    expected = [r.offset for r in kafkafmt.open(tmp_path)["t", 0].records(isolation="read_committed")]
+    assert expected == list(range(0, 2 * TRANSACTIONS, 4))
+    for size in (1, 500):
+        table = read(tmp_path, columns=("topic", "partition", "offset"), splitBytes=size, **COMMITTED)
+        assert offsets(table) == {("t", 0): expected}
