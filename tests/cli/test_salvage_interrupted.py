@@ -199,5 +199,5 @@ def test_segment_that_links_to_itself_does_not_affect_others(source: Path, tmp_p
 def test_full_disk_ends_the_command_and_leaves_no_output(source: Path, tmp_path: Path) -> None:
     done = run_with(source, tmp_path / "out", FULL_DISK)
     assert done.returncode == 3
-    assert done.stderr == "kafkafmt: No space left on device\n"
+    assert done.stderr == f"kafkafmt: {tmp_path / 'out'}: No space left on device\n"
     assert not (tmp_path / "out").exists()
