@@ -6,7 +6,8 @@ too few bundles for all cores, bundles are smaller.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..spark.source.splits import SPLIT_BYTES, Split
@@ -57,8 +58,17 @@ def share(total: int, cores: int, least: int, most: int) -> int:
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 
 
-def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool = False) -> list[Bundle]:
+def bundle_splits(
+    splits: Iterable[Split],
+    first: int,
+    size: int,
+    joined: bool = False,
+    exported: Mapping[tuple[str, int], Sequence[int]] | None = None,
+) -> list[Bundle]:
     """Combine adjacent splits (ranges of a partition) into bundles of about `size` bytes.
+
+    Two splits of a partition are not combined if a split between them was already exported.
+    Otherwise, the files of the partition would not be in offset order.
 
     Parameters
     ----------
@@ -71,6 +81,9 @@ def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool =
         small file.
     joined : bool, default False
         Whether a bundle may contain several partitions of one topic.
+    exported : mapping of tuple to list of int, optional
+        Maps a topic and a partition number to the sorted first offsets of the splits that were
+        already exported.
     """
     bundles: list[Bundle] = []
     filled = 0
@@ -78,9 +91,17 @@ def bundle_splits(splits: Iterable[Split], first: int, size: int, joined: bool =
         last = bundles[-1].splits[-1] if bundles else None
         fits = filled + split.bytes <= size + size // 4
         same = last is not None and last.topic == split.topic and (joined or last.partition == split.partition)
-        if not same or not fits:
+        if not same or not fits or (last is not None and _is_exported_between(last, split, exported or {})):
             bundles.append(Bundle(first + len(bundles), []))
             filled = 0
         bundles[-1].splits.append(split)
         filled += split.bytes
     return bundles
+
+
+def _is_exported_between(before: Split, after: Split, exported: Mapping[tuple[str, int], Sequence[int]]) -> bool:
+    """Return whether a split between two splits of the same partition was already exported."""
+    if before.partition != after.partition:
+        return False
+    starts = exported.get((before.topic, before.partition), ())
+    return bisect(starts, before.first_offset) != bisect(starts, after.first_offset)

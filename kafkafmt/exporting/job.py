@@ -243,7 +243,7 @@ class Export:
         size = self._split_bytes(engine, works)
         first = 0
         while waiting:
-            bundles = bundle_splits(waiting, first, size, self.options.join_small)
+            bundles = bundle_splits(waiting, first, size, self.options.join_small, works.exported_offsets)
             first += len(bundles)
             for bundle, result in zip(bundles, self._decode(engine, bundles, write, show), strict=True):
                 works.add(bundle, result)

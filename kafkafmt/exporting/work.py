@@ -124,6 +124,15 @@ class Works:
                 if piece.plan is None:
                     piece.plan = confirmed.get(piece.segment.name) or SegmentPlan(piece.segment, 0, [], [], [])
 
+    @property
+    def exported_offsets(self) -> dict[Key, list[int]]:
+        """Maps a topic and a partition number to the sorted first offsets of the splits of all completed bundles."""
+        found: dict[Key, list[int]] = {}
+        for bundle, _ in self.done:
+            for split in bundle.splits:
+                found.setdefault((split.topic, split.partition), []).append(split.first_offset)
+        return {key: sorted(offsets) for key, offsets in found.items()}
+
     def unconfirmed(self) -> list[tuple[Work, SegmentFile]]:
         """Return the segments for which a task could not confirm that all batches are valid."""
         names: dict[Key, set[str]] = {}

@@ -15,7 +15,8 @@ from golden_cases import case, same_rows
 from pyspark.sql import SparkSession
 from reports import verify_partition
 
-from kafkafmt import OutputExistsError, OutputPlaceError
+import kafkafmt
+from kafkafmt import LogDirectory, OutputExistsError, OutputPlaceError
 from kafkafmt.exporting import TaskOSError
 from kafkafmt.exporting.bundles import Bundle
 from kafkafmt.exporting.layout import escape
@@ -272,3 +273,22 @@ def test_report_sums_its_partitions(run_export: RunExport) -> None:
     assert 0 < report["worker_memory"] < 400 << 20
     assert report["codec"] == {"name": "zstd", "level": 1}
     assert_no_leftovers(out)
+
+
+def test_files_are_in_offset_order_if_only_some_splits_are_exported_again(
+    run_export: RunExport, tmp_path: Path
+) -> None:
+    with LogDirectory(tmp_path / "log", segment_bytes=8000, index_interval_bytes=1) as directory:
+        writer = directory.writer("t", 0)
+        for _ in range(220):
+            writer.append([(None, b"v" * 30, 0)])
+    first, _, third = sorted(tmp_path.glob("log/t-0/*.log"))
+    for log in (first, third):
+        data = bytearray(log.read_bytes())
+        data[-1] ^= 1
+        log.write_bytes(data)
+    expected = [record.offset for record in kafkafmt.open(tmp_path / "log")["t", 0].records(on_error="skip")]
+    assert len(expected) == 218
+    _, out = run_export([tmp_path / "log"], split_bytes=5000)
+    files = sorted(out.glob("data/topic=t/partition=0/*.parquet"))
+    assert [o for file in files for o in pq.ParquetFile(file).read(["offset"])["offset"].to_pylist()] == expected
