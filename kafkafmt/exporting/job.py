@@ -18,6 +18,8 @@ to the output, unless it is in a bucket.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -50,6 +52,8 @@ from .tasks import BundleResult, TaskSettings, write_bundle
 from .work import Work, Works
 
 RUN_BYTES = 8 << 20
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers for a full disk, a quota, and a file that is too large."""
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
 """Largest number of bytes in which one task searches for valid batches. It is high, because this step only checks CRCs.
@@ -349,7 +353,18 @@ class Export:
         partitions = len({(split.topic, split.partition) for bundle in bundles for split in bundle.splits})
         what = f"{size_text(total)} of {counted(partitions, 'partition')}"
         description = f"kafkafmt export: write {what} as Parquet to {self.output.target}"
-        results = engine.run(tasks, lambda bundle: write(bundle, settings), describe, description, progress)
+        target = str(self.output.target)
+
+        def write_task(bundle: Bundle) -> BundleResult:
+            try:
+                return write(bundle, settings)
+            except OSError as error:
+                if error.errno not in FULL_DISK:
+                    raise
+                # The original error names a temporary file, or no file at all.
+                raise OSError(error.errno, os.strerror(error.errno), target) from None
+
+        results = engine.run(tasks, write_task, describe, description, progress)
         read = sum(manifest.bytes_read for result in results for manifest in result.manifests)
         written = sum(rows for result in results for file in result.files for rows in file.rows.values())
         self._note_step("exporting", len(tasks), read, written, started)

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -124,8 +125,9 @@ def test_write_error_ends_the_export(run_export: RunExport, folder: Path, tmp_pa
         with patch.object(StagedFiles, "create", create):
             return write_bundle(bundle, settings)
 
-    with pytest.raises(TaskOSError, match=r"No space left on device.* \(on host \S+\)$"):
-        run_export([folder.parent], write=write_to_a_full_disk)
+    output = tmp_path / "full"
+    with pytest.raises(TaskOSError, match=rf"^{re.escape(str(output))}: No space left on device \(on host \S+\)$"):
+        run_export([folder.parent], write=write_to_a_full_disk, output=output)
     assert entries(tmp_path) == set()
 
 
