@@ -27,7 +27,9 @@ def completion(ctx: click.Context, shell: str) -> int:
     made = get_completion_class(shell)
     assert made is not None
     root = ctx.find_root().command
-    click.echo(made(root, {}, "kafkafmt", VARIABLE).source())
+    script = made(root, {}, "kafkafmt", VARIABLE).source()
+    # click's script for fish drops everything after the first comma of a value or a description.
+    click.echo(script.replace('string split ","', 'string split --max 1 ","'))
     return 0
 
 

@@ -63,12 +63,19 @@ def metadata_commands(state: ClusterMetadata) -> str:
         tools. Comments list what the script cannot recreate: sensitive configs, SCRAM users,
         delegation tokens, and names that Kafka's tools cannot represent.
 
+    Raises
+    ------
+    TypeError
+        `state` is not a ClusterMetadata, for example because it is the path of a log directory.
+
     Notes
     -----
     The new topics have the same numbers of partitions and replicas. The other cluster assigns the
     replicas to brokers. Topics that brokers create by themselves, such as ``__consumer_offsets``,
     are omitted.
     """
+    if not isinstance(state, ClusterMetadata):
+        raise TypeError(f"state must be a ClusterMetadata, as kafkafmt.metadata() returns it, not {state!r}")
     origin = f"cluster {state.info.cluster_id or 'of unknown id'} at offset {state.info.end_offset}"
     lines = [HEAD.format(origin=plain(origin))]
     for title, made in (

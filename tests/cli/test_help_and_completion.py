@@ -75,6 +75,19 @@ def test_bash_completes_a_command_with_the_script(tmp_path: Path) -> None:
     assert done.stdout.strip() == "salvage"
 
 
+def test_script_for_fish_keeps_commas_in_values() -> None:
+    script = inside("completion", "fish").stdout
+    assert 'string split --max 1 ","' in script
+    if not shutil.which("fish"):
+        return
+    # The answer of kafkafmt is replaced, because fish needs a terminal to complete a command line.
+    answer = "function env; echo plain,offset,key; end"
+    done = subprocess.run(
+        ["fish", "-c", f"{script}\n{answer}\n_kafkafmt_completion"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "offset,key"
+
+
 def test_completion_of_an_unknown_shell_is_refused() -> None:
     done = inside("completion", "tcsh")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -186,3 +186,8 @@ def test_script_without_arguments_prints_its_usage(tmp_path: Path) -> None:
     done = subprocess.run(["sh", tmp_path / "script"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--bootstrap-server HOST:PORT" in done.stderr
+
+
+def test_a_path_instead_of_a_state_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="state must be a ClusterMetadata"):
+        k.metadata_commands(str(tmp_path))  # type: ignore[arg-type]
