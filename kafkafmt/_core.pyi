@@ -618,8 +618,7 @@ def decode_records(
         - StructureError: a batch or record is corrupted. The error's position is the position of
           the record. If the record count is wrong, it is the position of the payload. If bytes
           follow the last record, it is the position of the first of these bytes.
-        - TooLargeError: a record has more than `columns.max_headers` headers, and headers are
-          decoded.
+        - TooLargeError: a record has more than `columns.max_headers` headers.
         - UnsupportedError: the magic of a batch is unknown. The error's position is the position of
           the batch.
 
@@ -644,8 +643,9 @@ def decode_records(
     fit into int64 microseconds are stored as MICROS_BEYOND. Missing timestamps (magic 0) are stored
     as MICROS_NONE. In both cases, `columns.odd_times` is set to True.
 
-    Control batches are decoded like all other batches. In each record, fields after the last field
-    that the columns need are not decoded. Corruption of these fields is not reported.
+    Control batches are decoded like all other batches. All fields of a record are checked, also
+    those that the columns do not store. Therefore, the columns do not affect which batches are
+    corrupted.
 
     ``columns.cursor`` is an int64 array of 4 items: [0] the index of the batch, [1] the number of
     records of this batch that have been decoded, [2] the position of the next record, and [3] the

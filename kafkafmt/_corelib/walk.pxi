@@ -118,6 +118,14 @@ cdef inline const uint8_t* varint32(const uint8_t* p, const uint8_t* end, int32_
     return get_varint(p, end, out) if checked else get_varint_unchecked(p, out)
 
 
+cdef inline const uint8_t* short_or_long_varint(const uint8_t* p, const uint8_t* end, int32_t* out) noexcept nogil:
+    """Read a varint. Varints of one byte, which are the most common in headers, are read without a loop."""
+    if KF_LIKELY(p < end and p[0] < 0x80):
+        out[0] = <int32_t>(p[0] >> 1) ^ -<int32_t>(p[0] & 1)
+        return p + 1
+    return get_varint(p, end, out)
+
+
 cdef inline int decode_headers(const uint8_t* base, const uint8_t* p, const uint8_t* end, int32_t count, Columns* out,
                                Py_ssize_t h) noexcept nogil:
     """Check the `count` headers of a record that ends at `end`.
@@ -127,14 +135,14 @@ cdef inline int decode_headers(const uint8_t* base, const uint8_t* p, const uint
     """
     cdef int32_t i, n
     for i in range(count):
-        p = get_varint(p, end, &n)
+        p = short_or_long_varint(p, end, &n)
         if p == NULL or n < 0 or n > end - p:
             return FAULT_HEADER_KEY
         if h >= 0:
             out.header_key_position[h] = p - base
             out.header_key_length[h] = n
         p += n
-        p = get_varint(p, end, &n)
+        p = short_or_long_varint(p, end, &n)
         if p == NULL or n > end - p:
             return FAULT_HEADER_VALUE
         if h >= 0:
@@ -185,8 +193,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
 
     Return a WALK_ code. If the code is WALK_FAULT, no row is added.
 
-    - want: WANT_ bits of the requested fields. Fields after the last requested field are skipped
-      without a check.
+    - want: WANT_ bits of the fields to store. All fields are checked, so that the requested columns
+      do not affect which batches are corrupted.
     - mode: STORE, COPY, EASY and CAREFUL. EASY omits the checks of the offset range and of the row
       capacity, but not the check of the header capacity.
     - wanted: range of offsets. Records with other offsets are checked, but not stored. The range is
@@ -260,52 +268,46 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
             fault_code = FAULT_OFFSET if p > stop else FAULT_OFFSET_ORDER
             break
         offset = <int64_t>(<uint64_t>batch.base_offset + <uint64_t>delta)
-        header_count = 0
-        if want:
-            p = varint32(p, stop, &key_length, checked)
-            if KF_UNLIKELY(p == NULL or p > stop or key_length > stop - p):
-                fault_code = FAULT_KEY
-                break
-            key_position = p - base
-            if key_length > 0:
-                p += key_length
-            elif key_length < 0:
-                key_length = -1
-            if want & (WANT_VALUE | WANT_HEADERS):
-                p = varint32(p, stop, &value_length, checked)
-                if KF_UNLIKELY(p == NULL or p > stop or value_length > stop - p):
-                    fault_code = FAULT_VALUE
-                    break
-                value_position = p - base
-                if value_length > 0:
-                    p += value_length
-                elif value_length < 0:
-                    value_length = -1
-                if want & WANT_HEADERS:
-                    p = varint32(p, stop, &header_count, checked)
-                    if KF_UNLIKELY(p == NULL or p > stop or header_count < 0 or header_count > stop - p):
-                        fault_code = FAULT_HEADER_COUNT
-                        break
-        elif KF_UNLIKELY(p > stop):
-            fault_code = FAULT_OFFSET
+        p = varint32(p, stop, &key_length, checked)
+        if KF_UNLIKELY(p == NULL or p > stop or key_length > stop - p):
+            fault_code = FAULT_KEY
             break
-        inside = easy or (offset >= first_offset and offset <= last_offset)
-        if want & WANT_HEADERS:
-            if header_count:
-                if KF_UNLIKELY(header_count > out.max_headers):
-                    last_delta = header_count
-                    fault_code = FAULT_MANY_HEADERS
-                    break
-                if KF_UNLIKELY(store and inside and header_count > out.header_capacity - header):
-                    fault_code = decode_headers(base, p, stop, header_count, out, -1)
-                    if fault_code == 0:
-                        full = WALK_FULL_HEADERS
-                    break
-                fault_code = decode_headers(base, p, stop, header_count, out, header if store and inside else -1)
-                if fault_code:
-                    break
-            elif p != stop:
+        key_position = p - base
+        if key_length > 0:
+            p += key_length
+        elif key_length < 0:
+            key_length = -1
+        p = varint32(p, stop, &value_length, checked)
+        if KF_UNLIKELY(p == NULL or p > stop or value_length > stop - p):
+            fault_code = FAULT_VALUE
+            break
+        value_position = p - base
+        if value_length > 0:
+            p += value_length
+        elif value_length < 0:
+            value_length = -1
+        header_count = 0
+        if KF_UNLIKELY(stop - p != 1 or p[0]):      # Most records have no headers, so that their last byte is the count 0.
+            p = varint32(p, stop, &header_count, checked)
+            if KF_UNLIKELY(p == NULL or p > stop or header_count < 0 or header_count > stop - p):
+                fault_code = FAULT_HEADER_COUNT
+                break
+            if header_count == 0:
                 fault_code = FAULT_RECORD_REST
+                break
+        inside = easy or (offset >= first_offset and offset <= last_offset)
+        if header_count:
+            if KF_UNLIKELY(header_count > out.max_headers):
+                last_delta = header_count
+                fault_code = FAULT_MANY_HEADERS
+                break
+            if want & WANT_HEADERS and KF_UNLIKELY(store and inside and header_count > out.header_capacity - header):
+                fault_code = decode_headers(base, p, stop, header_count, out, -1)
+                if fault_code == 0:
+                    full = WALK_FULL_HEADERS
+                break
+            fault_code = decode_headers(base, p, stop, header_count, out, header if want & WANT_HEADERS and store and inside else -1)
+            if fault_code:
                 break
         if store and copy and not easy and inside:
             if KF_UNLIKELY((want & WANT_KEY and key_length > keys.room - keys.filled)
@@ -343,7 +345,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
                 out.header_count[row] = header_count
             if inside:
                 row += 1
-                header += header_count
+                if want & WANT_HEADERS:
+                    header += header_count
     if fault_code == 0 and full == WALK_DONE and p != end:
         start = p
         fault_code = FAULT_BATCH_REST
@@ -389,6 +392,8 @@ cdef int walk_all_fields(const uint8_t* base, const Batch* batch, Columns* out, 
 
 cdef int walk_any_fields(const uint8_t* base, const Batch* batch, Columns* out, Cursor* cursor, Fault* fault, int want,
                          const OffsetRange* wanted, bint easy, Py_ssize_t ahead) noexcept nogil:
+    if easy:
+        return walk_batch(base, batch, out, cursor, fault, want, STORE | EASY, NULL, ahead)
     return walk_batch(base, batch, out, cursor, fault, want, STORE, wanted, AHEAD)
 
 

@@ -27,7 +27,7 @@ from ..errors import KafkaFormatError, StructureError, TooLargeError, Unsupporte
 from ..types import BatchTable, Buffer, IntArray, RecordColumns
 from .legacy import MessageSet
 from .varint import natural, view_of
-from .walk import BODY, Batch, Row, as_int64, fault
+from .walk import Batch, Row, as_int64, fault
 
 
 class Output:
@@ -194,7 +194,7 @@ def decode_records(
     cursor = columns.cursor
     last_offset = MAX_OFFSET if end_offset is None else end_offset - 1
     max_headers = min(natural(columns.max_headers), 2**31 - 1)
-    names = BODY.intersection(columns.names)
+    with_headers = columns.header_count is not None
     if not 0 <= columns.rows <= columns.capacity or not 0 <= columns.headers <= columns.header_capacity:
         raise ValueError("columns.rows or columns.headers exceeds the capacity")
     check_table(len(view), batches, cursor)
@@ -224,10 +224,11 @@ def decode_records(
         full, no_data_room, add = False, False, output.rows.append
         try:
             room = output.room()
-            for row in batch.rows(view, names, record, position, last_delta, max_headers):
+            for row in batch.rows(view, record, position, last_delta, max_headers):
                 offset, _, _, _, headers, delta, following = row
                 wanted = first_offset <= offset <= last_offset
-                if room == 0 or (wanted and headers and len(headers) > output.header_room()):
+                stored = len(headers) if wanted and with_headers else 0
+                if room == 0 or stored > output.header_room():
                     full = True
                     break
                 if wanted:
@@ -235,13 +236,13 @@ def decode_records(
                         full = no_data_room = True
                         break
                     add(row)
-                    output.headers += len(headers)
+                    output.headers += stored
                     room -= 1
                 record, position, last_delta = record + 1, following, delta
             if full and not parts:
                 if columns.rows:
                     return None  # The caller repeats the call with empty columns.
-                for _ in batch.rows(view, names, record, position, last_delta, max_headers):
+                for _ in batch.rows(view, record, position, last_delta, max_headers):
                     pass
         except (StructureError, TooLargeError) as error:
             # Return a copy of the error, because the traceback of the raised error would keep the buffer alive.

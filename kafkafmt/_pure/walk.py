@@ -71,13 +71,8 @@ def span(data: Any, p: int, end: int) -> tuple[tuple[int, int], int]:
     return ((p, length), p + length) if length >= 0 else ((p, -1), p)
 
 
-def read_record(
-    data: Any, start: int, end: int, batch: Any, last_delta: int, names: frozenset[str], max_headers: int
-) -> Row:
-    """Read the record at position `start` in a payload that ends at `end`.
-
-    Fields after the last field in `names` are not decoded.
-    """
+def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, max_headers: int) -> Row:
+    """Read the record at position `start` in a payload that ends at `end`."""
     base_offset = batch.base_offset
     code = FAULT_LENGTH
     try:
@@ -94,42 +89,38 @@ def read_record(
         code = FAULT_OFFSET_ORDER
         if not last_delta < delta <= batch.last_offset_delta:
             raise IndexError
-        key = value = (0, -1)
+        code = FAULT_KEY
+        key, p = span(data, p, stop)
+        code = FAULT_VALUE
+        value, p = span(data, p, stop)
+        code = FAULT_HEADER_COUNT
+        count, p = varint(data, p, stop)
+        if not 0 <= count <= stop - p:
+            raise IndexError
+        if count > max_headers:
+            raise TooLargeError(TOO_MANY_HEADERS.format(count=count, limit=max_headers), start, base_offset)
         headers: list[tuple[int, int, int, int]] = []
-        if names:
-            code = FAULT_KEY
-            key, p = span(data, p, stop)
-            if names != KEY_ONLY:
-                code = FAULT_VALUE
-                value, p = span(data, p, stop)
-            if "headers" in names:
-                code = FAULT_HEADER_COUNT
-                count, p = varint(data, p, stop)
-                if not 0 <= count <= stop - p:
-                    raise IndexError
-                if count > max_headers:
-                    raise TooLargeError(TOO_MANY_HEADERS.format(count=count, limit=max_headers), start, base_offset)
-                for _ in range(count):
-                    code = FAULT_HEADER_KEY
-                    name, p = span(data, p, stop)
-                    if name[1] < 0:
-                        raise IndexError
-                    code = FAULT_HEADER_VALUE
-                    content, p = span(data, p, stop)
-                    headers.append(name + content)
-                code = FAULT_RECORD_REST
-                if p != stop:
-                    raise IndexError
+        for _ in range(count):
+            code = FAULT_HEADER_KEY
+            name, p = span(data, p, stop)
+            if name[1] < 0:
+                raise IndexError
+            code = FAULT_HEADER_VALUE
+            content, p = span(data, p, stop)
+            headers.append(name + content)
+        code = FAULT_RECORD_REST
+        if p != stop:
+            raise IndexError
     except IndexError:
         raise fault(code, start, base_offset) from None
     return Row(as_int64(base_offset + delta), timestamp, key, value, headers, delta, stop)
 
 
-def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, headers: bool) -> Row | None:
+def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int) -> Row | None:
     """Read a plain record. Return None if the record is faulty or not plain.
 
-    Most records are plain: every varint has one or two bytes, and, if headers are requested, the
-    record has none. For all other records, the caller calls `read_record`, which reports faults.
+    Most records are plain: every varint has one or two bytes, and the record has no headers. For
+    all other records, the caller calls `read_record`, which reports faults.
     The code that reads varints is inlined, because function calls would take most of the time.
     """
     p = start
@@ -192,7 +183,7 @@ def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int, hea
     else:
         value = (p, length >> 1)
         p += length >> 1
-    if p > stop or (headers and (p + 1 != stop or data[p])):
+    if p + 1 != stop or data[p]:
         return None
     timestamp = batch.max_timestamp if batch.timestamp_type else batch.base_timestamp + ((raw >> 1) ^ -(raw & 1))
     return new_row(Row, (batch.base_offset + delta, timestamp, key, value, NO_HEADERS, delta, stop))
@@ -204,9 +195,6 @@ least this size, varints are read without bounds checks.
 """
 NO_HEADERS: list[tuple[int, int, int, int]] = []
 new_row: Callable[[type[Row], tuple[Any, ...]], Row] = tuple.__new__
-KEY_ONLY = frozenset({"key"})
-KEY_AND_VALUE = frozenset({"key", "value"})
-BODY = frozenset({"key", "value", "headers"})
 
 
 class Batch:
@@ -235,27 +223,24 @@ class Batch:
             return self.max_timestamp
         return as_int64(self.base_timestamp + ((raw >> 1) ^ -(raw & 1)))
 
-    def rows(
-        self, data: Any, names: frozenset[str], record: int, position: int, last_delta: int, max_headers: int
-    ) -> Iterator[Row]:
+    def rows(self, data: Any, record: int, position: int, last_delta: int, max_headers: int) -> Iterator[Row]:
         """Yield the records of the batch, beginning with the record at the buffer position `position`.
 
         Raise StructureError if a record is faulty or if bytes follow the last record.
         """
         end = self.payload_end
-        plain = self.never_wraps and (names == BODY or names == KEY_AND_VALUE)
-        headers = "headers" in names
+        plain = self.never_wraps
         for _ in range(record, self.count):
             row = None
             if plain:
                 try:
-                    row = read_plain(data, position, end, self, last_delta, headers)
+                    row = read_plain(data, position, end, self, last_delta)
                 except IndexError:  # The buffer ends inside a faulty record.
                     pass
             if row is None:
                 # Stop calling `read_plain`: if it cannot read one record, it cannot read most of the others.
                 plain = False
-                row = read_record(data, position, end, self, last_delta, names, max_headers)
+                row = read_record(data, position, end, self, last_delta, max_headers)
             position, last_delta = row.next, row.delta
             yield row
         if position != self.payload_end:

@@ -26,7 +26,7 @@ from decoding import MAX, MIN, decode, decode_steps, records, required, scan, wh
 
 from kafkafmt.constants import FAULTS
 from kafkafmt.errors import StructureError
-from kafkafmt.types import COLUMNS, RecordColumns
+from kafkafmt.types import COLUMNS, CopiedColumns, RecordColumns
 
 T0 = 1_700_000_000_000
 
@@ -271,12 +271,32 @@ def test_error_in_a_record_has_a_code_and_a_position(
     assert what(error) == ("StructureError", place, 50, None, message)
 
 
-@pytest.mark.parametrize("name", ["key", "value", "header count", "rest"])
-def test_errors_after_the_last_requested_column_are_ignored(core: ModuleType, name: str) -> None:
-    data = spoiled(record(0, 0, b"k", b"v"), bad(name), record(2, value=b"x" * 100))
-    rows, error = decode(core, data, names=("offset",))
-    assert error is None
-    assert [row[0] for row in rows] == [0, 1, 2]
+@pytest.mark.parametrize("names", ["", "offset", "timestamp", "key", "value", "offset key", "key value", "headers"])
+@pytest.mark.parametrize("followed", [True, False], ids=["in the middle", "at the end"])
+@pytest.mark.parametrize("name", CODES)
+def test_error_in_a_record_does_not_depend_on_the_columns(
+    core: ModuleType, name: str, followed: bool, names: str
+) -> None:
+    first = record(0, 0, b"k", b"v" * 30)
+    rest = [record(2, value=b"x" * 100)] if followed else []
+    data = spoiled(first, bad(name), *rest)
+    rows, error = decode(core, data, names=tuple(names.split()))
+    assert rows == []
+    assert error is not None
+    assert (error.position, error.message) == (61 + len(first), FAULTS[CODES[name]])
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "spans"])
+def test_header_arrays_stay_empty_if_headers_are_not_requested(core: ModuleType, copied: bool) -> None:
+    data = batch([(i, 0, b"k", b"v", ((b"h", b"x"),) * 3) for i in range(50)])
+    columns = (CopiedColumns if copied else RecordColumns)(7, ("offset", "key"))
+    table, offsets = scan(core, data)[0], []
+    while columns.cursor[0] < len(table):
+        assert core.decode_records(data, table, columns) is None
+        assert columns.headers == 0
+        offsets += required(columns.offset)[: columns.rows].tolist()
+        columns.clear()
+    assert offsets == list(range(50))
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 3, 2**31 - 1])

@@ -50,9 +50,8 @@ class VerifyPass:
         self.records: int = 0
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: tuple[SegmentFile, int] | None = None
-        # Decode only "headers", the last field of a record. The decoder also checks all fields before it.
-        names = ("headers",)
-        self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
+        # The decoder checks all fields of a record, also those that are not stored.
+        self._reader = RecordReader(("offset",), first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._waiting = np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def begin(self, segment: SegmentFile) -> None:
