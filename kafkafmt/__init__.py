@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from .log.auditing.verify import verify
     from .log.rewriting.restore import RestoredPartition, RestoreError, RestoreReport, restore
     from .log.rewriting.rewrite import RewriteReport, RewrittenPartition, rewrite
-    from .make_log import MadePartition, MakeReport, make
+    from .making.make_log import MadePartition, MakeReport, make
     from .polars_source import scan_polars
     from .records.signatures import BufferSelection
     from .server import Server, ServerAddressError, ServerLimits, serve
@@ -106,8 +106,8 @@ _HOMES = {
     "DumpedFile": "log.auditing.dump",
     "ExportReport": "exporting",
     "Installation": "installation",
-    "MadePartition": "make_log",
-    "MakeReport": "make_log",
+    "MadePartition": "making.make_log",
+    "MakeReport": "making.make_log",
     "MetadataDiff": "kraft.diff",
     "MetadataDifference": "kraft.diff",
     "MetadataRangeError": "kraft.cluster_metadata",
@@ -140,7 +140,7 @@ _HOMES = {
     "doctor": "installation",
     "dump": "log.auditing.dump",
     "export": "exporting",
-    "make": "make_log",
+    "make": "making.make_log",
     "metadata": "kraft.cluster_metadata",
     "metadata_commands": "kraft.commands",
     "metadata_diff": "kraft.diff",

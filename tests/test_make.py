@@ -20,7 +20,7 @@ from command import inside, kafkafmt, records, report
 import kafkafmt as k
 
 pa = pytest.importorskip("pyarrow")
-table_files = pytest.importorskip("kafkafmt.table_files")
+table_files = pytest.importorskip("kafkafmt.making.table_files")
 
 FIRST = 1_767_225_600_000
 

@@ -6,8 +6,8 @@ import os
 
 import click
 
-from ..make_log import TIMESTAMP_TYPES, MakeReport
-from ..make_log import make as make_log
+from ..making.make_log import TIMESTAMP_TYPES, MakeReport
+from ..making.make_log import make as make_log
 from ..text import counted, encode_json
 from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
 from .output import EXIT_INTERRUPTED, full_disk_named, show, show_table, tell

@@ -38,9 +38,9 @@ LAYERS = {
     "records": 4, "internal_topics": 4,
     "log": 5, "protocol": 5,
     "kraft": 5.5,
-    "arrow_columns": 5.9, "arrow": 6, "table_files": 6,
+    "arrow_columns": 5.9, "arrow": 6,
     "view": 7,
-    "polars_source": 7.2, "make_log": 7.2,
+    "polars_source": 7.2, "making": 7.2,
     "server": 7.3,
     "": 7.5,  # kafkafmt/__init__.py
     "spark": 8,
@@ -71,7 +71,7 @@ THIRD_PARTY = {
     "pyarrow": (
         "kafkafmt/arrow.py",
         "kafkafmt/arrow_columns.py",
-        "kafkafmt/table_files.py",
+        "kafkafmt/making/table_files.py",
         "kafkafmt/spark/",
         "kafkafmt/exporting/",
     ),

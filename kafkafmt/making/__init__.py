@@ -1,0 +1,1 @@
+"""Write the rows of files and tables to new log directories (`kafkafmt.make`)."""
