@@ -31,15 +31,12 @@ from ..format.packed import base_of, is_log_name, segment_name_of
 from . import recognize
 from .archives import archive_root
 from .listings import Listings, NoListings
+from .nearby_logs import nearby_logs
 from .partition_dir import PartitionDir, SegmentFile
 from .patterns import matching
 from .replicas import choose_replicas, in_order
 
 Checkpoints = dict[str, dict[tuple[str, int], int]]
-LOOKED_INTO = 200
-"""Maximum number of directories that are searched for logs if a path contains none. The error
-message then names the logs that were found.
-"""
 INCOMPLETE = ".kafkafmt-salvage"
 """Name of the subdirectory in which `salvage` writes its output. A log directory that contains such
 a subdirectory is incomplete.
@@ -194,7 +191,7 @@ def _discover_path(path: Location, messages: list[str], listings: Listings) -> l
     why = "no .log file and no partition directory"
     if logs:
         why = f"no file name is a base offset of 20 digits, and {_few(logs)}"
-    hint = f"; {_packed_message(path / packed[0]).removeprefix(f'{path}/')}" if packed else _nearby(path)
+    hint = f"; {_packed_message(path / packed[0]).removeprefix(f'{path}/')}" if packed else nearby_logs(path)
     raise NoLogError(f"{path}: no Kafka log found ({why}){hint}")
 
 
@@ -224,48 +221,6 @@ def _few(names: list[str]) -> str:
     if len(names) == 1:
         return f"{names[0]} contains no valid batch"
     return f"none of its {len(names)} .log files contains a valid batch"
-
-
-def _nearby(path: Location) -> str:
-    """Search for logs at most two levels below a path. Return a hint for an error message, or an empty string.
-
-    The constant LOOKED_INTO limits the number of searched directories.
-    """
-    found: list[str] = []
-    if isinstance(path, UrlPath):
-        # Remote directories are not searched, because each of them would require a request.
-        return ""
-    level, left = list[Location]([path]), LOOKED_INTO
-    for _ in range(2):
-        following: list[Location] = []
-        for parent in level:
-            for child in _directories(parent)[:left]:
-                left -= 1
-                inner = _directories(parent / child)
-                if any(
-                    parse_partition_name(name).parsed and _has_log(parent / child / name)
-                    for name in inner[:LOOKED_INTO]
-                ):
-                    found.append(str(parent / child))
-                else:
-                    following.append(parent / child)
-        level = following
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return f"; there {'is a log' if len(found) == 1 else 'are logs'} in {', '.join(found[:3])}{more}" if found else ""
-
-
-def _directories(path: Location) -> list[str]:
-    try:
-        return files.list_directory(path)[0]
-    except OSError:
-        return []
-
-
-def _has_log(path: Location) -> bool:
-    try:
-        return any(base_of(name) is not None for name in files.list_directory(path)[1])
-    except OSError:
-        return False
 
 
 def _partitions_in(
