@@ -43,7 +43,7 @@ cdef inline int64_t varint_before(const uint8_t* p, int size) noexcept nogil:
 
 cdef enum:
     # The limits must be equal to the limits in log/reading/search.py.
-    # In that module, CHAIN_REACH has the name LONG_CHAIN, and LATER_REACH has the name LARGEST_WINDOW.
+    # CHAIN_REACH has the name LONG_CHAIN in embedded.py, and LATER_REACH has the name LARGEST_WINDOW in batch_finder.py.
     CHAIN_REACH = 1 << 16
     LATER_REACH = 1 << 20
     LATER_FINDS = 16
@@ -191,7 +191,7 @@ cdef int64_t resume_from(const uint8_t* data, Py_ssize_t size, int64_t origin, F
         end = candidate + ENTRY_OVERHEAD + <int64_t>int32_at(q + LENGTH_AT)
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or int64_at(q) > INT64_MAX - (<int64_t>1 << 32):
             return -1
-        if q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and p[MAGIC_AT] != MAGIC_V2 and not plain:
+        if q[MAGIC_AT] == MAGIC_V1 and not q[LEGACY_ATTRIBUTES_AT] & CODEC_MASK and not (head_continues and (plain or p[MAGIC_AT] == MAGIC_V2)):
             return -1           # The candidate may be inside a wrapper message.
         lengths[5] = <uint32_t>int32_at(q - 4)
         chained = lengths[5]

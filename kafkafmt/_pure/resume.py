@@ -38,8 +38,8 @@ LATER_FINDS = 16
 SPANNING_FINDS = 256
 OWN_CRC_FINDS = 64
 """The limits from CHAIN_REACH to OWN_CRC_FINDS must be equal to the limits in
-log/reading/search.py. In that module, CHAIN_REACH has the name LONG_CHAIN, and LATER_REACH has the
-name LARGEST_WINDOW.
+log/reading/search.py. CHAIN_REACH has the name LONG_CHAIN in log/reading/embedded.py, and
+LATER_REACH has the name LARGEST_WINDOW in log/reading/batch_finder.py.
 """
 WRAPPED_MESSAGES = 0xFFFF
 """Largest accepted gap in the offsets after a message of format 0 or 1. There can be a gap because
@@ -167,7 +167,7 @@ def _resume_after(
         if candidate < 5 or end + BATCH_HEADER_SIZE > size or first > HIGHEST:
             return None
         plain, legacy = is_plain(view, candidate), view[candidate + MAGIC_AT] < MAGIC_V2
-        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and magic != MAGIC_V2 and not plain_bad:
+        if plain and view[candidate + MAGIC_AT] == MAGIC_V1 and not (continued and (plain_bad or magic == MAGIC_V2)):
             return None  # The candidate may be inside a wrapper message.
         lengths = [varint_before(view, candidate, k) for k in range(1, 6)] + [
             UINT32.unpack_from(view, candidate - 4)[0]

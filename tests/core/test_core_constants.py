@@ -13,6 +13,7 @@ import kafkafmt
 from kafkafmt._pure import damaged, resume
 from kafkafmt.log.reading import parts, search
 from kafkafmt.log.reading.batch_finder import LARGEST_WINDOW
+from kafkafmt.log.reading.embedded import LONG_CHAIN
 
 pytest.importorskip("kafkafmt._core")
 PACKAGE = Path(kafkafmt.__file__).parent
@@ -82,7 +83,7 @@ def test_every_constant_of_the_core_is_checked() -> None:
 
 
 def test_limits_of_resume_after_are_those_of_the_search() -> None:
-    assert resume.CHAIN_REACH == search.LONG_CHAIN
+    assert resume.CHAIN_REACH == LONG_CHAIN
     assert resume.LATER_REACH == LARGEST_WINDOW
     for name in ("LATER_FINDS", "SPANNING_FINDS", "OWN_CRC_FINDS"):
         assert getattr(resume, name) == getattr(search, name)

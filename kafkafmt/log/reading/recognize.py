@@ -9,7 +9,7 @@ from ...constants import ENTRY_OVERHEAD, LENGTH_AT, MAGIC_AT, MAGIC_END, MAGIC_V
 from ...paths import Location
 from ..format.file_view import FileView
 from ..format.names import base_offset_of, parse_partition_name
-from .search import Search
+from .batch_finder import BatchFinder
 
 SEARCHED = 16 << 20
 """Number of bytes that are searched for a valid batch in a `.log` file whose name is not a base offset."""
@@ -98,7 +98,7 @@ def has_valid_batch(path: Location) -> bool:
     except (FileNotFoundError, PermissionError):
         return False
     with view:
-        search = Search(view)
+        search = BatchFinder(view)
         if packing_of_content(view.read(0, HEAD_BYTES)) and not search.valid(0):
             return False  # a tar archive can contain valid batches, but it is not a log
         return (
@@ -110,7 +110,7 @@ def has_valid_batch(path: Location) -> bool:
 def _by_length(view: FileView) -> Iterator[int]:
     """Yield the positions of batches in a file. The position of the next batch is computed from a length field.
 
-    Unlike `Search.find`, this function does not ignore batches with implausible header fields.
+    Unlike `BatchFinder.find`, this function does not ignore batches with implausible header fields.
     """
     position = 0
     for _ in range(FOLLOWED):
@@ -127,4 +127,4 @@ def _by_length(view: FileView) -> Iterator[int]:
 def starts_with_batch(path: Location) -> bool:
     """Return whether a file starts with a valid batch."""
     with FileView(path, fill_unreadable=True) as view:
-        return Search(view).valid(0)
+        return BatchFinder(view).valid(0)

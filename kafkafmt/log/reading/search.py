@@ -19,22 +19,13 @@ inside a record value are not confirmed by the bytes after them.
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
-
-import numpy as np
-import numpy.typing as npt
 
 from ..._backend import core
-from ...constants import (
-    CODEC_MASK,
-    LENGTH_AT,
-    MAGIC_V1,
-    MAGIC_V2,
-)
-from ...types import BATCH_DTYPE, BatchSummary, BatchTable, SearchWindow, last_offset
-from ..format.file_view import FileView
-from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, BatchFinder, OwnCrc
-from .batch_head import Head, header_continues, header_stands, whole_varint
+from ...constants import LENGTH_AT, MAGIC_V2
+from ...types import SearchWindow
+from .batch_finder import FIRST_WINDOW, LARGEST_WINDOW, OwnCrc
+from .batch_head import Head, header_continues, header_stands
+from .embedded import LONG_CHAIN, EmbeddedBatches
 
 OWN_CRC_FINDS = 64
 """Maximum number of possible end positions at which the CRC of a damaged batch is tested before its
@@ -48,38 +39,10 @@ SPANNING_FINDS = 256
 """Maximum number of valid batches before a position that are checked to find out whether the
 position is inside a valid batch.
 """
-CHAIN_ROWS = 1 << 14
-LONG_CHAIN = 1 << 16
-"""Total size of consecutive valid batches, in bytes. If they are larger, they are accepted without
-a check of the bytes after them.
-"""
-MANY_MESSAGES = 1 << 20
-"""Upper limit for the number of messages in a wrapper message. A higher offset is therefore not a relative offset."""
 
 
-class Search(BatchFinder):
-    """Finds the position after damage at which a segment can be read again.
-
-    Attributes
-    ----------
-    among_plain : bool or None
-        Whether all valid batches so far were uncompressed messages of format 0 or 1. None if there
-        was no valid batch yet.
-    """
-
-    def __init__(self, view: FileView) -> None:
-        super().__init__(view)
-        self.among_plain: bool | None = None
-        self._chained = 0
-
-    @cached_property
-    def _chain(self) -> BatchTable:
-        return np.empty(CHAIN_ROWS, BATCH_DTYPE)
-
-    def note(self, found: BatchSummary) -> None:
-        """Record in `among_plain` whether all valid batches so far are uncompressed messages (format 0 or 1)."""
-        if self.among_plain is not False:
-            self.among_plain = not (found.magics & 1 << MAGIC_V2 or found.codecs & ~1)
+class Search(EmbeddedBatches):
+    """Finds the position after damage at which a segment can be read again."""
 
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Find the position after the damaged batch at `position` at which reading can resume.
@@ -141,7 +104,7 @@ class Search(BatchFinder):
 
         If there is no confirmed batch, return the file size.
         """
-        covered = 0
+        covered = self._after_inner = 0
         for at in self.find(bad.position + 1, self.size):
             if own.matches(at):
                 return at
@@ -225,118 +188,6 @@ class Search(BatchFinder):
         """
         head = self.head(position)
         return self._ends_at(position) or (len(head) >= LENGTH_AT and header_continues(head, expected))
-
-    def _value_end(self, find: Head) -> int:
-        """If a record value begins with the valid batch `find`, return the end of the value. Otherwise, return 0.
-
-        A record value can consist of valid batches. In this case, the bytes before the value
-        contain its length, which is the total size of these batches.
-
-        In format 2, the length is a varint, so other bytes can look like a matching length by
-        chance. Therefore, the record value is rejected if the file ends after the value, or if a
-        header that continues the log follows the value. At least a header count follows each real
-        record value. The header count can be zero, so zeros after the value are accepted.
-
-        In formats 0 and 1, the length has four bytes. A match by chance is as unlikely as for a
-        CRC.
-        """
-        reach = min(5, find.position)
-        before = self._bytes(find.position - reach, reach)
-        lengths = {n for k in range(1, reach + 1) if (n := whole_varint(before[-k:])) is not None}
-        legacy = int.from_bytes(before[-4:], "big") if reach >= 4 else 0
-        longest = max(legacy, *lengths, 0)
-        if longest < find.end - find.position:
-            return 0
-        ends, last_offset = self._chain_from(find, longest)
-        sizes = ends - find.position
-        if (sizes == legacy).any():
-            return find.position + legacy
-        end = int(ends[-1])
-        head = self.head(end)
-        continued = end == self.size or (len(head) >= LENGTH_AT and header_continues(head, last_offset + 1))
-        if int(sizes[-1]) in lengths and not continued:
-            return end
-        return 0
-
-    def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """If the damaged batch contains the valid batch `find`, return the end of all batches in it, otherwise 0.
-
-        The header of the damaged batch contains an offset range. No batch after the damaged batch
-        can have an offset in this range. Therefore, a valid batch with such an offset is inside the
-        damaged batch. The header is trusted only if its first offset is `expected` and its fields
-        are consistent.
-        """
-        if bad.continues(expected) and expected <= find.first_offset <= bad.last_offset:
-            ends, _ = self._chain_from(find, LARGEST_WINDOW)
-            following = self._chain["base_offset"][: self._chained] >= bad.next_offset
-            if (
-                bad.magic < MAGIC_V2 and following.any()
-            ):  # a message ends with its value, so the next batch directly follows the value
-                return int(ends[max(int(np.argmax(following)) - 1, 0)])
-            return int(ends[-1])
-        return 0
-
-    def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the inner messages from `find` on in a damaged wrapper message, or 0 if there are none.
-
-        The data of a wrapper message can contain its inner messages in uncompressed form, although
-        a codec is used. In format 1, inner messages are recognized by their offsets, which start at
-        0. In format 0, inner messages have absolute offsets, so they cannot be distinguished from
-        other messages.
-        """
-        if not find.plain_message or find.magic != MAGIC_V1 or bad.magic == MAGIC_V2 or bad.plain_message:
-            return 0
-        if bad.wrapper:
-            known = expected <= bad.first_offset <= expected + MANY_MESSAGES
-            highest = bad.first_offset - expected if known else MANY_MESSAGES
-        elif self.among_plain:
-            return 0
-        else:
-            end = self._plain_end(find, MANY_MESSAGES)
-            following = Head(end, self.head(end))
-            highest = following.first_offset - expected if following.wrapper and self.valid(end) else -1
-        return self._plain_end(find, highest) if find.first_offset <= highest else 0
-
-    def _plain_end(self, find: Head, highest: int) -> int:
-        """Return the end of a sequence of uncompressed messages with consecutive offsets.
-
-        The message at the start of the sequence is `find`. All offsets in the sequence are at most
-        `highest`.
-        """
-        self._chain_from(find, LARGEST_WINDOW)
-        rows = self._chain[: self._chained]
-        other = (rows["magic"] == MAGIC_V2) | ((rows["attributes"] & CODEC_MASK) != 0) | (rows["base_offset"] > highest)
-        other[1:] |= np.diff(rows["base_offset"]) != 1
-        rows = rows[: int(np.argmax(other))] if other.any() else rows
-        return int(rows["position"][-1]) + int(rows["size"][-1]) + self._looked.at if len(rows) else find.end
-
-    def _chain_from(self, find: Head, reach: int) -> tuple[npt.NDArray[np.int64], int]:
-        """Return the end positions and the last offset of the consecutive valid batches that begin with `find`.
-
-        At first, FIRST_WINDOW bytes are read. If further batches follow these bytes, LARGEST_WINDOW
-        bytes are read. The result need not contain batches that begin more than `reach` bytes after
-        the start of `find`.
-        """
-        window = self._looked
-        for size in (FIRST_WINDOW, LARGEST_WINDOW):
-            self._around(window, find.position, size)
-            scan = core.scan_batches(window.data, self._chain, find.position - window.at)
-            end = scan.position + window.at
-            if scan.error is not None or end >= min(find.position + reach, self.size) or not self.valid(end):
-                break
-        self._chained = scan.count
-        rows = self._chain[: scan.count]
-        if not len(rows):  # the first batch is larger than the bytes that were read
-            return np.array([find.end]), find.last_offset
-        ends = rows["position"].astype(np.int64) + rows["size"] + window.at
-        return ends, last_offset(rows[-1])
-
-    def _ends_at(self, position: int) -> bool:
-        """Return whether the file ends at `position`, or contains only zeros from there on.
-
-        At least eight zero bytes are required, because fewer zeros can be the end of a record.
-        """
-        return position == self.size or (position + LENGTH_AT <= self.size and position >= self.zero_tail())
 
     def _header_or_end(self, position: int, expected: int) -> bool:
         """Return whether a plausible header or the end of the segment's data is at the position `position`."""

@@ -126,7 +126,7 @@ class Walker:
     @cached_property
     def search(self) -> Search:
         """Finds the position after damaged bytes at which reading can resume."""
-        return Search(self.view)
+        return Search(self.view, self.first_offset_at)
 
     @cached_property
     def _wrappers(self) -> WrapperReader:
@@ -297,7 +297,7 @@ class Walker:
         self.stats = Stats()
         if cut_at is None and (small := self._small(cut_gaps, see)) is not None:
             return small
-        self.search.among_plain = None
+        self.search.restart()
         capacity = len(self._table)
         pending, seen = PartBuilder(self.stats, capacity, self.run_bytes, cut_gaps, cut_at), _Seen(see, capacity)
         self._before_read = seen.show
