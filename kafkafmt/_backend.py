@@ -34,8 +34,8 @@ backend_reason: str
 def _end_the_command(error: Exception) -> None:
     """If this process is the command `kafkafmt`, print `error` to stderr and exit with code 2. Otherwise, do nothing.
 
-    The command cannot catch `error`, because the package is imported before the command's code for
-    error messages.
+    If the import of the package fails, the command's code that handles errors has not been loaded
+    yet.
     """
     if is_command():
         sys.stderr.write(f"kafkafmt: {plain(str(error))}\n")

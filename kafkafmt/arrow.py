@@ -155,8 +155,7 @@ class ArrowBuilder:
     def add(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Append the most recently decoded records of `chunk` to the current Arrow record batch.
 
-        If the current Arrow record batch has then reached its target size, yield this Arrow record
-        batch.
+        Yield the current Arrow record batch when it has reached its target size.
         """
         columns = self.columns
         if self._with_headers and columns.headers:

@@ -74,8 +74,8 @@ class BufferPool:
     def _reusable(self, size: int) -> memoryview | None:
         """Return the smallest unused block with at least `size` bytes, and remove it from the pool.
 
-        Return None if every unused block is too small, or more than MOST_SURPLUS times larger than
-        necessary.
+        Return None if no unused block has a suitable size. A suitable block has at least `size`
+        bytes, and is at most MOST_SURPLUS times as large as necessary.
         """
         most = MOST_SURPLUS * max(size, SMALLEST)
         kept = sorted((len(memory), number) for number, memory in list(self._unused.items()))

@@ -1,4 +1,4 @@
-"""Select ranges of batches with increasing offsets, so that the sum of the ranges' weights is the largest."""
+"""Select ranges of batches that have increasing offsets and the largest possible total weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Implement the fast path of validation and assign_offsets().
+"""Implement the fast path of two operations: validating batches, and assigning offsets to batches.
 
 The fast path checks all batches, and then writes their offsets in place. If a check fails, the
 buffer is left unchanged, and the caller uses its slow path (records/validate.py,

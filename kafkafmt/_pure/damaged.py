@@ -41,11 +41,11 @@ def may_begin(
 def after_corrupted(
     view: memoryview, crcs: PrefixCrcs, p: int, stop: int, file_end: int, expected: int
 ) -> tuple[int | None, bool]:
-    """Check whether the length field of a batch is plausible although the batch's CRC does not match.
+    """Check whether the length field of a damaged batch is plausible. The CRC of the batch does not match.
 
     Return the position at which the batch ends, and a bool. The bool is True if bytes inside the
-    batch look like the header of another batch, and that other batch would end after the end of the
-    file. If the length field of the batch cannot be trusted, return None and False.
+    batch look like a batch header whose length exceeds the rest of the file. If the length field of
+    the batch cannot be trusted, return None and False.
     """
     if stop - p < BATCH_HEADER_SIZE or not continues_log(view, p, expected) or not whole(view, p, stop):
         return None, False
@@ -86,7 +86,7 @@ def problem_of(
 def records_of(view: memoryview, p: int) -> int:
     """Return the number of data records according to the header at `p`.
 
-    Return -1 if the header contains no number of records or an impossible number.
+    Return -1 if the header does not contain a record count, or if the record count is impossible.
     """
     if view[p + MAGIC_AT] < MAGIC_V2:
         return 1 if is_plain(view, p) else -1

@@ -89,7 +89,7 @@ class MessageSet:
         stop, q = p + ENTRY_OVERHEAD + size, p + LEGACY_KEY_AT[self.magic]
         spans = []
         try:
-            # At least 4 bytes, the length of the value, must follow the key. No bytes need to follow the value.
+            # The value's length field (4 bytes) must fit after the key. No field follows the value.
             for trailing in (4, 0):
                 (length,) = INT32.unpack_from(view, q)
                 q += 4

@@ -1,8 +1,8 @@
 """Decode the records of many batches into the caller's columns.
 
-Usually, either all records of a batch are written to the columns or none, so that no records of a
-corrupted batch are returned. If a batch has more records than the columns can hold, the complete
-batch is checked first, and then written in parts.
+Records are written to the columns only after their complete batch has been checked. Therefore, no
+records of a corrupted batch are returned. If a batch has more records than the columns have rows,
+several calls write the records of this batch.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def give_messages(
 ) -> bool:
     """Decode a message set, beginning at the cursor. Return False if the columns are full.
 
-    If a message set does not fit into the remaining rows, False is returned and nothing is written.
-    A message set that is too large for empty columns is written in parts.
+    If the message set does not fit into the unused rows of `columns`, write nothing, and return
+    False. If `columns` is empty and still too small, several calls write the message set.
     """
     cursor = columns.cursor
     count, add = messages.check(view)
@@ -156,7 +156,7 @@ def give_messages(
         if first_offset <= offset <= last_offset:
             if not output.take_data(message.key[1], message.value[1]):
                 if cursor[1] == 0 and columns.rows:
-                    return False  # The caller repeats the call with empty columns.
+                    return False  # The message set does not fit. The caller decodes it again into empty columns.
                 break
             output.rows.append(Row(offset, message.timestamp, message.key, message.value, [], 0, message.next))
         record, position = record + 1, message.next
@@ -241,7 +241,7 @@ def decode_records(
                 record, position, last_delta = record + 1, following, delta
             if full and not parts:
                 if columns.rows:
-                    return None  # The caller repeats the call with empty columns.
+                    return None  # The batch does not fit. The caller decodes it again into empty columns.
                 for _ in batch.rows(view, record, position, last_delta, max_headers):
                     pass
         except (StructureError, TooLargeError) as error:

@@ -76,8 +76,9 @@ def chain_end(
 ) -> tuple[int, int] | None:
     """Return the end position of a sequence of adjacent valid batches, and the offset after the last record.
 
-    The candidates are the valid batches that a search found. The sequence starts with candidate
-    `i`, and ends when it has more than `reach` bytes or is not followed by another candidate.
+    `candidates` contains the positions of the valid batches that a search found. The sequence of
+    adjacent batches starts at `candidates[i]`. It ends after the first batch that is not directly
+    followed by another candidate, or after more than `reach` bytes.
 
     Return None in these cases:
 
@@ -208,7 +209,10 @@ def _resume_after(
 
 
 class OwnCrc:
-    """Compares the CRC of a damaged batch with the bytes up to several end positions, in ascending order."""
+    """Checks whether the CRC of a damaged batch matches if the batch ends at another position.
+
+    Call `matches` with the positions in ascending order.
+    """
 
     def __init__(self, view: memoryview, p: int) -> None:
         legacy = view[p + MAGIC_AT] < MAGIC_V2
@@ -229,12 +233,9 @@ def _by_length(view: memoryview, inside: list[int], end: int, own: OwnCrc) -> tu
 
     According to its length field, the damaged batch ends at the position `end`, at which another
     header begins. The list `inside` contains the positions of valid batches between the start of
-    the damaged batch and `end`.
-
-    - If a batch at a position in `inside` ends after `end`, return None.
-    - If the damaged batch matches its CRC when it ends at one of the positions in `inside`, return
-      the first such position.
-    - In all other cases, return `end`.
+    the damaged batch and `end`. If one of these valid batches ends after `end`, return None. If the
+    CRC of the damaged batch matches the bytes up to a position in `inside`, return the first such
+    position. Otherwise, return `end`.
     """
     if any(p + BATCH_HEADER_SIZE > len(view) or batch_end(view, p) > end for p in inside[-SPANNING_FINDS:]):
         return None

@@ -24,7 +24,7 @@ def view_of(buffer: Buffer) -> memoryview:
     view = memoryview(raw)
     if not view.c_contiguous:
         raise ValueError("a C-contiguous buffer is needed")
-    # memoryview.cast() does not support all formats, such as structured arrays, so NumPy converts the buffer first.
+    # NumPy converts the buffers that memoryview.cast() does not support, such as structured arrays.
     if view.ndim != 1 or len(view.format.lstrip("@")) != 1:
         raw = np.frombuffer(view, np.uint8) if view.nbytes else b""
         view = memoryview(raw)

@@ -117,7 +117,7 @@ def read_record(data: Any, start: int, end: int, batch: Any, last_delta: int, ma
 
 
 def read_plain(data: Any, start: int, end: int, batch: Any, last_delta: int) -> Row | None:
-    """Read a plain record. Return None if the record is faulty or not plain.
+    """Read a record that has no headers and only varints of one or two bytes. For any other record, return None.
 
     Most records are plain: every varint has one or two bytes, and the record has no headers. For
     all other records, the caller calls `read_record`, which reports faults.

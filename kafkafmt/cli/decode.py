@@ -120,8 +120,8 @@ def _decoded(
 ) -> Iterator[DecodedFrame]:
     """Yield the decoded requests, and then the decoded responses.
 
-    Opening a pipe blocks until its writer opens the pipe. Therefore, the responses are opened only
-    after all requests were read.
+    Opening a pipe blocks until another process opens the pipe for writing. Therefore, the file of
+    responses is opened only after all requests were read.
     """
     waiting = Correlation()
     if requests is not None:
@@ -163,7 +163,7 @@ def _records_of(body: Any, max_batch_bytes: int, trouble: list[str]) -> Found:
 
 
 def _json_line(records: bool, text: Callable[[bytes], str]) -> Callable[[DecodedFrame, Found], Iterator[str]]:
-    """Return a function that yields the JSON line for a frame piece by piece."""
+    """Return a function that yields several strings, which together are the JSON line of a frame."""
 
     def show(frame: DecodedFrame, found: Found) -> Iterator[str]:
         line = encode_json(frame.to_dict())

@@ -14,7 +14,7 @@ from .output import show, show_table
 @click.command(epilog="\b\nExample: kafkafmt doctor")
 @format_option
 def doctor(output_format: str) -> int:
-    """Show which packages are installed, which core is used, and what each command still needs.
+    """Show the installed packages, whether native or pure-Python code is used, and what each command still needs.
 
     An extra is a group of optional packages. For each extra that is not complete, the command shows
     how to install what is missing.

@@ -129,8 +129,9 @@ MOST_LINES = 20
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    help='Engine that runs the tasks. "local" uses one thread per CPU of this process; it needs neither pyspark nor Java, '
-    "and starts at once. The output is the same.  [default: spark, or local if pyspark or Java is missing]",
+    help='Engine that runs the tasks: "spark", or "local" with one thread per CPU of this process. The local engine needs '
+    "neither pyspark nor Java, and starts at once. Both engines write the same output.  [default: spark, or local if "
+    "pyspark or Java is missing]",
 )
 @click.option(
     "--master",

@@ -135,9 +135,10 @@ def show_table(
 
 @contextmanager
 def full_disk_named(output: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the path `output` in errors about a full disk, a quota or a file that is too large.
+    """Convert errors about a full disk, an exceeded quota or a too large file, so that they contain the path `output`.
 
-    These errors name the input that was being copied, or no file at all.
+    Without the conversion, an error about a full disk contains the path of the copied input, or no
+    path.
     """
     try:
         yield

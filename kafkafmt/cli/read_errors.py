@@ -1,4 +1,4 @@
-"""Distinguish errors of input files from errors of stdout. After an error of an input file, a command can continue."""
+"""Distinguish failures to read an input file, after which a command can continue, from failures to write to stdout."""
 
 from __future__ import annotations
 

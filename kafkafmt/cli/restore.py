@@ -37,7 +37,7 @@ from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, full_disk_named, 
     "--abort-open-transactions",
     "abort_open",
     is_flag=True,
-    help="End every transaction that is open at the end of a partition with an abort marker.",
+    help="Write an abort marker for every transaction that is still open at the end of a partition.",
 )
 @click.option(
     "--groups-csv",

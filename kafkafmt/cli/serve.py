@@ -100,9 +100,10 @@ class StopSignals:
     def handled(self) -> Iterator[None]:
         """Handle the signals during the block. After the block, the command ignores them until the process ends.
 
-        In a process other than the command, the previous handlers are restored. The command ignores
-        the signals, because Python replaces handlers with the system's default handlers when it
-        exits.
+        If the server runs inside another program, the previous signal handlers of this program are
+        restored after the block. The command `kafkafmt` ignores the signals instead. Otherwise,
+        Python would restore the system's default handlers at exit, and a signal would then end the
+        process.
         """
         before = {number: signal.signal(number, self._handle) for number in STOP_SIGNALS}
         try:

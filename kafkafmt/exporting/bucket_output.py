@@ -172,7 +172,7 @@ class BucketOutput(Output):
             raise OutputExistsError(self.target)
 
     def _exists(self, left: RunState | None) -> bool:
-        """Return whether the output contains files, except for the files of a killed run.
+        """Return whether the output contains files other than those of a killed run.
 
         `left` is the state of a killed run whose files were not removed. None means that there is
         no such run.

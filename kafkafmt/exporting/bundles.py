@@ -53,7 +53,7 @@ def bundle_bytes(options: ExportOptions, total: int, cores: int) -> int:
 def share(total: int, cores: int, least: int, most: int) -> int:
     """Return the number of bytes that one task should process, so that each core gets several tasks.
 
-    The returned number is between `least` and `most`. All tasks together process `total` bytes.
+    Each task processes between `least` and `most` bytes. All tasks together process `total` bytes.
     """
     return min(max(total // (cores * BUNDLES_PER_CORE), least), most)
 

@@ -65,7 +65,7 @@ def check_damage(plan: SegmentPlan) -> None:
     segment refers to different files on the two hosts. Only the first damaged byte range is
     checked.
     """
-    # Ignore damage with a code that allows a matching CRC, because batch_at() finds every batch with a matching CRC.
+    # Ignore batches with contradicting offsets and batches that are too large, because their CRCs can match.
     damaged = [d for d in plan.damaged if d.code not in ("contradicting_offsets", TooLargeError.code)]
     if not damaged:
         return
@@ -74,7 +74,7 @@ def check_damage(plan: SegmentPlan) -> None:
             batch = batch_at(view, damaged[0].position)
     except OSError:
         return  # write_quarantine() reads the same bytes later, and reports the error
-    # The CRC of a batch can match even if its last offset delta is negative, which is damage.
+    # A batch with a negative last offset delta is damaged, even if its CRC matches.
     if batch is not None and batch["last_offset_delta"] >= 0:
         raise unavailable(
             plan.segment,
@@ -86,8 +86,8 @@ def check_damage(plan: SegmentPlan) -> None:
 def check_missing(log: PartitionLog, segment: SegmentFile, host: str) -> None:
     """Check whether retention has removed a segment that an executor cannot find, and report the removal.
 
-    If the segment still exists on the driver, retention has not removed it. In this case, the path
-    refers to another directory on the executor, and an OSError is raised.
+    If the driver finds the segment file, raise OSError. In this case, the file was not removed, but
+    the same path refers to different directories on the driver and on the executor.
     """
     if files.exists(segment.path):
         raise unavailable(

@@ -87,10 +87,10 @@ class _OpenFile:
 
 
 class FileSet:
-    """Writes Arrow record batches to Parquet files. A file that reaches the target size is completed.
+    """Writes Arrow record batches to Parquet files. A file that reaches the target size is closed.
 
     If the export is divided by day or hour, each day or hour has a separate open file. If more than
-    `MAX_OPEN_FILES` files would be open, the least recently used file is completed.
+    `MAX_OPEN_FILES` files would be open, the least recently used file is closed.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class FileSet:
                 self._hold(rows, partition, period)
 
     def close(self) -> None:
-        """Complete all open files."""
+        """Close all open files."""
         for file in list(self._open.values()):
             self._close(file)
 
@@ -172,7 +172,7 @@ class FileSet:
         return _OpenFile(output, sink, writer)
 
     def _write_group(self, file: _OpenFile) -> None:
-        """Write a row group. If the file has then reached its target size, complete it."""
+        """Write a row group. Close the file if it has reached its target size."""
         with self._watch.writing():
             size = file.write_group()
         if file.sink.tell() + size // 2 >= self._format.file_size:

@@ -192,7 +192,8 @@ class Export:
     def _works(self, earlier: EarlierRuns) -> list[Work]:
         """Open the selected partitions, and find the range of offsets to export in each of them.
 
-        Only indexes and a few batches are read to find offsets by timestamps.
+        If the export is limited by timestamps, the timestamps are converted to offsets. The
+        conversion reads only indexes and a few batches.
         """
         works = []
         for directory in self.chosen:

@@ -147,7 +147,7 @@ class RunLock:
             found = self._store.load(self.path)
             last = self._check_ended(found)
             # If the killed run `last` had taken over the lock from another killed run, `last.left` is that other run.
-            # A run with `left` has not written files yet, because it first removes the files of the run in `left`.
+            # The run `last` wrote no files if `last.left` is set, because a run removes the files of `left` first.
             self.state = replace(self.state, left=last.left or last)
             version = self._put(found.version)
             if version is None:
@@ -221,7 +221,7 @@ class RunLock:
             raise
 
     def _check_ended(self, found: StoredFile) -> RunState:
-        """Return the run state in a lock file. If the run that holds the lock may still be active, raise OSError."""
+        """Return the run state that a lock file contains. If the lock's owner may still be active, raise OSError."""
         state = RunState.parse(found.content, self.path)
         if not state.has_ended():
             age = (self._server_time() - found.modified) / 1e9

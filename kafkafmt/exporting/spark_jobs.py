@@ -192,8 +192,8 @@ def spark_errors() -> Iterator[None]:
 def _simplified(error: BaseException) -> BaseException:
     """Convert an error of Spark to a TaskOSError or a SparkError.
 
-    The result is a TaskOSError if an OSError was raised in a task. Errors that do not come from
-    Spark are returned unchanged.
+    If a task raised an OSError, return a TaskOSError. If Spark raised another error, return a
+    SparkError. If the error does not come from Spark, return `error` unchanged.
     """
     text = str(error)
     found = re.search(re.escape(MARK) + r'("(?:[^"\\]|\\.)*")', text)

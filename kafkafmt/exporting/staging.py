@@ -120,7 +120,8 @@ class Staging(Output):
     def adopt(self, run: int) -> None:
         """Add all files of the old output to the staging directory.
 
-        `report.json` of the old output becomes the report of the previous run, `run` - 1.
+        The number of the current run is `run`. `report.json` of the old output is stored as the
+        report of the previous run.
         """
         for folder in (PATHS.data, PATHS.quarantine, PATHS.earlier_report(0).parent):
             if (self.output / folder).is_dir():

@@ -66,7 +66,7 @@ class Manifest:
     """
 
     def count(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of `batch` to the counts and ranges."""
+        """Update the row count, the offset range and the timestamp range with the rows of `batch`."""
         offsets = batch.column("offset")
         if self.first_offset is None:
             self.first_offset = offsets[0].as_py()
@@ -177,8 +177,8 @@ def _find_unconfirmed(
 ) -> None:
     """Find all segments with batches that this task cannot confirm as valid. Add the segment names to the manifests.
 
-    `error` names the first unconfirmed segment. The task also checks all later segments, so that
-    the driver receives a complete list of unconfirmed segments.
+    `error` names the first segment that the task cannot confirm. The task also checks all later
+    segments, so that the driver receives a complete list.
     """
     at = next(i for i, manifest in enumerate(manifests) if manifest is stopped)
     for i, (split, manifest) in enumerate(zip(bundle.splits, manifests, strict=True)):

@@ -74,9 +74,10 @@ class Work:
     def unread(self, piece: Piece) -> Piece:
         """Return a copy of a piece (a part of a segment), so that the piece can be exported again.
 
-        The returned copy keeps `piece.plan` only if another task has searched the segment for valid
-        batches. If the transactions of the log are known, the returned copy contains the
-        transactions in the offset range of the piece.
+        `piece.plan` is the result of a search for valid batches. If a task has searched the
+        complete segment, the returned copy keeps `plan`. Otherwise, `plan` of the copy is None. If
+        the transactions of the log are known, the returned copy contains the transactions in the
+        offset range of the piece.
         """
         transactions = piece.transactions
         if self.interval.committed and self.log.knows_transactions:
@@ -116,7 +117,7 @@ class Works:
         return iter(self.all)
 
     def add(self, bundle: Bundle, result: BundleResult) -> None:
-        """Add the result of a bundle (a group of splits). Store its confirmed batches in the splits."""
+        """Add the result of a bundle (a group of splits). Store in the splits which batches are valid."""
         self.done.append((bundle, result))
         for split, manifest in zip(bundle.splits, result.manifests, strict=True):
             confirmed = {plan.segment.name: plan for plan in manifest.plans}

@@ -1,4 +1,4 @@
-"""Compare the metadata of two clusters, or of one cluster at two times."""
+"""Compare the metadata of two clusters, or of one cluster at two points in time."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class MetadataDiff:
 def metadata_diff(
     first: ClusterMetadata, second: ClusterMetadata, *, views: str | Iterable[str] | None = None
 ) -> MetadataDiff:
-    """Compare the metadata of two clusters, or of one cluster at two times.
+    """Compare the metadata of two clusters, or of one cluster at two points in time.
 
     Parameters
     ----------

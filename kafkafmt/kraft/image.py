@@ -225,7 +225,10 @@ class Image:
     def _change_broker(self, r: Any) -> None:
         changes: dict[str, Any] = {}
         if r.fenced not in (-1, 0, 1) or r.in_controlled_shutdown not in (0, 1):
-            raise ReplayError(f"the change of broker {r.broker_id} has an unknown value for fenced or shutdown")
+            raise ReplayError(
+                f"a BrokerRegistrationChangeRecord of broker {r.broker_id} has an unknown value for fenced or "
+                "inControlledShutdown"
+            )
         if r.fenced:
             changes["fenced"] = r.fenced == 1
         if r.in_controlled_shutdown:

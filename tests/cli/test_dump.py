@@ -186,7 +186,7 @@ def test_unknown_file_is_ignored_with_a_message(tmp_path: Path) -> None:
     (tmp_path / f"{0:020}.log").write_bytes(batch([record(0)]))
     done = inside("dump", "--files", tmp_path / "README.md")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
-    assert "README.md: this kind of file cannot be dumped (only .checkpoint, " in done.stderr
+    assert "README.md: this kind of file cannot be dumped (supported suffixes: .checkpoint, " in done.stderr
     done = inside("dump", "--files", f"{tmp_path / 'README.md'},{tmp_path / f'{0:020}.log'}")
     assert (done.returncode, done.stderr) == (0, f"kafkafmt: Ignoring unknown file {tmp_path / 'README.md'}\n")
     assert "baseOffset: 0" in done.stdout

@@ -351,4 +351,4 @@ def test_output_needs_an_object_store(tmp_path: Path) -> None:
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"")
     done = inside("export", tmp_path, "--output", "memory://x/out")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "output can be written to local files, s3://, gs:// and az:// only" in done.stderr
+    assert "output can be written only to local files and to s3://, gs:// and az:// URLs" in done.stderr

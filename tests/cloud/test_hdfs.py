@@ -65,4 +65,4 @@ def test_missing_path_in_hdfs_is_reported(url: str) -> None:
 def test_export_to_hdfs_is_refused(url: str) -> None:
     done = inside("export", CASE.folder / "log", "--output", f"{url}-out")
     assert done.returncode == 2
-    assert "output can be written to local files, s3://, gs:// and az:// only" in done.stderr
+    assert "output can be written only to local files and to s3://, gs:// and az:// URLs" in done.stderr

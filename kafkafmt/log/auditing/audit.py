@@ -39,8 +39,9 @@ class PartitionAudit:
 
     For each segment, call `open`, then `add` for its batches, and then `close`.
 
-    Call `open` before the batches are read. A running broker writes a batch first and its index
-    entries later, so every index entry that `open` reads must have a batch.
+    Call `open`, which reads the indexes, before the batches are read. A running broker writes a
+    batch before the batch's index entries. Therefore, each index entry that `open` reads must have
+    a batch.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -108,7 +109,7 @@ class PartitionAudit:
         if self._states and self._states.complete and len(table) > 1:
             lasts = last_offsets(table)
             gaps = np.flatnonzero(table["base_offset"][1:] != lasts[:-1] + 1)
-            # Add the batches up to the first gap separately. After a gap, not all producer states can be checked.
+            # Split the batches at the first gap, because not all producer states can be checked after a gap.
             if len(gaps):
                 n = int(gaps[0]) + 1
                 self._add(segment, position, buffer, table[:n])

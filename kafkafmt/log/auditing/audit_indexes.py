@@ -120,7 +120,7 @@ class IndexAudit:
         # `_last_of[i]` is the position of the batch whose last offset is the offset in offset index entry i.
         self._last_of = np.full(n, -1)
         # `_timestamp_of`: the maximum timestamp of the batch to which each time index entry refers.
-        # `_largest_upto[i]` is the largest timestamp of all batches up to the batch in time index entry i.
+        # `_largest_upto[i]` is the largest timestamp of all batches up to the batch to which time index entry i refers.
         self._timestamp_of = np.full(len(self._time), -2)
         self._largest_upto = np.full(len(self._time), -2)
         self._untimed = np.zeros(len(self._time), bool)

@@ -244,8 +244,9 @@ def _difference(
 ) -> Difference:
     """Return the `Difference` between the first copy of a partition and the other copies in `sides`.
 
-    Each copy that differs from the first copy has an entry in `sides`. The key is the index of the
-    copy, and the value is the side of the difference (see `Span.side`).
+    Each copy that differs from the first copy has an entry in `sides`. The key is the index of this
+    copy. For damage, the value is 0 if the first copy is damaged, and 1 if this copy is damaged.
+    For all values, see `Span.side`.
     """
     if kind in PRESENCE:
         in_first = 0 in sides.values()

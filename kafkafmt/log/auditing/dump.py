@@ -153,7 +153,9 @@ def _files(
     if not any(path.is_dir() or path.suffix in SUFFIXES or not path.exists() for path in given):
         packed = [f"; {path}: {how}" for path in given if (how := packing(path))]
         names = ", ".join(map(str, given))
-        raise NoLogError(f"{names}: this kind of file cannot be dumped (only {', '.join(SUFFIXES)})" + "".join(packed))
+        raise NoLogError(
+            f"{names}: this kind of file cannot be dumped (supported suffixes: {', '.join(SUFFIXES)})" + "".join(packed)
+        )
     for path in given:
         path.stat()  # raise OSError if the path does not exist
         if path.is_dir():
@@ -163,7 +165,9 @@ def _files(
                 for error in skipped:
                     on_unreadable(error)
             if not found and not skipped:
-                raise NoLogError(f"{path} contains no file that can be dumped (only {', '.join(SUFFIXES)})")
+                raise NoLogError(
+                    f"{path} contains no file that can be dumped (supported suffixes: {', '.join(SUFFIXES)})"
+                )
             yield from found
         elif path.suffix in SUFFIXES:
             yield path

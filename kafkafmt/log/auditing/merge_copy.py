@@ -251,8 +251,8 @@ class MergedDirectory:
     def _whole_file(self, base: int, rows: Headers) -> Path | None:
         """Find a replica's local segment file that has the given base offset and contains exactly the given batches.
 
-        Return None if no segment file matches. Also return None if the permissions of the matching
-        file are broader than those that all segment files have in common.
+        Return None if no segment file contains exactly these batches. Also return None if the
+        segment file has a permission that another segment file does not have.
         """
         if not len(rows) or rows["cut"].any():
             return None

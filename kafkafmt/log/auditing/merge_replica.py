@@ -318,10 +318,10 @@ def bytes_from(headers: Headers, offset: int) -> int:
 def lost_ranges(replicas: Sequence[Replica], merged: Headers, start: int, end: int) -> list[tuple[int, int | None]]:
     """Return the ranges of offsets that are valid in no replica.
 
-    If the end of a replica is damaged, the number of lost offsets is unknown. Therefore, the size
-    of the damage in bytes is compared with the size of the merged log from the first damaged
-    offset. If the damage is larger, all offsets after the end of the merged log are reported as
-    lost, as a range with the last offset None.
+    If the end of a replica is damaged, the number of lost offsets is unknown. Therefore, two sizes
+    in bytes are compared: the damage, and the batches of the merged log that begin with the first
+    damaged offset. If the damage is larger, all offsets after the end of the merged log are
+    reported as lost. The last offset of the reported range is None.
 
     Parameters
     ----------

@@ -124,8 +124,8 @@ class PartitionReport:
     def with_damage(self, damaged: Iterable[Damage], records: int) -> PartitionReport:
         """Return a copy of this report with additional damage.
 
-        `records` is the number of data records in the additional damage. This number is subtracted
-        from `records_recovered`.
+        `records` is the number of data records in the byte ranges `damaged`. This number is
+        subtracted from `records_recovered`.
         """
         spans = sorted([*self.damaged, *damaged], key=lambda d: (d.file, d.position))
         return replace(self, damaged=tuple(spans), records_recovered=self.records_recovered - records)

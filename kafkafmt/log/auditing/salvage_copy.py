@@ -114,7 +114,8 @@ class Salvaged:
         """
         for name in files.list_directory(folder)[1]:
             mode = self.modes.get(name)
-            if mode is None or mode & OWNER != OWNER:  # otherwise, the file was created with its final permissions
+            # A file with a known mode was created with this mode and the owner's permissions.
+            if mode is None or mode & OWNER != OWNER:
                 restrict(os.path.join(folder, name), self.mode if mode is None else mode)
         restrict(folder, self.modes[""])
 
@@ -323,7 +324,8 @@ class PartitionCopy:
     def _changed(self, view: FileView, source: SegmentFile, spans: IntArray, written: list[int]) -> bool:
         """Return whether the source segment has changed since it was first read.
 
-        The segment also counts as changed if its bytes now differ from the copied bytes.
+        The segment has changed if its inode, size or modification time differs. If the copy is one
+        file without restored markers, the CRCs of the source and of the copy are compared too.
         """
         known = self.log.stamps.get(source.name)
         if known is not None and files.stamp(source.path) != known:
@@ -378,7 +380,7 @@ class PartitionCopy:
         """Return whether the producer states in a snapshot contradict the batches that have been copied."""
         for theirs in known:
             own = self.state.producers.entries.get(theirs.producer_id)
-            # A higher producer epoch in the snapshot is valid, because an epoch can begin without a batch.
+            # A snapshot can contain a newer producer epoch than all batches, because a new epoch need not have a batch.
             if own is not None and own.last_offset > theirs.last_offset and theirs.epoch <= own.epoch:
                 return True
             fields = ("epoch", "last_sequence", "offset_delta")

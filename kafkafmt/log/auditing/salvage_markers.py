@@ -175,7 +175,7 @@ def restored_markers(
 
 
 def _lost_markers(found: Transactions) -> list[_Marker]:
-    """Return the lost markers of transactions whose outcome is known."""
+    """Return the missing commit and abort markers of transactions whose outcome is known."""
     markers = {e.last: _Marker(e.producer_id, e.first, e.last, commit=False) for e in found.unmarked}
     for doubt in found.committed_unmarked:
         offset = doubt.last_offset + 1

@@ -177,7 +177,7 @@ class Output:
         self._lock = -1
 
     def open(self) -> None:
-        """Create the target directory and the hidden subdirectory.
+        """Create the target directory, and a hidden subdirectory for incomplete output.
 
         Raises
         ------

@@ -25,7 +25,7 @@ ALL_FILE_BITS = 0o666
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file or directory of a source that salvage does not read, with the reason."""
+    """A file or directory that salvage does not read, with the reason."""
 
     path: Location
     reason: str
@@ -80,8 +80,9 @@ class Bounds:
     def without_foreign_files(self, directory: PartitionDir) -> list[LeftOut]:
         """Exclude files of a partition directory that are symbolic links to places outside the given paths.
 
-        Checkpoints of the log directory are also excluded if they are symbolic links to places
-        outside the given paths. Only the excluded files of the partition directory are returned.
+        Return the excluded files of the partition directory. A checkpoint in the log directory is
+        also ignored if it is a symbolic link to a place outside the given paths, but it is not
+        returned.
         """
         left_out = self.foreign_files(directory.path)
         directory.ignored = frozenset(entry.path.name for entry in left_out)

@@ -186,7 +186,7 @@ class Rate:
     buckets: tuple[RateBucket, ...]
 
     def without_outliers(self, width: int) -> tuple[RateBucket, ...]:
-        """Return the buckets for a chart that is `width` buckets wide, without records that have outlying timestamps.
+        """Return the time buckets for a chart that is `width` buckets wide. Buckets with outlying timestamps are omitted.
 
         Outliers are a few records whose timestamps are far from all others. They would make the
         chart mostly empty. At each end of the chart, at most 0.1 % of the records are omitted.

@@ -70,7 +70,7 @@ class VerifyPass:
         if self.audit is not None and self._readable:
             data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if bits & CONTROL_BIT else rows
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note)) if len(data) else 0
-        if bits & CONTROL_BIT:  # read markers while the buffer contains the control batches
+        if bits & CONTROL_BIT:  # read transaction markers now, because later calls do not have this buffer
             self._flush()
             self._add(position, buffer, rows)
         elif (
@@ -105,7 +105,7 @@ class VerifyPass:
             self._walk.add(buffer, rows, self._segment.name)
 
     def is_complete(self, plan: SegmentPlan) -> bool:
-        """Return whether `see` received exactly the batches that readers get, in the same order.
+        """Return whether a reader of the segment gets exactly the batches that were passed to `see`, in the same order.
 
         If the result is False, all data that `see` has collected for the segment is discarded. If
         the result is True but the segment contains damage, only the collected transactions are

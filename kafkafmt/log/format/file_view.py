@@ -274,7 +274,7 @@ class FileView:
         return self._sectors.fill(target, position)
 
     def _count_requests(self, remote: RemoteFile) -> None:
-        """Set `bytes_read` and `reads` of a remote file to the number of bytes requested and of requests sent."""
+        """Copy the number of fetched bytes and the number of requests from the remote file to `bytes_read` and `reads`."""
         self.bytes_read, self.reads = remote.bytes_fetched, remote.requests
 
     def read(self, position: int, size: int) -> bytes:
@@ -309,10 +309,11 @@ class FileView:
         return value
 
     def transfer(self, target: int, start: int, end: int) -> None:
-        """Write the bytes [start, end) of this file to another file or to a socket, at its current position.
+        """Write the bytes [start, end) of this file to another file or to a socket.
 
-        `target` is the blocking file descriptor of the destination. If the source file ends before
-        the position `end`, raise OSError.
+        `target` is the blocking file descriptor of the destination. The bytes are written at the
+        current position of `target`. If the source file ends before the position `end`, raise
+        OSError.
         """
         if self._remote is not None:
             self.expect(start, end)

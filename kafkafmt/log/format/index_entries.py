@@ -41,7 +41,7 @@ _OFFSET, _TIME = struct.Struct(">ii"), struct.Struct(">qi")
 def all_offset_entries(data: bytes, base_offset: int) -> Columns:
     """Return the offsets and positions of all entries in a `.index` file, except an incomplete last entry.
 
-    Invalid entries and the zeros in preallocated space are included.
+    The result includes invalid entries, and the zeros in preallocated space.
     """
     raw = np.frombuffer(data, OFFSET_ENTRY, len(data) // OFFSET_ENTRY.itemsize)
     return raw["relative"].astype(np.int64) + base_offset, raw["position"].astype(np.int64)
@@ -50,7 +50,7 @@ def all_offset_entries(data: bytes, base_offset: int) -> Columns:
 def all_time_entries(data: bytes, base_offset: int) -> Columns:
     """Return the timestamps (in ms) and offsets of all entries in a `.timeindex` file, except an incomplete last entry.
 
-    Invalid entries and the zeros in preallocated space are included.
+    The result includes invalid entries, and the zeros in preallocated space.
     """
     raw = np.frombuffer(data, TIME_ENTRY, len(data) // TIME_ENTRY.itemsize)
     return raw["timestamp"].astype(np.int64), raw["relative"].astype(np.int64) + base_offset

@@ -59,7 +59,7 @@ def epoch_runs(table: BatchTable) -> list[tuple[int, int, int]]:
 def contradicted(epochs: Sequence[tuple[int, int]], runs: Iterable[tuple[int, int, int]]) -> bool:
     """Return whether the leader epochs of a log's batches contradict the entries of its leader epoch checkpoint.
 
-    A checkpoint whose entries are not in increasing order is always treated as contradicted.
+    If the checkpoint's entries are not in increasing order, return True.
 
     Batches before the offset of the first checkpoint entry are ignored, because no entry describes
     them. Batches at or after the offset of the last checkpoint entry may have a higher epoch than
@@ -267,7 +267,7 @@ def common_end(
         end = min(end, own[1])
         if own[0] == theirs:
             return end
-        epoch = own[0]  # check next whether the leader has this epoch of the follower
+        epoch = own[0]  # the next iteration checks whether the leader has the epoch `own[0]`
 
 
 def joined_epochs(histories: Iterable[Sequence[tuple[int, int]]]) -> Epochs:

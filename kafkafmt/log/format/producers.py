@@ -134,10 +134,10 @@ class Producers:
         return self._oldest[0][0] if self._oldest else None
 
     def open_besides(self, known: Iterable[int]) -> tuple[int, ProducerEntry | None]:
-        """Count the open transactions of producers, except those producers whose ids are in `known`.
+        """Count the producers that have an open transaction and whose ids are not in `known`.
 
-        Return the count and the entry of one counted producer. If the count is 0, the entry is
-        None.
+        Return the number of producers that were counted, and the `ProducerEntry` of one counted
+        producer. If the number is 0, return None instead of the `ProducerEntry`.
         """
         ids = set(known)
         count = len(self._open) - sum(producer_id in self._open for producer_id in ids)

@@ -183,7 +183,7 @@ class RemoteFile:
             self.fetch(start, max(end, min(start + LEAST_BYTES, self.size)))
 
     def _extend(self, start: int, end: int, least: int) -> None:
-        """Request the missing bytes of [start, end), but only if at least `least` bytes are missing.
+        """Request the bytes of [start, end) that are missing. If fewer than `least` bytes are missing, usually do nothing.
 
         Small requests are avoided, because each request takes long. Fewer than `least` bytes are
         requested only at the end of the file or of the range that was passed to `expect`.

@@ -74,7 +74,7 @@ class SpanCopier:
                 k += n
 
     def _close_to(self, spans: IntArray) -> int:
-        """Count the leading byte ranges that one read can cover, because they are small and near each other."""
+        """Return how many byte ranges at the start of `spans` are so small and so close together that one read covers them."""
         if len(spans) <= FEW_SPANS:
             return _few_close_to(spans.tolist())
         near = spans[:, 1] - spans[:, 0] <= SMALL

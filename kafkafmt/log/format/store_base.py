@@ -110,11 +110,11 @@ class Store(ABC):
 
     def check_writable(self, path: UrlPath) -> None:
         """Raise SchemeError unless the store supports writing and conditional requests."""
-        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+        raise SchemeError(f"{path}: output can be written only to local files and to s3://, gs:// and az:// URLs")
 
     def load(self, path: UrlPath) -> StoredFile:
         """Read a small file. Return its content, its version and its modification time."""
-        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+        raise SchemeError(f"{path}: output can be written only to local files and to s3://, gs:// and az:// URLs")
 
     def put(
         self, path: UrlPath, content: bytes, create: bool = False, replaces: Mapping[str, str] | None = None
@@ -139,11 +139,11 @@ class Store(ABC):
             This error can also occur after a successful request: if its response is lost, the
             library repeats the request.
         """
-        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+        raise SchemeError(f"{path}: output can be written only to local files and to s3://, gs:// and az:// URLs")
 
     def open_writer(self, path: UrlPath) -> Upload:
         """Return a new file that is open for writing. Readers see the file only after it is closed."""
-        raise SchemeError(f"{path}: output can be written to local files, s3://, gs:// and az:// only")
+        raise SchemeError(f"{path}: output can be written only to local files and to s3://, gs:// and az:// URLs")
 
     def delete(self, paths: Sequence[UrlPath]) -> None:
         """Delete files. Missing files are ignored."""
@@ -152,7 +152,9 @@ class Store(ABC):
 
     def list_all(self, path: UrlPath) -> dict[UrlPath, int]:
         """Return all files below a directory, at any depth, with their sizes in bytes."""
-        raise SchemeError(f"{path}: the files below a URL can be listed on object stores only")
+        raise SchemeError(
+            f"{path}: listing all files below a directory is supported only for s3://, gs:// and az:// URLs"
+        )
 
     def begin(self, path: UrlPath, size: int) -> tuple[Status, Buffer]:
         """Return the status of a file, and also its first bytes (at most `size`) if one request can fetch both."""

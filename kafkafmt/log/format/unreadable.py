@@ -1,7 +1,7 @@
 """Replace unreadable disk sectors of a file with filler bytes, and keep a list of these sectors.
 
-The filler for a sector consists of zeros and 16 last bytes with the value 0xFF. Therefore, filler
-is never accepted as a valid batch or as preallocated space.
+The last 16 bytes of a filled sector have the value 0xFF, and all its other bytes are zeros.
+Therefore, a filled sector is never accepted as a valid batch or as preallocated space.
 
 A batch that begins in an unreadable sector has a negative base offset or length, because of the
 0xFF bytes. A batch that contains other filler does not match its CRC. An unreadable sector at the

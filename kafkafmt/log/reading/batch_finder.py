@@ -167,9 +167,9 @@ class BatchFinder:
     def _around(self, window: Window, position: int, size: int, kept: int = 0) -> None:
         """Read a part of the file into `window`, so that it contains the `size` bytes that begin at `position`.
 
-        The parameter `kept` is the number of bytes before `position` that are read in addition. If
-        the `size` bytes are already in `window`, nothing is read. If the file has fewer bytes after
-        `position`, `window` ends at the end of the file.
+        If the `size` bytes are already in `window`, nothing is read. Otherwise, the `kept` bytes
+        before `position` are read too. If the file has fewer than `size` bytes after `position`,
+        `window` ends at the end of the file.
         """
         if window.at <= position and min(position + size, self.size) <= window.end:
             return
@@ -198,7 +198,7 @@ class BatchFinder:
         return self._bytes(position, min(BATCH_HEADER_SIZE, max(self.size - position, 0)))
 
     def update_crc(self, castagnoli: bool, start: int, end: int, value: int) -> int:
-        """Return the CRC of data with the CRC `value` to which the file's bytes [start, end) are appended."""
+        """Update the CRC `value` with the bytes [start, end) of the file, and return the new CRC."""
         size = end - start
         for window in (self._scanned, self._looked):
             at = start - window.at

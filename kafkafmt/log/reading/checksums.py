@@ -35,8 +35,9 @@ FEW = 8
 class SpanCrcs:
     """Computes CRCs of byte ranges of one open file.
 
-    Every STEP bytes, the CRC of all bytes from one fixed position up to there is cached. The CRC of
-    a long byte range is computed from two such CRCs, so overlapping byte ranges are read only once.
+    A cache contains CRCs of byte ranges that start at one fixed position and have a multiple of
+    STEP bytes. The CRC of any long byte range is computed from two cached CRCs, so overlapping byte
+    ranges are read only once.
     """
 
     def __init__(self, view: FileView) -> None:
@@ -117,9 +118,10 @@ def crc_covers(position: int, magic: int) -> int:
 
 
 def _append(castagnoli: bool, crcs: IntArray, rest: int, size: int) -> IntArray:
-    """Return the CRC of each concatenation A + B, where `crcs` contains the CRCs of several byte strings A.
+    """Compute the CRCs of several byte strings after the same bytes have been appended to each of them.
 
-    The byte string B is the same for all A. It has the CRC `rest` and `size` bytes.
+    `crcs` contains the CRC of each byte string without the appended bytes. The appended bytes have
+    the CRC `rest` and the length `size`.
     """
     append = core.crc32c_of_rest if castagnoli else core.crc32_of_rest
     if len(crcs) < FEW:

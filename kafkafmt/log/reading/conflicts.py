@@ -48,8 +48,8 @@ def _adrift(parts: Parts, lower: int) -> npt.NDArray[np.bool_]:
     range is a single batch, damaged bytes directly precede this batch, and the distance to the last
     offset of the previous range exceeds the largest offset range of a segment.
 
-    If `lower` is 0, the file can be an excerpt of a segment with any base offset. Therefore, the
-    base offset of the first range is always plausible.
+    If `lower` is 0, the file can be an excerpt of a segment, so its first batch can have any base
+    offset. Therefore, the mask is always False for the first range of batches.
     """
     runs = parts.runs
     before = np.concatenate(([lower - 1], runs.last))[: len(runs)]

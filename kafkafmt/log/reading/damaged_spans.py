@@ -69,7 +69,7 @@ class DamageColumns:
 
     @property
     def empty(self) -> npt.NDArray[np.bool_]:
-        """Mask that is True if no offsets are missing because of the damaged byte range."""
+        """Mask that is True for each damaged byte range without missing offsets."""
         empty: npt.NDArray[np.bool_] = self.known & (self.last < self.first)
         return empty
 
@@ -146,7 +146,7 @@ def damaged_spans(file: str, parts: Parts, n: int, bounds: OffsetBounds) -> Dama
 
 
 class OffsetBounds:
-    """Computes which offsets may be missing because of damage. The valid batches around the damage limit these offsets.
+    """Computes which offsets may be missing because of damage: the offsets between the valid batches before and after it.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class OffsetBounds:
         self._upper = None if next_base is None else next_base - 1
 
     def of(self, at: IntArray) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """Return three arrays: the first offsets that may be missing, the last ones, and whether the last one is known.
+        """Return the first and the last offsets that may be missing, and a mask that is True if the last offset is known.
 
         The array `at` contains the indexes of the requested damaged byte ranges in the list of all
         byte ranges of the segment. An unknown last offset is represented by MAX_OFFSET.
