@@ -73,7 +73,7 @@ class ReadDeadline:
 
 
 class ClientConnection:
-    """A client connection that answers one request after another.
+    """Answers the requests of one client connection, one after another.
 
     The next request is read only after the response to the previous request was written. Therefore,
     the server never holds several unread responses for one client.
@@ -147,7 +147,7 @@ class ClientConnection:
             why = str(error)
         except (ConnectionError, ssl.SSLError):
             pass
-        except OSError as error:  # The cause may be an unreadable segment or an unreachable client.
+        except OSError as error:  # An OSError is raised if a segment is unreadable, or if the client is unreachable.
             why = str(error)
         finally:
             if why:
@@ -203,7 +203,9 @@ class ClientConnection:
         except asyncio.IncompleteReadError:
             raise ClosedError("the client sent only a part of a request") from None
         except TimeoutError:
-            raise ClosedError(f"a request of {size} bytes was incomplete for {PARTIAL_TIMEOUT:g} seconds") from None
+            raise ClosedError(
+                f"a request of {size} bytes was still incomplete after {PARTIAL_TIMEOUT:g} seconds"
+            ) from None
         finally:
             self._deadline.clear()
 

@@ -191,7 +191,7 @@ class ResponseWriter:
         except TimeoutError:
             if asyncio.get_running_loop().time() < deadline:
                 raise ClosedError(
-                    f"the client did not read {held} bytes, and the memory for such responses is full"
+                    f"the client did not read {held} bytes, and the memory for unread responses is full"
                 ) from None
             raise ClosedError(f"the client read nothing for {self._timeout:g} seconds") from None
 

@@ -64,7 +64,7 @@ class ScramServer:
         """Return the server's first message. Raise ScramError if the client's message is malformed."""
         found = _CLIENT_FIRST.fullmatch(_text(message))
         if found is None:
-            raise ScramError("the client's first message is not a valid SCRAM message without channel binding")
+            raise ScramError("the client's first message is not a valid SCRAM message, or requires channel binding")
         self.user = _unescape(found["user"])
         if found["authzid"] is not None and _unescape(found["authzid"]) != self.user:
             raise ScramError("the client requested an authorization id that differs from the user name")

@@ -264,7 +264,7 @@ class Server:
             await writer.start_tls(context, ssl_handshake_timeout=limits.handshake_timeout)
             return True
         except ConnectionAbortedError:
-            why = f"the TLS handshake was incomplete for {limits.handshake_timeout:g} seconds"
+            why = f"the TLS handshake was still incomplete after {limits.handshake_timeout:g} seconds"
         except ConnectionError:
             why = ""  # the client has closed the connection
         except OSError as error:  # ssl.SSLError is an OSError

@@ -103,7 +103,7 @@ def decode_batches(
     >>> records = df.mapInArrow(decode, decode.schema)  # doctest: +SKIP
     """
     if bad := {"topic", "partition"} & set(columns):
-        raise ValueError(f"record data does not contain the {min(bad)}; keep an input column instead")
+        raise ValueError(f"record data does not contain the {min(bad)}; use the argument keep to copy an input column")
     return _Batches(column, keep or {}, columns, on_error, control, max_batch_bytes)
 
 

@@ -157,7 +157,7 @@ def test_incomplete_request_is_closed(started: Start, monkeypatch: pytest.Monkey
     with Client(server.port) as client:
         client.socket.sendall(bytes.fromhex("00000064 0003"))
         assert client.closed()
-    assert "a request of 100 bytes was incomplete for 0.2 seconds" in server.messages[-1]
+    assert "a request of 100 bytes was still incomplete after 0.2 seconds" in server.messages[-1]
 
 
 def test_active_connection_stays_open_after_the_idle_timeout(started: Start) -> None:

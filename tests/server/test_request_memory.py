@@ -303,7 +303,7 @@ def test_client_is_disconnected_if_unread_responses_fill_the_memory(
         deadline = time.monotonic() + 120  # building the responses takes long on a loaded machine
         while len(server.messages) < 3 and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert "and the memory for such responses is full" in server.messages[-1]
+        assert "and the memory for unread responses is full" in server.messages[-1]
         with Client(server.port) as client:
             assert client.ask(protocol.MetadataRequest(topics=None), 12).topics
     finally:

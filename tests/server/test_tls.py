@@ -53,7 +53,7 @@ def test_client_that_does_not_complete_the_handshake_is_disconnected(
         assert until(lambda: server.connection_count == 1)
         assert client.closed()
     assert until(lambda: server.connection_count == 0)
-    assert "the TLS handshake was incomplete for 0.5 seconds" in server.messages[-1]
+    assert "the TLS handshake was still incomplete after 0.5 seconds" in server.messages[-1]
     with Client(server.port) as client:
         assert encrypted(client, files).offset(TOPIC, 0, -2).offset == 0
 

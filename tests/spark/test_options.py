@@ -269,11 +269,11 @@ def test_every_option_is_accepted() -> None:
         ({"assign": '{"orders": 1}'}, "assign must be JSON such as"),
         (
             {"assign": '{"segments-size": [7, 1]}'},
-            "assign names segments-size-7, which does not exist; the existing topics are segments-entries",
+            "assign contains segments-size-7, which does not exist; the existing topics are segments-entries",
         ),
         (
             {"subscribe": "orders"},
-            "subscribe names orders, which does not exist; the existing topics are segments-entries",
+            "subscribe contains orders, which does not exist; the existing topics are segments-entries",
         ),
         ({"subscribe": " , "}, "subscribe is ' , ', which selects no topic; omit it to read all topics"),
         ({"subscribePattern": ""}, "subscribePattern is '', which selects no topic"),

@@ -120,7 +120,7 @@ def test_limit_stops_reading(spark: SparkSession) -> None:
         (
             {"subscribe": "sgements-time"},
             None,
-            "OptionError: subscribe names sgements-time, which does not exist; the existing topics are",
+            "OptionError: subscribe contains sgements-time, which does not exist; the existing topics are",
         ),
     ],
 )

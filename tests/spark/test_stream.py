@@ -181,7 +181,7 @@ def test_stream_continues_at_the_end_of_a_shorter_log(tmp_path: Path, limit: Rea
 LOST = {
     "retention": "t-0: offsets 5 to 9 were removed by retention: the log starts at offset 10",
     "truncated": "t-0: the log was truncated: it ends at offset 0, but the stream has read it up to offset 5",
-    "deleted": "subscribe names t, which does not exist",
+    "deleted": "subscribe contains t, which does not exist",
     "deleted, none named": "t-0: the partition no longer exists; the stream has read it up to offset 5",
 }
 

@@ -218,7 +218,8 @@ def restore(
     chosen = _chosen(run, found, topics, partitions)
     if any(d.path.parent == place for d in chosen):
         raise RestoreError(
-            f"{place} is one of the paths; specify a copy of the partitions, such as the output of salvage"
+            f"the partitions to restore are in the target directory {place}; specify a copy in another directory, "
+            "such as the output of salvage"
         )
     logs = [PartitionLog(directory, limits, tell=run.tell) for directory in chosen]
     # Committed offsets are read first, so that an error leaves the broker's directory unchanged.

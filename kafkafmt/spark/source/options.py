@@ -75,7 +75,7 @@ class Bound:
         return self.value if isinstance(self.value, int) else self.value[key]
 
     def of(self, key: Key) -> OffsetBound | None:
-        """Return the start or end of one partition. If it is LATEST or EARLIEST, return None."""
+        """Return the offset or time at which one partition starts or ends, or None for LATEST and EARLIEST."""
         value = self.value_of(key)
         return None if self.kind == "offset" and value in (LATEST, EARLIEST) else OffsetBound(self.kind, value)
 
@@ -177,11 +177,11 @@ class Options:
         there = [p for p in partitions if p.readable]
         if self.assigned is not None:
             if absent := self.assigned - {p.key for p in there}:
-                raise OptionError(f"assign names {_listed(absent)}, which does not exist; {_existing(there)}")
+                raise OptionError(f"assign contains {_listed(absent)}, which does not exist; {_existing(there)}")
             return [p for p in there if p.key in self.assigned]
         if self.topics is not None:
             if absent_topics := [t for t in self.topics if all(p.topic != t for p in there)]:
-                raise OptionError(f"subscribe names {absent_topics[0]}, which does not exist; {_existing(there)}")
+                raise OptionError(f"subscribe contains {absent_topics[0]}, which does not exist; {_existing(there)}")
             return [p for p in there if p.topic in self.topics]
         if self.pattern is not None:
             regex = re.compile(self.pattern)
@@ -269,11 +269,12 @@ def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _bound(options: Mapping[str, str], side: str, default: int) -> Bound | None:
-    """Return the start or the end of the range that a query reads. If no option sets it, return None.
+    """Return the start or the end of the range to read: the start if `side` is "starting", the end if it is "ending".
 
-    Three options can set the start. As in Spark's Kafka source, the first of them that is given is
-    used: startingTimestamp, startingOffsetsByTimestamp, startingOffsets. The names of the options
-    for the end begin with "ending".
+    If no option sets the start or the end, return None. Three options can set the start. As in
+    Spark's Kafka source, the first of them that is given is used: startingTimestamp,
+    startingOffsetsByTimestamp, startingOffsets. The names of the options for the end begin with
+    "ending".
     """
     name = f"{side}Timestamp"
     if name in options:

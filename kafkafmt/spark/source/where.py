@@ -98,7 +98,7 @@ def _plain(value: Any) -> Any:
             raise TypeError
         return operator.index(value)  # convert NumPy integers to int
     except TypeError:
-        raise ValueError(f"where contains {value!r}, which is not a text, a whole number or a datetime") from None
+        raise ValueError(f"where contains {value!r}, which is not a string, a whole number or a datetime") from None
 
 
 def _parsed(given: Any) -> Filter:
