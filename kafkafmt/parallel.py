@@ -115,7 +115,7 @@ class _Lanes(Generic[T]):
     def _put(self, lane: int, item: T) -> bool:
         """Wait until a lane (a queue of items) has space, add the item to the lane, and return True.
 
-        If `stop` is called before the lane has space, return False without adding the item.
+        If `stop` is called before the queue has space, return False without adding the item.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._fits(lane))

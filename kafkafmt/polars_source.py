@@ -284,14 +284,14 @@ def _values(column: str, node: Any, several: bool) -> tuple[Any, ...] | None:
             found = found.dt.cast_time_unit("us").to_physical()
         elif found.dtype != pl.String if column == TOPIC else not found.dtype.is_integer():
             return None
-    except Exception:  # A constant that cannot be converted does not reduce the data to read.
+    except Exception:  # If the constant cannot be converted, its condition is not used to read less data.
         return None
     values = tuple(found.to_list())
     return None if None in values or (len(values) != 1 and not several) else values
 
 
 def _is_constant(node: Any) -> bool:
-    """Return whether an expression is a literal. Conversions of a literal to another type or time zone are included."""
+    """Return whether an expression is a literal, or a conversion of a literal to another type or time zone."""
     match node:
         case {"Literal": _}:
             return True

@@ -26,12 +26,12 @@ def decode_header_key(raw: bytes) -> str:
         return _LONE_SURROGATE.sub("\ufffd".encode(), raw).decode(errors="replace")
 
 
-# Characters to escape, in addition to the C0 control characters:
-# - DEL and C1, which control a terminal
-# - separators of lines and paragraphs
-# - characters that change the direction of text
-# - invisible characters, which hide text or make two names look alike
-# - lone surrogates, which UTF-8 cannot encode
+# _UNSEEN contains the characters to escape, in addition to the C0 control characters.
+# DEL and C1 characters are escaped, because they control a terminal.
+# Separators of lines and paragraphs are escaped.
+# Characters that change the direction of text are escaped.
+# Invisible characters are escaped, because they hide text or make two names look alike.
+# Lone surrogates are escaped, because UTF-8 cannot encode them.
 # The joiners U+200C and U+200D are not escaped, because scripts and emoji need them.
 _UNSEEN = (
     "\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff"

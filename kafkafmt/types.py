@@ -15,7 +15,7 @@ from .errors import KafkaFormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _Buffer
 
-    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's type stubs declare arrays as buffers only since Python 3.12.
+    Buffer = _Buffer | npt.NDArray[Any]  # NumPy's type stubs declare arrays as buffers only for Python 3.12 and later.
 else:
     Buffer = Any
 

@@ -206,7 +206,7 @@ def make(
     try:
         filled.open()
         with warnings.catch_warnings():
-            # Ignore the warning here, because it would contain the path of the temporary directory.
+            # Suppress StrayPartitionWarning here. Its message would contain the path of the temporary directory.
             # strays() reports stray partitions later, with their final paths.
             warnings.simplefilter("ignore", StrayPartitionWarning)
             with LogDirectory(filled.work, segment_bytes=segment_bytes) as directory:

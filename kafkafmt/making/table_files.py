@@ -212,7 +212,7 @@ def milliseconds(column: pa.Array, now: int) -> pa.Array:
     if pa.types.is_integer(kind):
         return _cast(column, pa.int64()).fill_null(now)
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.unit == "s"):
-        # Convert dates and seconds to milliseconds, because the column cannot store `now` otherwise.
+        # A column of dates or seconds cannot store the current time in milliseconds, so convert the column.
         column = _cast(column, pa.timestamp("ms", getattr(kind, "tz", None)))
     if pa.types.is_timestamp(column.type):
         return column.fill_null(pa.scalar(now, pa.timestamp("ms", "UTC")).cast(column.type))

@@ -176,7 +176,7 @@ def _make(struct: Struct, base: type[M], made: dict[str, type[M]], outer: str, c
     message = dataclasses.make_dataclass(
         struct.name, fields, bases=(base,), namespace=namespace, kw_only=True, slots=True, repr=False
     )
-    # restore the name, which make_dataclass() overwrites since Python 3.12
+    # In Python 3.12 and later, make_dataclass() overwrites the module name. Restore the name.
     message.__module__ = namespace["__module__"]
     return message
 

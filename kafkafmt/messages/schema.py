@@ -138,7 +138,7 @@ class Heading:
 
     @classmethod
     def parse(cls, line: str) -> Heading:
-        """Parse a first line such as ``3 Metadata, versions 0-13, flexible 9+``."""
+        """Parse the first line of a message schema, such as ``3 Metadata, versions 0-13, flexible 9+``."""
         found = HEADING.fullmatch(line)
         assert found is not None, line
         number, name, versions, flexible = found.groups()

@@ -43,7 +43,7 @@ def scan_all(buffer: Buffer, check_crc: bool = True) -> BatchTable:
     while position < size:
         if rows == len(table):
             # Estimate the number of remaining batches from the average batch size so far, plus a reserve of one eighth.
-            # The estimate can be much too high, so the table is enlarged to at most nine times its size.
+            # The estimated number of batches can be much too high. Therefore, add at most eight times the current rows.
             expected = rows * (size - position) // position * 9 // 8 + _FIRST_ROWS
             larger = np.empty(rows + min(expected, 8 * rows), BATCH_DTYPE)
             # Copy the table as bytes. NumPy would copy its rows field by field, which is slower.

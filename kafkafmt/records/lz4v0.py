@@ -1,8 +1,9 @@
 """Correct the header checksum of lz4 frames in messages with magic 0 (KAFKA-3160).
 
-Clients and brokers that write format 0 wrongly include the frame's magic bytes in the header
-checksum. Kafka's Java code does not verify this checksum in format 0, but lz4 libraries verify it.
-Therefore, the checksum is corrected in a copy of the frame before decompression.
+In format 0, clients and brokers include the frame's magic bytes in the header checksum. This is an
+error according to the lz4 specification. Kafka's Java code does not verify this checksum in format
+0, but lz4 libraries verify it. Therefore, the checksum is corrected in a copy of the frame before
+decompression.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _milliseconds(times: np.ndarray, name: str) -> IntArray:
         raise _time_error(times, name, _first_overflow(times)) from None
     numbers: IntArray = found.astype(np.int64)
     one = np.array([1], "datetime64[ms]").astype(times.dtype).astype(np.int64)
-    # If the unit of `times` is coarser than milliseconds, `one[0]` is 0. Only then can the conversion overflow.
+    # If the unit of `times` is coarser than milliseconds, `one[0]` is 0. Only coarser units can cause an overflow.
     wrong = numbers < 0 if one[0] else (numbers < 0) | (back != times)
     if wrong.any():
         raise _time_error(times, name, int(np.argmax(wrong)))

@@ -34,8 +34,8 @@ KAFKA_ERRORS = {
     "transactional_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "producer_id_in_format": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
     "codec_in_format": "UNSUPPORTED_COMPRESSION_TYPE",
-    # Kafka has no error code for the following rules. If a batch breaks one of them, a broker usually raises an
-    # exception when it rebuilds the batch.
+    # Kafka has no error code for violations of the following rules. A broker usually raises an exception while it
+    # rebuilds a batch that violates such a rule.
     **dict.fromkeys(
         ("codec", "timestamp", "headers_in_format", "control_in_format", "producer_id", "producer_epoch"),
         "UNKNOWN_SERVER_ERROR",

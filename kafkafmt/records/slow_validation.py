@@ -174,7 +174,7 @@ class SlowPath:
         # Control batches are never compressed, and batches without records have no data to compress.
         control = compressed & (source == CODEC_NONE) & ((table["attributes"][start] & CONTROL_BIT) != 0)
         reason[control | ((end == first) & (magic == self._settings.magic))] = 0
-        # Batches of a client and wrapper messages must not have gaps between inner offsets.
+        # Wrapper messages must not have gaps between inner offsets. The same rule applies to all batches of a client.
         without_gaps = compressed & (reason == 0) & (self._settings.client | (magic != MAGIC_V2))
         for i in np.flatnonzero(without_gaps).tolist() if len(seen.offsets) else ():
             offsets = seen.offsets[first[i] : end[i]]
@@ -272,8 +272,8 @@ class SlowPath:
     ) -> tuple[int, int]:
         """Return the largest timestamp, and the offset of the first record with this timestamp.
 
-        If no record has a timestamp, both results are -1. If the offset is unknown, the offset is
-        -1.
+        If no record has a timestamp, return -1 as the timestamp and as the offset. If only the
+        offset cannot be determined, return -1 as the offset.
         """
         if not self._settings.create_time and (self._settings.magic > MAGIC_V0 or groups.reason.any()):
             return now, int(assigned[0])

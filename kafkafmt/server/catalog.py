@@ -104,7 +104,8 @@ class Topic:
     def keep_id(self, before: Topic) -> None:
         """Reuse the topic id of `before`, an earlier `Topic` object, if `self` contains all partitions of `before`.
 
-        If the topic id of `before` was never requested, `keep_id` does nothing.
+        A `Topic` object creates its topic id when the id is first read. If the id of `before` was
+        never read, no id is reused.
         """
         known = before.__dict__.get("topic_id")
         if known is not None and all(self.partitions.get(n) is served for n, served in before.partitions.items()):

@@ -293,7 +293,8 @@ class FetchApi:
     def _open_files(self, spans: list[Span]) -> None:
         """Open the segments of a response before the server sends the first byte of the response.
 
-        After the first byte, the server can no longer report an error to the client.
+        After the server has sent the first byte, the server can no longer report an error to the
+        client.
         """
         files = self._catalog.resources.files
         for path, inode in dict.fromkeys(span[:2] for span in spans):

@@ -182,7 +182,7 @@ class GrowingPartition:
             self._check_log_start()
         self._tail = Tail(self.log, plan)
         for damage in self._tail.damaged:
-            # Report damage after the end of the log now, because clients cannot fetch these offsets and find the damage.
+            # Clients cannot fetch offsets after the end of the log. Therefore, report the damage at these offsets now.
             self._report(damage)
         self._listed_end = self._tail.end
         self._restrict()

@@ -29,7 +29,7 @@ def distinct(parts: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
 
 
 class Connection(Protocol):
-    """Interface of a client connection for request handlers.
+    """Interface through which request handlers access a client connection.
 
     Attributes
     ----------

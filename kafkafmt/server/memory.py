@@ -93,7 +93,11 @@ class UnreadResponses:
 
     @contextmanager
     def held(self, limit: asyncio.Timeout, size: int) -> Iterator[None]:
-        """Count `size` bytes as used memory during the `with` block. If the total exceeds the capacity, the oldest `limit` expires."""
+        """Count `size` bytes as used memory during the `with` block. `limit` is the timeout of the block.
+
+        If the used memory exceeds the capacity, the timeouts of the `with` blocks that were entered
+        first expire at once, until the used memory is within the capacity.
+        """
         self._sizes[limit] = size
         self._total += size
         while self._total > self._capacity and len(self._sizes) > 1:

@@ -243,7 +243,11 @@ class Refusals:
         self._settings = settings
 
     def handlers(self) -> Handlers:
-        """Return the lowest version, the highest version and the handler of each refused API, by API key."""
+        """Return a handler and the lowest and highest version for each API that the read-only server refuses.
+
+        The result maps an API key to a tuple: the lowest version, the highest version, and the
+        handler. The handler returns an error response.
+        """
         found = {}
         for key in _REFUSED:
             known = api(key)

@@ -113,8 +113,9 @@ class Tail:
     def read(self, segment: SegmentFile, max_batch_bytes: int, take: Take) -> None:
         """Call `take` with the batches that a broker has appended to `segment`.
 
-        `segment` is the segment that was read last, or a newer segment. If the segment ends with an
-        incomplete batch, `take` receives the batch only after the broker has completed it.
+        `segment` is the segment of the previous call of `read`, or a segment after it. If the
+        segment ends with an incomplete batch, the batch is passed to the callback `take` only after
+        the broker has completed it.
 
         Raises
         ------

@@ -81,9 +81,10 @@ class EmbeddedBatches(BatchFinder):
         contain its length, which is the total size of these batches.
 
         In format 2, the length is a varint, so other bytes can look like a matching length by
-        chance. Therefore, the record value is rejected if the file ends after the value, or if a
-        header that continues the log follows the value. At least a header count follows each real
-        record value. The header count can be zero, so zeros after the value are accepted.
+        chance. A real record value is followed by at least the header count of its record.
+        Therefore, the record value is rejected if the file ends after the value, or if a plausible
+        batch header follows the value. Zeros after the value are accepted, because the header count
+        can be zero.
 
         In formats 0 and 1, the length has four bytes. A match by chance is as unlikely as for a
         CRC.
@@ -107,7 +108,9 @@ class EmbeddedBatches(BatchFinder):
         return 0
 
     def _covered_end(self, find: Head, bad: Head, expected: int) -> int:
-        """If the damaged batch contains the valid batch `find`, return the end of all batches in it, otherwise 0.
+        """Return the end of the valid batches that are inside the damaged batch and begin with the batch `find`.
+
+        If the batch `find` is not inside the damaged batch, return 0.
 
         The header of the damaged batch contains an offset range. No batch after the damaged batch
         can have an offset in this range. Therefore, a valid batch with such an offset is inside the
@@ -125,7 +128,9 @@ class EmbeddedBatches(BatchFinder):
         return 0
 
     def _inner_messages_end(self, find: Head, bad: Head, expected: int) -> int:
-        """Return the end of the inner messages of a damaged wrapper message from `find` on, or 0 if there are none.
+        """Return the end of the inner messages that begin with the message `find` in a damaged wrapper message.
+
+        If `find` is not an inner message of a damaged wrapper message, return 0.
 
         The data of a wrapper message can contain its inner messages in uncompressed form, although
         a codec is used. In format 1, inner messages have relative offsets, which start at 0. In

@@ -120,7 +120,10 @@ class _Rows:
         self._all = True
 
     def spans(self, columns: RecordColumns, name: str) -> tuple[IntArray, LengthArray]:
-        """Return the positions and lengths of the keys or values in the current rows. `name` is "key" or "value"."""
+        """Return the positions and lengths of the keys or values of the records that have met all conditions so far.
+
+        `name` is "key" or "value".
+        """
         positions: IntArray = getattr(columns, f"{name}_position")
         lengths: LengthArray = getattr(columns, f"{name}_length")
         if self._all:
@@ -128,7 +131,7 @@ class _Rows:
         return positions[self.found], lengths[self.found]
 
     def keep(self, indexes: IntArray) -> None:
-        """Keep only the current rows with the given indexes."""
+        """Keep only the row numbers at the given indexes of the array `found`."""
         self.found, self._all = self.found[indexes], False
 
 
@@ -144,7 +147,7 @@ def _header_spans(columns: RecordColumns) -> tuple[IntArray, LengthArray, IntArr
 
 
 def _rows_of_headers(columns: RecordColumns) -> IntArray:
-    """Return for each record header the row number of the record to which the header belongs."""
+    """Return an array that contains, for each record header, the row number of the header's record."""
     assert columns.header_start is not None
     assert columns.header_count is not None
     counts = np.maximum(columns.header_count[: columns.rows], 0)

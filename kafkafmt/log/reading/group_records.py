@@ -41,11 +41,9 @@ def latest_at(log: PartitionLog, at: int, on_damage: OnDamage | None) -> Iterato
     """Return an iterator of pairs (key, value) with the value that each key had at the time `at`.
 
     `at` is in milliseconds since 1970-01-01 UTC. Keys that were deleted at that time are omitted.
-    These records are ignored:
-
-    - offset commits whose commit timestamp is after `at`
-    - all other records, such as tombstones, whose record timestamp is after `at`
-    - records of transactions whose marker has a timestamp after `at`
+    Offset commits are ignored if their commit timestamp is after `at`. All other records, such as
+    tombstones, are ignored if their record timestamp is after `at`. The records of a transaction
+    are ignored if the timestamp of its marker is after `at`.
 
     If compaction may have removed a value that was valid at the time `at`, a message is sent to the
     log's `tell` function.

@@ -71,7 +71,7 @@ def header_tables(view: FileView, first_offset: int, next_base: int | None) -> I
         if not len(rows):
             continue
         lasts = last_offsets(rows)
-        # In a wrapper message, base_offset is the last offset of the inner messages. It must increase as well.
+        # Also check wrapper messages, whose base_offset is the last offset of the inner messages.
         increasing = bool((rows["base_offset"] > np.concatenate(([before], lasts[:-1]))).all())
         impossible = (rows["last_offset_delta"] < 0) | (rows["count"] > rows["last_offset_delta"].astype(np.int64) + 1)
         if not increasing or impossible.any() or (next_base is not None and lasts[-1] >= next_base):
@@ -121,7 +121,7 @@ class _HeaderScan:
         return rows
 
     def _read_headers(self) -> BatchTable:
-        """Read batch headers one by one. Stop after several small batches, because reading blocks is faster then."""
+        """Read batch headers one by one. Stop after several small batches, which are read faster in blocks."""
         view, position, end, raw = self._view, self._position, self._view.size, memoryview(self._raw)
         positions: list[int] = []
         small = 0

@@ -89,8 +89,9 @@ def position_before(segment: SegmentFile, view: FileView, offset: int, exactly: 
 def time_bounds(segment: SegmentFile, view: FileView, timestamp: int) -> TimeBounds | None:
     """Use the time index to find bounds for the offset of the first record with a timestamp of at least `timestamp`.
 
-    Timestamps are in ms. Return None if the time index is empty, or if no batch has the offset and
-    the timestamp that an index entry contains.
+    Timestamps are in ms. Return None if the time index is empty. Also return None if no batch
+    matches the last index entry with a timestamp below `timestamp`. A batch matches an entry if its
+    last offset and its maximum timestamp are equal to those in the entry.
     """
     if segment.base_offset is None:
         return None
@@ -109,8 +110,8 @@ def largest_timestamp(segment: SegmentFile, view: FileView) -> int | None:
     """Return the largest timestamp in a segment, in ms.
 
     The result is the maximum of the last timestamp in the time index and the timestamps of all
-    later batches. If no batch has the offset and the timestamp in the last index entry, return
-    None.
+    later batches. If no batch matches the last index entry, return None. A batch matches an entry
+    if its last offset and its maximum timestamp are equal to those in the entry.
     """
     if segment.base_offset is None:
         return None

@@ -203,7 +203,7 @@ def _count(view: FileView, counts: ReadCounts | None) -> None:
 
 
 def stretch_of(segment: SegmentFile, start: int = 0, end: int = NO_END, counts: ReadCounts | None = None) -> Stretch:
-    """Return the byte range of a segment that contains the offsets [start, end), as short as the index allows.
+    """Use the offset index to find the shortest byte range of a segment that contains the offsets [start, end).
 
     If the segment has no usable offset index, return the whole segment. If a batch header at the
     start or the end of the byte range contradicts the index, the result extends to the start or the
@@ -254,7 +254,11 @@ def last_border(segment: SegmentFile) -> Border | None:
 
 
 def _border_of(segment: SegmentFile, find: Callable[[FileView], int]) -> Border | None:
-    """Return entry number `find(view)` of the offset index as a `Border`, or None if the index has no such entry."""
+    """Read one entry of the offset index. The function `find` gets a view of the index and returns the entry number.
+
+    The result is a `Border` with the offset and the position in the entry. If the index has no
+    entry with this number, return None.
+    """
     if segment.base_offset is None:
         return None
     try:

@@ -86,7 +86,7 @@ class JsonEquals:
 
 
 def _written(value: Any) -> bytes:
-    """Return a regular expression for the start of a value in JSON text that contains no escape sequences."""
+    """Return a regular expression that matches the first bytes of `value` in a JSON text without escape sequences."""
     if value is None or isinstance(value, bool):
         return json.dumps(value).encode()
     if isinstance(value, str):

@@ -61,12 +61,9 @@ class Listings:
     def state_of(self, path: Location) -> State | None:
         """Return the identity and the modification times of a directory, or None if its file list must not be cached.
 
-        A change of the result shows that a file was created, removed or renamed. The file list must
-        not be cached in these cases:
-
-        - The directory is not local.
-        - The directory cannot be read.
-        - The directory changed so recently that another change may get the same modification time.
+        A change of the result shows that a file was created, removed or renamed. The result is None
+        if the directory is not local, or if it cannot be read. The result is also None if the
+        directory changed so recently that another change may get the same modification time.
         """
         if isinstance(path, UrlPath):
             return None
@@ -84,7 +81,7 @@ class Listings:
         Call `state_of` before listing the directory, and pass the result as `state`.
         """
         if state is not None:
-            # Random lifetimes prevent all partitions of a log directory from expiring at the same time.
+            # Each cache entry gets a random lifetime, so that the file lists of all partitions do not expire together.
             expires = time.monotonic() + MAX_AGE * random.uniform(1, 2)
             self._known[path] = _Listing(state, expires, partition)
 

@@ -84,7 +84,7 @@ def find_max_timestamp(log: PartitionLog, end: int = NO_END) -> Place | None:
 
 
 def _largest_before(log: PartitionLog, i: int, end: int) -> int:
-    """Return the largest timestamp in segment `i` of all batches that begin before the offset `end`."""
+    """Return the largest timestamp of those batches in segment `i` that begin before the offset `end`."""
     segment = log.segments[i]
     if end < NO_END and (segment.next_base is None or segment.next_base > end):
         base, largest = segment.base_offset or 0, NO_TIMESTAMP

@@ -40,7 +40,7 @@ def unavailable(segment: SegmentFile, reason: str, code: int = errno.ENOENT) -> 
 
 
 def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
-    """Check that retention has deleted a missing segment file. Otherwise, raise `UnavailableSegmentError`."""
+    """If a segment file is missing for another reason than retention, raise `UnavailableSegmentError`."""
     try:
         inode = files.inode(directory.path)
         _, names = files.list_directory(directory.path)
@@ -73,9 +73,9 @@ def check_retention(directory: PartitionDir, segment: SegmentFile) -> None:
 def _end(segment: SegmentFile, first_base: int) -> int:
     """Return the end of the offset range that `segment` can contain (exclusive).
 
-    If `segment` was the last segment, the base offset of the next segment is unknown. In this case,
-    the result is `first_base`, the base offset of the first existing segment. A broker creates a
-    new segment before it deletes the last one.
+    If `segment` was the last segment in an earlier file list, the base offset of the next segment
+    is unknown. Before a broker deletes the last segment, it creates a new segment at the end of the
+    log. Therefore, the result is then `first_base`, the base offset of the first existing segment.
     """
     assert segment.base_offset is not None
     if segment.next_base is not None:

@@ -265,9 +265,9 @@ def _first_open(offset: int, entries: list[ProducerEntry]) -> int:
 def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[ProducerEntry]] | None:
     """Read the latest producer snapshot whose offset is above `base`. Return its offset and its entries.
 
-    `base` is the base offset of the last segment. A snapshot after `base` is usually at the end of
-    the log, because a broker writes a snapshot there when it is stopped. If there is no snapshot
-    after `base`, or if it cannot be read, return None.
+    `base` is the base offset of the last segment. When a broker stops, it writes a snapshot whose
+    offset is the log end offset. Usually, this is the snapshot that is read. If no snapshot has an
+    offset above `base`, or if the latest snapshot cannot be read, return None.
     """
     try:
         _, names = files.list_directory(directory.path)
@@ -283,7 +283,7 @@ def _snapshot_after(directory: PartitionDir, base: int) -> tuple[int, list[Produ
 
 
 def _latest_snapshot(directory: PartitionDir) -> tuple[int, list[ProducerEntry]] | None:
-    """Read the latest producer snapshot at the start of a segment. Return its offset and its entries.
+    """Read the latest producer snapshot whose offset is a segment's base offset. Return its offset and its entries.
 
     A log that begins at offset 0 needs no snapshot, because no transaction is open at this offset.
     If no snapshot can be read, return None.
@@ -310,7 +310,7 @@ def open_after(
     next_offset: Callable[[], int],
     counts: ReadCounts | None = None,
 ) -> Transactions | None:
-    """Return the open transactions and the last stable offset, given the transactions that are open at offset `begin`.
+    """Return the open transactions and the last stable offset of a log. Read batch headers only from offset `begin` on.
 
     Parameters
     ----------

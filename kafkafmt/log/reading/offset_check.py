@@ -20,15 +20,13 @@ def split_at_wrong_offsets(
 ) -> Iterator[tuple[BatchTable, IntArray, Bad | None]]:
     """Divide an array of batch headers into groups. Each batch with inconsistent offset fields separates two groups.
 
-    Yield for each group a tuple of three items: the headers of the batches in the group, the first
-    offset of each batch, and a `Bad` object for the inconsistent batch that follows the group. For
-    the last group, the `Bad` object is None.
+    Yield a tuple for each group. The first two items are arrays: the batch headers, and the first
+    offset of each batch. The third item is a `Bad` object that describes the inconsistent batch
+    after the group. It is None for the last group.
 
-    Offsets are wrong in these cases:
-
-    - The offset of a wrapper message is not the offset of its last inner message.
-    - The offsets of the inner messages of a wrapper message do not increase.
-    - The last offset delta of a batch is negative.
+    The offset fields of a batch are inconsistent if its last offset delta is negative. The offset
+    fields of a wrapper message are inconsistent if the offsets of its inner messages do not
+    increase, or if the last of them is not equal to the offset of the wrapper message.
     """
     firsts = table["base_offset"]
     if not (summary.wrappers or summary.negative_delta):  # usually, all offsets are correct

@@ -1,8 +1,9 @@
 """Decide what to do with valid batches whose offsets contradict other batches of the segment.
 
-A batch with a contradicting offset is accepted if it contains exactly the offsets that are missing
-between two other batches. If the batch is an identical copy of another batch, it is omitted. In all
-other cases, it is reported as damage.
+The offsets of a batch contradict those of another batch if they overlap, or if the file contains
+the higher offsets first. A contradicting batch is read if it contains exactly the offsets that are
+missing between two other batches. If it is an identical copy of another batch, it is omitted. In
+all other cases, it is reported as damage.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ def _in_file_order(
 ) -> Sequence[Finding]:
     """Merge reports in file order: one report for each range in `fills`, and the given reports in `others`.
 
-    The array `fills` contains indexes of ranges of batches. Each item of `others` is a pair of such
-    an index and a report.
+    `fills` is an array of indexes into `runs`, the ranges of valid batches. Each item of `others`
+    is a tuple of an index into `runs` and the report about that range.
     """
     parts: list[Sequence[Finding]] = []
     start = 0
@@ -176,7 +177,7 @@ class _Delivered:
 
     @property
     def extents(self) -> Extents:
-        """All accepted and inserted ranges of batches, sorted by offset."""
+        """All ranges of batches to read, sorted by offset. They include the ranges that were added with `insert`."""
         inserted = self._inserted.extents
         if not inserted:
             return Extents(self._runs)
@@ -230,7 +231,7 @@ class _Around:
         return [extent for block in self._blocks for extent in block]
 
     def _find(self, offset: int) -> tuple[int, int]:
-        """Return at which block number, and at which index in this block, a range must be inserted."""
+        """Return the place for a range that begins at `offset`: the number of a block, and an index in this block."""
         block = max(bisect_right(self._starts, offset) - 1, 0)
         return block, bisect_right(self._offsets[block], offset)
 

@@ -100,16 +100,16 @@ class Part:
         )
 
     def _before(self, extent: Run, default: int) -> int:
-        """Return the last offset in the range of valid batches that ends in the file where `extent` begins.
+        """Return the last offset of the valid batch that directly precedes the range `extent` in the file.
 
-        If there is no such range, return `default`.
+        If no valid batch directly precedes `extent`, return `default`.
         """
         extents = self.plan.extents
         at = bisect_left(extents, extent.first_offset, key=lambda e: e.first_offset) - 1
         return extents[at].last_offset if at >= 0 and extents[at].end == extent.position else default
 
     def _after(self, extent: Run) -> int | None:
-        """Return the first offset of the next range of batches in offset order after the range `extent`.
+        """Return the first offset of the range of batches that follows the range `extent` in offset order.
 
         If `extent` is the last range of the segment, return the base offset of the next segment.
         """
@@ -121,9 +121,9 @@ class Part:
 class GroupReader:
     """Reads several small ranges of valid batches in one read call if these ranges are close together in the file.
 
-    A read call for one small range takes almost as long as a read call for many. If
-    `ends_at_damage` is True, ranges with a damaged byte range between them are read in separate
-    calls.
+    One read call for several small ranges takes little more time than one read call for a single
+    small range. If `ends_at_damage` is True, two ranges are not read in one call if a damaged byte
+    range is between them.
     """
 
     def __init__(self, events: Events, walker: Walker, ends_at_damage: bool) -> None:

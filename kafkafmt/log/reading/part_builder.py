@@ -289,12 +289,13 @@ def columns_of(
 ) -> tuple[RunColumns, IntArray, IntArray]:
     """Divide an array of headers of valid batches into ranges of adjacent batches.
 
-    See `core.combine_batches` for the parameters. Return a tuple of these items:
+    See `core.combine_batches` for the parameters. Three items are returned.
 
-    - The ranges of batches, in file order.
-    - For each range of batches, the number of items in `cut_before` up to the row number of its
-      first batch.
-    - For each row number in `cut_before`, the number of ranges that begin before this row.
+    - The first item contains the ranges of batches, in file order.
+    - The second item is an array with one number for each range: how many row numbers in
+      `cut_before` are less than or equal to the row number of the first batch in the range.
+    - The third item is an array with one number for each row number in `cut_before`: how many
+      ranges begin before this row.
     """
     found, before = np.empty((9, len(rows)), np.int64), np.empty(len(cut_before), np.int64)
     n = core.combine_batches(rows, np.ascontiguousarray(firsts), cut_gaps, cut_at, cut_before, found, before)

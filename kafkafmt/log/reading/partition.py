@@ -43,9 +43,9 @@ OnDamage = Callable[[Damage], None]
 class BatchDamage:
     """Callback that collects only damage which is not listed in a segment plan (`SegmentPlan`).
 
-    For example, a batch has a matching CRC but contains a damaged record, or a file is damaged
-    after its plan was created. Pass a `BatchDamage` object as `on_damage` if the damage in the
-    plans is reported separately.
+    A segment plan does not list damaged records in batches with a matching CRC. It also does not
+    list damage that occurred after the plan was created. Pass a `BatchDamage` object as `on_damage`
+    if the damage in the plans is reported separately.
 
     Attributes
     ----------
@@ -334,7 +334,7 @@ class PartitionLog(PlannedLog):
             )
 
     def _damage_of(self, damaged: Sequence[Damage], start: int, stop: int, on_damage: OnDamage | None) -> None:
-        """Report the damage ``damaged[start:stop]`` from a plan. A `BatchDamage` callback does not receive this damage."""
+        """Report the damage ``damaged[start:stop]`` from a plan, unless `on_damage` is a `BatchDamage` object."""
         if start < stop and not isinstance(on_damage, BatchDamage):
             for damage in damaged[start:stop]:
                 self.damage(damage, on_damage)

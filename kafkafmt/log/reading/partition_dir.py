@@ -75,7 +75,7 @@ class SegmentFile:
 
     @property
     def place(self) -> str | UrlPath:
-        """Path of the file as a string, or its URL. This is faster than the property `path`."""
+        """Path of the file as a string, or its URL. No `Path` object is created, because this would be slower."""
         return files.joined(self.folder, self.name)
 
     def sibling(self, suffix: str) -> Location:

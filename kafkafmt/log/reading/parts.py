@@ -139,7 +139,7 @@ class Extents(Rows[Run]):
 
     def _build(self, start: int, stop: int) -> list[Run]:
         if stop - start == 1:
-            # For a single object, direct creation takes half the time of `RunColumns.objects`.
+            # To create a single object, calling `Run` takes half as long as calling `RunColumns.objects`.
             c, i = self.columns, start
             records = int(c.records[i])
             known = None if records == UNKNOWN_COUNT else records
@@ -187,7 +187,11 @@ class BadColumns:
 
     @property
     def magic(self) -> IntArray:
-        """For each damaged batch, its magic if only its CRC is wrong. Otherwise, a negative code for the kind of damage."""
+        """An array with one number for each damaged byte range.
+
+        If only the CRC of a batch is wrong, the number is the magic of the batch. Otherwise, the
+        number is a negative code for the kind of damage.
+        """
         return self._rows[: self._count, 2]
 
     @property

@@ -157,8 +157,8 @@ def with_unreadable(plan: SegmentPlan, spans: list[tuple[int, int]]) -> SegmentP
 def _cuts(walker: Walker, position: int, end: int, border: int) -> set[int]:
     """Return the offsets at which a range of batches must be divided to separate one batch from the others.
 
-    The separated batch is the first batch with a last offset of at least `border`. The range of
-    batches consists of the bytes [position, end) of the file.
+    The range consists of the batches in the bytes [position, end) of the file. It is divided before
+    and after its first batch with a last offset of at least `border`.
     """
     cuts: set[int] = set()
     for start, _, rows, _ in walker.tables(int(position), int(end)):
@@ -283,7 +283,7 @@ def _tail_kind(walker: Walker, bad: Bad, expected: int) -> str | None:
 
 
 def _next_batch_exists(walker: Walker, head: Head) -> bool:
-    """Return whether a valid batch after the start of the batch `head` has the next offset after that batch."""
+    """Return whether a valid batch later in the file begins with the next offset after the batch `head`."""
     search = walker.search
     found = search.find(head.position + 1, walker.size)
     return any(Head(at, search.head(at)).first_offset == head.next_offset for at in found)

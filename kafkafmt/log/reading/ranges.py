@@ -37,7 +37,7 @@ MAX_HEADERS_READ = 1 << 20
 
 
 class Reached(NamedTuple):
-    """Position of the batch that the function `reach` has found, and properties of the batch before it.
+    """Result of the function `reach`: the position of a batch, and the position and last offset of the previous batch.
 
     Attributes
     ----------
@@ -175,8 +175,8 @@ def _contradicted(view: FileView, run: Run, sure: bool, gaps: bool) -> bool:
 def read_head(view: FileView, position: int) -> tuple[int, int, int]:
     """Read a batch header, and return the first offset, the last offset and the size in bytes of the batch.
 
-    The header of a wrapper message does not contain its first offset. In this case, the last offset
-    is returned instead of the first offset.
+    The header of a wrapper message contains only its last offset. For a wrapper message, the last
+    offset is returned as the first offset too.
     """
     head = view.read(position, BATCH_HEADER_SIZE)
     if view.is_filler(position, position + len(head)):

@@ -65,7 +65,7 @@ def packing(path: Location) -> str | None:
 
 
 def packed_segments(names: list[str]) -> list[str]:
-    """Return the names of files that are compressed segments according to their names."""
+    """Return the file names that consist of a segment's base offset and a suffix such as ``.log.gz``."""
     return [name for name, stem in _stems(names) if base_offset_of(stem) is not None]
 
 
@@ -79,7 +79,8 @@ def packed_logs(names: list[str]) -> list[str]:
 def _stems(names: list[str]) -> list[tuple[str, str]]:
     """Return a pair (name, stem) for each name with the suffix of a compressed file or an archive.
 
-    The stem is the name without this suffix.
+    `stem` is the file name without the suffix, for example ``name.log`` if the file name is
+    ``name.log.gz``.
     """
     return [
         (name, name[: found.start()])

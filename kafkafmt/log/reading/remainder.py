@@ -1,4 +1,4 @@
-"""Remove from a segment plan the batches and the damaged byte ranges that have already been processed."""
+"""Remove batches and damaged byte ranges that have already been processed from a segment plan."""
 
 from __future__ import annotations
 
@@ -84,9 +84,10 @@ class StretchRemainder:
 
     @property
     def _positions(self) -> tuple[int, int]:
-        """Positions between which batches and damage begin that belong to this task.
+        """Range of file positions, as start and end. The task reads the batches and the damage that begin in it.
 
-        They include the bytes beyond an outermost border, because the index may be wrong.
+        If no other task reads the bytes before or after this task's byte range, these bytes are
+        included, because the offset index may be wrong.
         """
         start, end = self.stretch.start, self.stretch.end
         begin = 0 if start.outermost and self.position == start.position else self.position
@@ -120,7 +121,7 @@ Remainder: TypeAlias = SegmentRemainder | StretchRemainder
 
 
 def _with_rows(part: Part, keep: npt.NDArray[np.bool_]) -> Part | None:
-    """Remove the batches for which `keep` is False from a part. If no batch remains, return None."""
+    """Return `part` with only the batches for which `keep` is True. If there is no such batch, return None."""
     if keep.all():
         return part
     kept = np.flatnonzero(keep)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ...types import ByteArray, IntArray
 
-# The module is imported by its name, because the type stubs do not contain `re._parser`.
+# An import statement would cause a type error, because the type stubs do not contain `re._parser`.
 _parser: Any = importlib.import_module("re._parser")
 _codes: Any = importlib.import_module("re._constants")
 
@@ -54,8 +54,8 @@ _CATEGORIES = {
 def required_sets(pattern: re.Pattern[bytes]) -> tuple[ByteSet, ...]:
     """Find a byte pattern that occurs in every match of a regular expression, and is rare in typical data.
 
-    A byte pattern is a tuple of sets. Each set contains the allowed values of one byte. If no rare
-    byte pattern is found, return an empty tuple.
+    A byte pattern is a tuple of sets. Each set contains the allowed values of one byte. If every
+    byte pattern that occurs in all matches is frequent in typical data, return an empty tuple.
     """
     if pattern.flags & re.LOCALE:
         return ()
@@ -138,7 +138,7 @@ def _sequences(items: Iterable[tuple[Any, Any]], ignore_case: bool) -> list[list
         copies = [byte_set] * min(least, MOST_SETS)
         found[-1] += copies
         if most != len(copies):
-            # The number of repetitions varies, so end this byte pattern. Begin the next one with the last repetitions.
+            # After a variable number of repetitions, begin a new byte pattern with copies of the repeated item.
             found.append(list(copies))
     return found
 

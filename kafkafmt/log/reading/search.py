@@ -47,8 +47,8 @@ class Search(EmbeddedBatches):
     def resume(self, position: int, expected: int) -> tuple[int, bool]:
         """Find the position after the damaged batch at `position` at which reading can resume.
 
-        Return two items: the position at which reading can resume, and whether the CRC of the
-        damaged batch matches if the batch ends there.
+        Return the position at which reading can resume. Also return whether the bytes up to that
+        position match the CRC of the damaged batch.
 
         `expected` is the lowest offset that the damaged batch can have.
         """
@@ -126,9 +126,10 @@ class Search(EmbeddedBatches):
     def _end_by_crc(self, bad: Head, own: OwnCrc, find: Head) -> int:
         """Return the position of the valid batch that directly follows the damaged batch.
 
-        The result is the position of the batch `find`, with one exception. If only a later batch
-        has the offset after the damaged batch, and the CRC of the damaged batch matches up to this
-        later batch, return the position of the later batch.
+        Usually, the result is the position of the valid batch `find`. If `find` does not have the
+        next offset after the damaged batch, later valid batches are also checked. A later batch is
+        the result if it has this next offset, and the bytes before it match the CRC of the damaged
+        batch.
         """
         if find.first_offset == bad.next_offset:
             return find.position
@@ -139,7 +140,7 @@ class Search(EmbeddedBatches):
         return find.position
 
     def _confirmed(self, find: Head, bad: Head, expected: int) -> bool:
-        """Check by the bytes after the valid batch `find` whether it is a batch of the log, or part of a record value.
+        """Return True if the valid batch `find` is a batch of the log, or False if `find` is part of a record value.
 
         A batch inside a record value is not a batch of the log. Usually, a batch is accepted only
         if one of three items follows it: the end of the file (or only zeros up to the end), a
@@ -163,14 +164,14 @@ class Search(EmbeddedBatches):
             end, next_offset = int(ends[-1]), last_offset + 1
             offsets = self._chain["base_offset"][: self._chained]
             if ((bad.next_offset <= offsets) & (offsets < find.first_offset)).any():
-                # Later batches must have higher offsets, so `find` is only a copy of a batch inside the damaged batch.
+                # A batch after `find` has a lower offset than `find`. Therefore, `find` is part of a record value.
                 return False
             if end - find.position > LONG_CHAIN:
                 return True
         return self._continued(end, next_offset, find.magic)
 
     def _continued(self, end: int, next_offset: int, magic: int) -> bool:
-        """Return whether a plausible header, only the next offset, or the end of the log is at the position `end`."""
+        """Return whether the log ends at `end`, or a plausible batch header or the next offset begins at `end`."""
         if self._log_continues(end, next_offset):
             return True
         offset = self.head(end)[:LENGTH_AT]

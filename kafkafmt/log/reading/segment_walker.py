@@ -478,8 +478,9 @@ def _expected(rows: BatchTable, firsts: IntArray, before: int | None, expected: 
     """Return two offsets: the lowest offset that a batch after `rows` can have, and the last offset in `rows`.
 
     If offsets are missing directly before the last batch in `rows`, the base offset of the last
-    batch may be corrupted. In this case, the lowest possible offset is one more than the lower of
-    two offsets: the last offset of the last batch, and the last offset of the batch before it.
+    batch may be corrupted. In this case, the first result (the lowest offset that the next batch
+    can have) is one more than the lower of two offsets: the last offset of the last batch, and the
+    last offset of the batch before it.
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
 """Read a segment in one pass: read a byte range, check it, and yield its batches before the next range is read.
 
-A byte range is confirmed if all of these conditions are true:
-
-- The range consists of complete batches whose CRCs match.
-- The offsets of its batches increase, and are within the offset range of the segment.
-- The first batch agrees with the offset index: its base offset is above the offset in the previous
-  index entry, and its last offset is at most the offset in its own index entry. If several tasks
-  read the segment, the last offset of the batch before a task's first range is also checked.
-- The offset in the batch header after the range is higher than all offsets in the range, and agrees
-  with the offset index.
+- A byte range is confirmed only if it consists of complete batches whose CRCs match.
+- The offsets of the batches in a confirmed range increase, and are within the offset range of the
+  segment.
+- The first batch of a confirmed range agrees with the offset index: its base offset is above the
+  offset in the previous index entry, and its last offset is at most the offset in its own index
+  entry. If several tasks read the segment, the last offset of the batch before a task's first range
+  is also checked.
+- The offset in the batch header after a confirmed range is higher than all offsets in the range,
+  and agrees with the offset index.
 
 If all ranges of a segment are confirmed, its batches are valid and in order, and no plan of the
 segment (plan.py) is needed. Reading stops at the first range that is not confirmed. The caller then
@@ -159,7 +159,7 @@ class SinglePass:
         self.complete = ranges[-1].end.position == self._stretch.end.position or following >= end
 
     def _begins_at(self, part: Part, found: Range, start: int) -> bool:
-        """Return whether all batches before the first byte range, which is `found`, can be skipped.
+        """Return whether reading can begin at the byte range `found`, because all batches before it can be skipped.
 
         If the offset in the index entry for the byte range is above `start`, the batches directly
         before the byte range are checked too. Otherwise, the first offset in the byte range must be
@@ -178,9 +178,10 @@ class SinglePass:
     def _confirmed_border(self, border: Border, after: int, before: int) -> int | None:
         """Return the first offset of the batch at `border`, if the batches before and after `border` match the index.
 
-        The batches from the previous index entry, which has the position `before`, must end exactly
-        at `border`. Their offsets must be lower than the first offset at `border`. If a check
-        fails, or if `border` is the start or the end of a segment, return None.
+        `before` is the position in the previous index entry. The bytes between `before` and
+        `border` must be complete batches. The offsets of these batches must be lower than the first
+        offset of the batch at `border`. If a check fails, or if `border` is the start or the end of
+        a segment, return None.
         """
         first = self._first_offset_at(border, after)
         if first is None:

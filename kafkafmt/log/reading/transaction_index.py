@@ -64,7 +64,8 @@ class IndexEntries:
     def cover(self, table: BatchTable) -> None:
         """Mark all index entries whose marker offset is within the offset range of a batch in `table`.
 
-        A marked index entry is not needed, because the log contains the batch at the marker offset.
+        `take` does not yield an index entry if the log contains a batch at the entry's marker
+        offset.
         """
         if not len(self._lasts) or not len(table):
             return
@@ -75,9 +76,10 @@ class IndexEntries:
             self._covered[low:high] |= (at >= 0) & (lasts[at] >= self._lasts[low:high])
 
     def take(self, producer_id: int, before: int) -> Iterator[Aborted]:
-        """Remove a producer's entries with marker offsets below `before`, and yield those that `cover` has not marked.
+        """Remove a producer's index entries with marker offsets below `before`. Yield those whose marker is missing.
 
-        The log contains no batch at the marker offset of a yielded entry.
+        An index entry is yielded only if no batch that was passed to `cover` contains the entry's
+        marker offset.
         """
         waiting = self.waiting[producer_id]
         while waiting and self._lasts[waiting[0]] < before:

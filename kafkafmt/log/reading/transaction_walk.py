@@ -122,10 +122,9 @@ class TransactionWalk:
     def damage(self, damage: Damage) -> None:
         """Mark the outcomes of all open transactions as unknown, because the damaged bytes may contain their markers.
 
-        The outcomes do not change in these cases:
-
-        - No offset is missing. Every marker has an offset.
-        - The damage is exactly one batch that is too large to be a marker.
+        The outcomes of transactions do not change if no offset is missing, because every marker has
+        an offset. They also do not change if the damage is exactly one batch that is too large to
+        be a marker.
         """
         if not self.found.open or damage.empty or (damage.length > MARKER_SIZE and _is_one_batch(self.log, damage)):
             return
@@ -183,7 +182,7 @@ class TransactionWalk:
     def _end_without_marker(self, producer_id: int, before: int) -> None:
         """End a producer's open transaction if an index lists it as aborted, although its marker is not in the log.
 
-        Only index entries with a marker offset below the offset `before` are used.
+        An index entry is ignored if the offset of its transaction marker is `before` or higher.
         """
         assert self.entries is not None
         for entry in self.entries.take(producer_id, before):
@@ -194,7 +193,7 @@ class TransactionWalk:
                 self.found.unmarked.append(entry)
 
     def finish(self) -> None:
-        """End each open transaction that a transaction index lists as aborted, although the log contains no marker."""
+        """Mark open transactions as aborted if a transaction index lists them, although their markers are missing."""
         for producer_id in list(self.found.open) if self.entries is not None else ():
             self._end_without_marker(producer_id, self.log.next_offset)
 
@@ -226,7 +225,7 @@ def find_transactions(log: ReadableLog) -> Transactions:
 
 
 def _has_none(log: ReadableLog) -> bool:
-    """Return whether a plan of every segment exists, and no segment contains a transactional batch."""
+    """Return whether every segment has a plan, and the plans show that the log contains no transactional batch."""
     return log.planned == len(log.segments) and not any(log.plan(s).stats.transactional for s in log.segments)
 
 

@@ -250,7 +250,7 @@ class BrokerDirectory:
                 os.chown(place, owner.st_uid, owner.st_gid)
 
     def _like_root(self, place: Path) -> None:
-        """Give a file the owner of the log directory, so that the broker can write to the file."""
+        """Change the owner of a file to the owner of the log directory, so that the broker can write to the file."""
         if os.geteuid() == 0:
             owner = self.path.stat()
             os.chown(place, owner.st_uid, owner.st_gid)

@@ -132,7 +132,7 @@ def _end_before(log: PartitionLog, kept: Kept, until: int) -> int:
     for segment, spans in kept:
         with FileView(segment.path) as view:
             for buffer, table in tables_of(view, segment, spans, log.max_batch_bytes):
-                # Decode wrapper messages (count -1): their timestamp can be lower than those of their inner messages.
+                # A wrapper message (count -1) can have a lower timestamp than its inner messages, so decode these too.
                 early = (table["max_timestamp"] < until) & (table["count"] >= 0)
                 if early.any():
                     end = max(end, int(last_offsets(table[early])[-1]) + 1)

@@ -302,7 +302,7 @@ def _changes(
 
 
 def lost_marker(log: PartitionLog, offset: int) -> Damage:
-    """Return the damage to report if a transaction is known to be aborted only from a transaction index."""
+    """Return the damage to report if a transaction index lists an aborted transaction whose marker is missing."""
     message = (
         f"a transaction index lists a transaction with an abort marker at offset {offset}, but the marker is missing, "
         "or the log before the marker is damaged"

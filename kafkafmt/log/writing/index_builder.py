@@ -96,8 +96,8 @@ class SegmentIndexes:
     def _reach(self, largest: int, lasts: IntArray, row: int) -> None:
         """Update the largest timestamp of the segment.
 
-        `row` is the table row of the batch with the largest timestamp. It is -1 if this batch was
-        added before the current table.
+        `row` is the table row of the batch with the largest timestamp. It is -1 if this batch is in
+        an earlier table.
         """
         if row >= 0:
             self.largest_timestamp, self._largest_at = largest, int(lasts[row])
@@ -157,7 +157,7 @@ class State:
         return self.producers, len(self.epoch_runs), self.epoch_runs[-1:]
 
     def take_back(self, mark: Mark) -> None:
-        """Undo all changes since the last call of `mark()`. The parameter `mark` is the result of this call.
+        """Undo all changes since the last call of `mark()`. Pass the object that `mark()` returned.
 
         The cost is proportional to the number of changes that are undone.
         """
@@ -245,7 +245,7 @@ def read_through(
 
 
 def _fitting(table: BatchTable, position: int, base_offset: int, next_offset: int) -> tuple[int, bool]:
-    """Return how many of the first batches fit in a segment, and whether the next batch has an offset that is too low.
+    """Return the number of leading batches that fit in a segment, and whether the next batch's offset is too low.
 
     Parameters
     ----------

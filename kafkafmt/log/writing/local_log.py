@@ -159,9 +159,10 @@ class LocalLog:
     def _start_of_segment(self, batch: Any, last_offset: int) -> int:
         """Return the base offset of a new segment that begins with `batch`.
 
-        The header of a wrapper message contains its last offset, but not its first offset. Like
-        Kafka, use the log end offset. If the last offset is too far from the log end offset for an
-        index entry, use the lowest base offset that is close enough.
+        The header of a wrapper message does not contain its first offset. Therefore, like in Kafka,
+        the log end offset is the base offset of the new segment. An index entry can store only a
+        limited distance from the base offset. If the last offset of the wrapper message exceeds
+        this distance, the result is the lowest base offset that is close enough.
         """
         if batch["magic"] >= MAGIC_V2:
             return int(batch["base_offset"])

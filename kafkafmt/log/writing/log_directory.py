@@ -164,9 +164,9 @@ class LogDirectory:
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         """Return the entries of a checkpoint, or no entries if the file is corrupted.
 
-        Without an entry, recovery reads the whole partition. Entries with an invalid partition name
-        or a negative offset are dropped. Otherwise, the next version of the checkpoint would be
-        unreadable.
+        Entries with an invalid partition name or a negative offset are dropped, because they would
+        make the next version of the checkpoint unreadable. If a partition has no entry, recovery
+        reads the whole partition.
         """
         try:
             found = read_offset_checkpoint(file_view.read_text(self.path / name) or "", name)

@@ -46,10 +46,7 @@ _SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint\Z")
 
 
 class StrayPartitionWarning(UserWarning):
-    """Warning about written partitions that a KRaft broker would treat as stray, and would not serve.
-
-    `LogDirectory.close` issues this warning.
-    """
+    """Warning of `LogDirectory.close`: a KRaft broker would treat written partitions as stray, and not serve them."""
 
 
 @dataclass

@@ -139,7 +139,7 @@ class LogWriter:
 
     @property
     def segments(self) -> list[int]:
-        """Base offsets of the segments, in increasing order. The last one is the active segment."""
+        """Base offsets of the segments, in increasing order. The last item is the base offset of the active segment."""
         return list(self._log.bases)
 
     @property

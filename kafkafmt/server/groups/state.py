@@ -136,7 +136,8 @@ class ClassicGroup:
         """Process a SyncGroup request. The request of the leader contains the assignments.
 
         `respond` is called with the member's assignment after the leader has sent the assignments.
-        `protocol_type` and `protocol_name` are compared with those of the group unless they are None.
+        `protocol_type` and `protocol_name` must be equal to the values of the group. If one of
+        these parameters is None, it is not checked.
         """
         error = self.member_error(member_id, instance_id, generation)
         if not error and (protocol_type or self.protocol_type, protocol_name or self.protocol_name) != (

@@ -150,8 +150,7 @@ class KafkaLogStreamWriter(_Writer, DataSourceStreamArrowWriter):
                 "txnVersion can be used only in batch queries; in a stream, the number of the micro-batch is the "
                 "version"
             )
-        # The path of the checkpoint is not sufficient to identify a stream,
-        # because checkpoints on different machines can have the same path. Therefore, the id of the query is also used.
+        # Checkpoints on different machines can have the same path, so the path alone does not identify a stream.
         super().__init__(options, schema, options.app_id or query)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -74,10 +74,7 @@ def is_write(given: Mapping[str, str]) -> bool:
 
 
 def query_id(given: Mapping[str, str]) -> str | None:
-    """Read the id of a stream from its checkpoint. If the checkpoint cannot be read, return None.
-
-    A checkpoint on another machine, for example, cannot be read.
-    """
+    """Read a stream's id from its checkpoint. Return None if the checkpoint is unreadable or on another machine."""
     try:
         metadata = Path(path_of(given["checkpointLocation"]), "metadata").read_text()
         return QUERY_ID.format(json.loads(metadata.splitlines()[-1])["id"])

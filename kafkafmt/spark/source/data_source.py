@@ -119,7 +119,7 @@ class KafkaLogSource(Shipped, DataSource):
 
     @cached_property
     def parsed(self) -> Options:
-        """The parsed options of a query that reads."""
+        """The parsed options of a read query."""
         return self._read_options(self.options, for_table=self.table is not None)
 
     def _read_options(self, given: Mapping[str, str], for_table: bool) -> Options:

@@ -167,7 +167,7 @@ def _cut(s: _Selected, options: Options, size: int) -> list[Split]:
         high=min(s.interval.high, s.log.next_offset),
     )
     parts = parts_of(known, most, s.key) or [s.interval]
-    parts[-1] = replace(parts[-1], high=s.interval.high)  # damage after the last valid batch is in the last part
+    parts[-1] = replace(parts[-1], high=s.interval.high)  # include damage at the log's end
     splits: list[Split] = []
     for interval in parts:
         splits += cut_splits(s.log, _Selected(s.log, interval).segments(), interval, size)
@@ -296,8 +296,8 @@ def start_of(log: PartitionLog, bound: Bound, options: Options) -> int | None:
 def pack(tasks: list[Task], splits: Iterable[Split], size: int) -> None:
     """Distribute splits (ranges of partitions) among tasks, in order.
 
-    If the cost of the last task remains at most `size`, a split is added to the last task.
-    Otherwise, the split is added to a new task.
+    A split is added to the last task if the cost of this task, including the split, is at most
+    `size`. Otherwise, the split is added to a new task.
     """
     for split in splits:
         cost = split.bytes + OPEN_COST

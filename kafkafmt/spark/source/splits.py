@@ -113,8 +113,9 @@ class Piece:
     def first_offset(self) -> int:
         """Lowest offset of this part of a segment, according to the offset index.
 
-        Each part of a partition has a different lowest offset. The first batch can contain lower
-        offsets, because an index entry contains the last offset of one or more batches.
+        Two parts of a partition never have the same lowest offset. Usually, an index entry contains
+        this offset. The offset in an index entry is the last offset of one or more batches, so the
+        first batch can begin at a lower offset.
         """
         if self.plan is not None and self.plan.extents:
             return max(self.interval.low, self.plan.extents[0].first_offset)
@@ -225,14 +226,16 @@ class Piece:
         confirmed_only: bool,
         partitions: WholePartitions,
     ) -> Transactions:
-        """Find the outcomes of the transactions to which a range of batches in the segment belongs.
+        """Find the outcomes of the transactions that have batches in a certain range of the segment.
 
-        The range begins at the file position `position`, and ends before the offset `end`. Only
-        doubts in the offset range of this part of the segment are returned.
+        The range begins at the file position `position`, and ends before the offset `end`. A
+        transaction with an unknown outcome is returned only if its offsets overlap the offsets of
+        this part of the segment.
 
-        Because transaction markers can be in later segments, the partition directory is listed
-        again. The numbers of bytes and read operations are added to `log.bytes_read` and
-        `log.reads`. If the last stable offset is lower than on the driver, raise OSError.
+        The partition directory is listed again, because transaction markers can be in later
+        segments. If the last stable offset on this host is lower than the one that the driver
+        found, raise OSError. The numbers of bytes and read operations are added to `log.bytes_read`
+        and `log.reads`.
         """
         end = min(end, self.interval.high)
         listed = partitions.listed(self.directory)
@@ -267,7 +270,7 @@ class Piece:
     ) -> Transactions | None:
         """Find the aborted transactions from the file position `position` up to the offset `end` (exclusive).
 
-        Return None if this requires reading the whole partition.
+        If only reading the whole partition can find the aborted transactions, return None.
         """
         segment = next((s for s in directory.segments if s.name == self.segment.name), None)
         if segment is None:

@@ -347,7 +347,7 @@ class KafkaLogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvail
         if self._seen.get(key, -1) < stop and log.next_offset < stop:
             self._lost(key, f"offsets {log.next_offset} to {stop - 1} are lost, because the log was truncated")
         if interval.committed:
-            if key not in self._open or self._open[key][0] < stop:  # for example after a restart of the query
+            if key not in self._open or self._open[key][0] < stop:  # After a restart of the query, `_open` is empty.
                 self._decide(log, log.next_offset)
             log.open_transactions = self._open[key][1]
             plan.add_doubts(log, first, stop)
