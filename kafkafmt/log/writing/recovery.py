@@ -123,7 +123,7 @@ def load(folder: Path, log_start: int, recovery_point: int | None, interval: int
 
 
 def _tidy(folder: Path) -> tuple[list[int], set[int]]:
-    """Delete files that were left behind by a crash, and list the segments.
+    """Delete files that remain from a crash, and list the segments.
 
     Return the base offsets of all segments, and the base offsets of the segments that have both
     indexes. Temporary files, indexes without a `.log` file, and unreadable snapshots are deleted.
