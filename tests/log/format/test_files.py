@@ -60,6 +60,12 @@ def test_properties_are_parsed_as_java_does() -> None:
     assert checkpoints.read_meta_properties(checkpoints.meta_properties_text(values)) == values
 
 
+@pytest.mark.parametrize("space", ["\x0b", "\x85", "\xa0", "\u2003"])
+def test_only_ascii_whitespace_ends_the_key_of_a_property(space: str) -> None:
+    text = f"version=1\nnode.id=1\ncluster.id=c\na{space}b=x\n"
+    assert checkpoints.read_meta_properties(text)[f"a{space}b"] == "x"
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [
