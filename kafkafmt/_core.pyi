@@ -641,7 +641,8 @@ def decode_records(
 
     With LogAppendTime, every record gets the maximum timestamp of its batch. Timestamps that do not
     fit into int64 microseconds are stored as MICROS_BEYOND. Missing timestamps (magic 0) are stored
-    as MICROS_NONE. In both cases, `columns.odd_times` is set to True.
+    as MICROS_NONE. In both cases, `columns.odd_times` is set to True. If a stored timestamp in ms is
+    after the maximum timestamp in the header of its batch, `columns.late_times` is set to True.
 
     Control batches are decoded like all other batches. All fields of a record are checked, also
     those that the columns do not store. Therefore, the columns do not affect which batches are

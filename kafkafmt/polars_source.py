@@ -122,7 +122,8 @@ def scan_polars(
     -----
     An upper limit of the timestamp does not reduce the amount of data that is read, because a later
     record can have an earlier timestamp. A lower limit is looked up in the time indexes, as in a
-    broker.
+    broker. The lookup relies on the maximum timestamps in batch headers. If they are wrong, `verify`
+    reports the finding "max_timestamp_mismatch".
 
     Examples
     --------

@@ -263,6 +263,10 @@ class RecordColumns:
     """Whether timestamp_micros can contain MICROS_NONE or MICROS_BEYOND. The decoder sets this
     attribute to True, and the code that reads the array resets it to False.
     """
+    late_times = False
+    """Whether `timestamp` can contain a timestamp after the maximum timestamp in the header of its
+    batch. The decoder sets this attribute to True, and the code that reads it resets it to False.
+    """
     key_offsets: LengthArray | None = None
     key_data: ByteArray | None = None
     key_validity: ByteArray | None = None

@@ -62,15 +62,17 @@ cdef inline bint message_fits(const Message* m, const Columns* out) noexcept nog
     )
 
 
-cdef inline void store_message(const uint8_t* base, const Message* m, int64_t offset, int32_t timestamp_type, int64_t append_time,
+cdef inline void store_message(const uint8_t* base, const Message* m, int64_t offset, int32_t timestamp_type, int64_t max_timestamp,
                                Columns* out, Py_ssize_t row) noexcept nogil:
     cdef int64_t timestamp
     cdef bint slack
     if out.offset != NULL:
         out.offset[row] = offset
-    timestamp = append_time if timestamp_type == LOG_APPEND_TIME else m.timestamp
+    timestamp = max_timestamp if timestamp_type == LOG_APPEND_TIME else m.timestamp
     if out.timestamp != NULL:
         out.timestamp[row] = timestamp
+        if KF_UNLIKELY(timestamp > max_timestamp):
+            out.late_times = True
     if out.timestamp_micros != NULL:
         out.timestamp_micros[row] = micros_of(out, timestamp, timestamp_type)
     if out.timestamp_type != NULL:

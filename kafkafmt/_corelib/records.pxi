@@ -131,7 +131,7 @@ cdef int open_columns(Arrays arrays, Source source, columns, Columns* out) excep
     out.max_headers = min(natural(columns.max_headers), MAX_INT32)
     out.rows = natural(columns.rows)
     out.headers = natural(columns.headers)
-    out.odd_times = False
+    out.odd_times = out.late_times = False
     if capacity == 0 or out.rows > capacity or out.headers > header_capacity:
         raise ValueError("columns.rows or columns.headers exceeds the capacity")
     load_filled(&out.key, out.rows)
@@ -157,6 +157,8 @@ cdef close_columns(columns, Columns* out):
     columns.rows, columns.headers = out.rows, out.headers
     if out.odd_times:
         columns.odd_times = True
+    if out.late_times:
+        columns.late_times = True
 
 
 cdef OffsetRange offset_range(object first_offset, object end_offset) except *:

@@ -72,6 +72,7 @@ cdef struct Columns:
     Py_ssize_t rows
     Py_ssize_t headers
     bint odd_times              # timestamp_micros contains MICROS_BEYOND or MICROS_NONE
+    bint late_times             # timestamp contains a timestamp after the maximum timestamp in the header of its batch
 
 cdef struct Cursor:             # a position between two records of a batch
     int64_t record              # number of records before this position
@@ -323,6 +324,8 @@ cdef inline int walk_batch(const uint8_t* base, const Batch* batch, Columns* out
             timestamp = batch.max_timestamp if timestamp_type else <int64_t>(<uint64_t>batch.base_timestamp + <uint64_t>timestamp_delta)
             if out.timestamp != NULL:
                 out.timestamp[row] = timestamp
+                if KF_UNLIKELY(timestamp > batch.max_timestamp) and inside:
+                    out.late_times = True
             if out.timestamp_micros != NULL:
                 out.timestamp_micros[row] = micros_of(out, timestamp, timestamp_type)
             if out.timestamp_type != NULL:

@@ -67,7 +67,7 @@ class MessageSet:
         self.base_offset = int(row["base_offset"])
         attributes = int(row["attributes"])
         self.wrapped = bool(attributes & CODEC_MASK)
-        self.append_time = int(row["max_timestamp"])
+        self.max_timestamp = int(row["max_timestamp"])
         self.timestamp_type = TIMESTAMP_TYPE_NONE if self.magic == 0 else int(bool(attributes & LOG_APPEND_TIME_BIT))
         self.start = int(row["payload_position"])
         self.end = self.start + int(row["payload_size"])
@@ -107,7 +107,7 @@ class MessageSet:
                 raise self.fault(FAULT_MESSAGE_CRC, p)
         timestamp = INT64.unpack_from(view, p + LEGACY_TIMESTAMP_AT)[0] if self.magic else NO_TIMESTAMP
         if self.timestamp_type == 1:
-            timestamp = self.append_time
+            timestamp = self.max_timestamp
         return Message(INT64.unpack_from(view, p)[0], timestamp, spans[0], spans[1], stop)
 
     def check(self, view: memoryview) -> tuple[int, int]:

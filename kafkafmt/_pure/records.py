@@ -33,10 +33,11 @@ from .walk import Batch, Row, as_int64, fault
 class Output:
     """Collects decoded records in lists, and then copies them into the columns."""
 
-    def __init__(self, view: memoryview, columns: RecordColumns, timestamp_type: int) -> None:
+    def __init__(self, view: memoryview, columns: RecordColumns, timestamp_type: int, max_timestamp: int) -> None:
         self.view = view
         self.columns = columns
         self.timestamp_type = timestamp_type
+        self.max_timestamp = max_timestamp
         self.rows: list[Row] = []
         self.headers = 0
         self.copies = columns.key_offsets is not None or columns.value_offsets is not None
@@ -74,7 +75,10 @@ class Output:
                 self.copy(name, spans)
 
         put(c.offset, [r[0] for r in self.rows])  # access by name would take twice the time of access by index
-        put(c.timestamp, [r[1] for r in self.rows])
+        if c.timestamp is not None:
+            times = [r[1] for r in self.rows]
+            put(c.timestamp, times)
+            c.late_times |= max(times) > self.max_timestamp
         if c.timestamp_type is not None:
             c.timestamp_type[a:b] = self.timestamp_type
         if c.timestamp_micros is not None:
@@ -149,7 +153,7 @@ def give_messages(
         position = cursor[2] = messages.start
         if count > columns.capacity - columns.rows and columns.rows:
             return False
-    output = Output(view, columns, messages.timestamp_type)
+    output = Output(view, columns, messages.timestamp_type, messages.max_timestamp)
     while position < messages.end and output.room():
         message = messages.read(view, position)
         offset = as_int64(message.offset + add)
@@ -220,7 +224,7 @@ def decode_records(
             position, last_delta = batch.payload_position, -1
             if batch.count > columns.capacity - columns.rows and columns.rows:
                 return None
-        output = Output(view, columns, batch.timestamp_type)
+        output = Output(view, columns, batch.timestamp_type, batch.max_timestamp)
         full, no_data_room, add = False, False, output.rows.append
         try:
             room = output.room()

@@ -94,6 +94,8 @@ ADVICE = {
     "unreadable_snapshot": "a broker deletes this snapshot, and reads all segments after the previous snapshot",
     "snapshot_mismatch": SALVAGE_REBUILDS,
     "snapshot_beyond_end": "the end of the log is lost; a broker continues without this snapshot",
+    "max_timestamp_mismatch": "lookups by time, and brokers, do not find the later records of these batches; read all "
+    "records and compare their timestamps",
     "leader_epoch_mismatch": SALVAGE_REBUILDS,
     "checkpoint_beyond_end": "the end of the log is lost, but another replica may still contain it",
     "unreadable_checkpoint": SALVAGE_REBUILDS,

@@ -414,3 +414,14 @@ def test_changed_record_byte_raises_only_kafka_format_errors(core: ModuleType) -
         for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):
             rows, error = decode(core, mutate(data, at, bytes([value]), repair=True))
             assert error is None or (isinstance(error, StructureError) and rows == [])
+
+
+@pytest.mark.parametrize(("stated", "late"), [(89, True), (90, False), (91, False)])
+@pytest.mark.parametrize("first", [MIN, 2])
+def test_timestamp_after_the_maximum_of_the_header_is_noted(
+    core: ModuleType, stated: int, late: bool, first: int
+) -> None:
+    data = batch([record(0, 0), record(1, 90), record(2, 3)], base_timestamp=0, max_timestamp=stated)
+    table, columns = scan(core, data)[0], RecordColumns(10, ("offset", "timestamp"))
+    assert core.decode_records(data, table, columns, first) is None
+    assert columns.late_times == (late and first == MIN)

@@ -259,7 +259,7 @@ def rewrite(case: Case) -> Any:
     return [done.code, found]
 
 
-ALLOWED_FINDINGS = {"segment_gap", "transaction_in_doubt", "read_committed_differs"}
+ALLOWED_FINDINGS = {"segment_gap", "transaction_in_doubt", "read_committed_differs", "max_timestamp_mismatch"}
 """Findings that salvage cannot prevent: missing offsets, and missing ends of transactions."""
 
 

@@ -13,7 +13,7 @@ from ... import arguments
 from ..._backend import core
 from ...constants import CONTROL_BIT, DEFAULT_MAX_BATCH_BYTES
 from ...records import RecordReader
-from ...types import BATCH_DTYPE
+from ...types import BATCH_DTYPE, RecordColumns
 from ..format.file_view import FileView
 from ..reading.damaged_spans import DamageColumns
 from ..reading.models import Damage, Finding
@@ -27,9 +27,13 @@ from ..reading.plan import SegmentPlan
 from ..reading.read_limits import ReadLimits
 from ..reading.rows import Joined
 from .audit import PartitionAudit
+from .audit_timestamps import TimestampAudit
 from .reports import PartitionReport, VerifyReport
 from .run import Globs, Numbers, OnMessage, Progress, Run, Source
 from .verify_pass import VerifyPass
+
+COUNTED_ROWS = 16384
+"""Number of records that are decoded before they are counted."""
 
 
 def verify(
@@ -156,9 +160,10 @@ def verify_partition(
                 records += first_pass.records
             elif audit is not None and low <= plan.first_offset:
                 audited = True
-                records += _count_records(log, plan, low, deep, partial(_add_to_audit, audit, segment))
+                see = partial(_add_to_audit, audit, segment)
+                records += _count_records(log, plan, low, deep, first_pass.times, see)
             else:
-                records += _count_records(log, plan, low, deep)
+                records += _count_records(log, plan, low, deep, first_pass.times)
         damaged.append((segment.name, _by_position(plan.damaged, deep.found)))
         if audit:
             if not complete and not audited and plan.first_offset is not None:
@@ -166,6 +171,7 @@ def verify_partition(
                 for part in log.parts(plan.first_offset, end, lambda _: None, grouped=True):
                     _add_to_audit(audit, segment, part)
             audit.close(plan)
+            findings.append(first_pass.times.findings())
         if progress is not None:
             progress(plan.size)
     first_pass.finish()
@@ -227,16 +233,25 @@ def _by_position(planned: Sequence[Damage], deep: list[Damage]) -> Sequence[Dama
 
 
 def _count_records(
-    log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage, see: Callable[[Part], None] | None = None
+    log: PartitionLog,
+    plan: SegmentPlan,
+    low: int,
+    deep: BatchDamage,
+    times: TimestampAudit | None = None,
+    see: Callable[[Part], None] | None = None,
 ) -> int:
     """Decode the records of a segment, and return the number of readable data records.
 
-    Records at offsets below `low` are not counted. `see` is called with each group of batches that
-    is read.
+    Records at offsets below `low` are not counted. `times` gets the batches if a timestamp is after
+    the maximum timestamp of its batch. `see` is called with each group of batches that is read.
     """
     interval = OffsetInterval(max(low, plan.first_offset or 0), plan.next_offset or 0)
-    chunks = log.chunks(interval=interval, on_damage=deep, see=see)
-    return sum(c.columns.rows for c in chunks)
+    columns = RecordColumns(COUNTED_ROWS, ("offset", "timestamp"))
+    total = sum(c.columns.rows for c in log.chunks(columns, interval, on_damage=deep, see=see))
+    if times is not None and columns.late_times:
+        for part in log.parts(interval.low, interval.high, lambda _: None):
+            times.add(part.position, part.buffer, part.table)
+    return total
 
 
 def _count_headers(log: PartitionLog, plan: SegmentPlan, low: int, deep: BatchDamage) -> int:

@@ -22,6 +22,7 @@ from ..reading.parts import RunColumns
 from ..reading.plan import SegmentPlan
 from ..reading.transaction_walk import TransactionWalk, misses_a_segment, settle
 from .audit import PartitionAudit
+from .audit_timestamps import TimestampAudit
 
 
 class VerifyPass:
@@ -42,6 +43,8 @@ class VerifyPass:
     ----------
     records : int
         Number of data records of the current segment, from the log start offset onwards.
+    times : TimestampAudit
+        Batches of the current segment with records after the maximum timestamp in the batch header.
     """
 
     def __init__(self, log: PartitionLog, audit: PartitionAudit | None) -> None:
@@ -51,12 +54,14 @@ class VerifyPass:
         self._walk: TransactionWalk | None = TransactionWalk(log)
         self._before: tuple[SegmentFile, int] | None = None
         # The decoder checks all fields of a record, also those that are not stored.
-        self._reader = RecordReader(("offset",), first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
+        names = ("offset", "timestamp")
+        self._reader = RecordReader(names, first_offset=log.log_start_offset, max_batch_bytes=log.max_batch_bytes)
         self._waiting = np.empty(TABLE_ROWS, BATCH_DTYPE)
 
     def begin(self, segment: SegmentFile) -> None:
         """Start a new segment."""
         self._segment = segment
+        self.times: TimestampAudit = TimestampAudit(self.log, segment.name)
         self._batches = self._waits = self.records = 0
         self._readable = True
 
@@ -70,6 +75,9 @@ class VerifyPass:
         if self.audit is not None and self._readable:
             data = rows[(rows["attributes"] & CONTROL_BIT) == 0] if bits & CONTROL_BIT else rows
             self.records += sum(c.columns.rows for c in self._reader.read(buffer, data, self._note)) if len(data) else 0
+            if self._reader.columns.late_times:
+                self._reader.columns.late_times = False
+                self.times.add(position, buffer, data)
         if bits & CONTROL_BIT:  # read transaction markers now, because later calls do not have this buffer
             self._flush()
             self._add(position, buffer, rows)
@@ -126,6 +134,7 @@ class VerifyPass:
         self._walk = None
         if self.audit is not None:
             self.audit.take_back()
+        self.times = TimestampAudit(self.log, self._segment.name)
         return False
 
     def _follow(self, plan: SegmentPlan) -> None:
