@@ -7,12 +7,14 @@ whether retention has removed these files.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from .._backend import core
 from ..constants import MAX_OFFSET
-from ..errors import TooLargeError
 from ..log import PartitionDir, PartitionLog, SegmentFile
 from ..log.format import files
 from ..log.format.file_view import FileView
-from ..log.reading.index_lookup import batch_at
+from ..log.format.unreadable import overlapping
 from ..log.reading.missing import check_retention, unavailable
 from ..log.reading.plan import SegmentPlan, plan_segment
 from ..log.reading.read_limits import ReadLimits
@@ -21,8 +23,20 @@ from ..spark.hosts import host_name, with_host
 from ..spark.source.splits import Split
 from .tasks import BundleResult, Manifest
 
+COMPARED_BYTES = 1 << 20
+"""Largest number of damaged bytes that the driver compares with the bytes that a task has read."""
 
-def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | str:
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """A plan that a task has made."""
+
+    plan: SegmentPlan
+    damage_crc: int | None
+    """CRC-32C of the first damaged byte range. None if there is none, or if it cannot be read."""
+
+
+def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> TaskPlan | str:
     """Find the valid batches and the damage in the only segment of `directory`.
 
     If the segment file is missing and retention may have removed it, return the name of this host.
@@ -44,7 +58,19 @@ def plan_in_task(directory: PartitionDir, limits: ReadLimits) -> SegmentPlan | s
             )
     except OSError as error:
         raise with_host(error) from error
-    return plan
+    return TaskPlan(plan, _damage_crc(plan))
+
+
+def _damage_crc(plan: SegmentPlan) -> int | None:
+    if not len(plan.damaged):
+        return None
+    position, length = plan.damaged[0].position, min(plan.damaged[0].length, COMPARED_BYTES)
+    try:
+        with FileView(plan.segment.path, fill_unreadable=True) as view:
+            data = view.read(position, length)
+            return None if overlapping(view.unreadable, position, position + length) else core.crc32c(data)
+    except OSError:
+        return None
 
 
 def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transactions:
@@ -58,27 +84,19 @@ def transactions_in_task(directory: PartitionDir, limits: ReadLimits) -> Transac
         raise with_host(error) from error
 
 
-def check_damage(plan: SegmentPlan) -> None:
-    """Raise an OSError if the driver finds a valid batch at a position at which a task found damage.
+def check_damage(found: TaskPlan) -> None:
+    """Raise an OSError if the driver and a task read different bytes where the task found damage.
 
-    If a task found damage, but the driver finds a valid batch at the same position, the path of the
-    segment refers to different files on the two hosts. Only the first damaged byte range is
-    checked.
+    In this case, the path of the segment refers to different files on the two hosts. Only the first
+    damaged byte range is compared.
     """
-    # Ignore batches with contradicting offsets and batches that are too large, because their CRCs can match.
-    damaged = [d for d in plan.damaged if d.code not in ("contradicting_offsets", TooLargeError.code)]
-    if not damaged:
-        return
-    try:
-        with FileView(plan.segment.path) as view:
-            batch = batch_at(view, damaged[0].position)
-    except OSError:
+    crc = _damage_crc(found.plan)
+    if crc is None or found.damage_crc is None:
         return  # write_quarantine() reads the same bytes later, and reports the error
-    # A batch with a negative last offset delta is damaged, even if its CRC matches.
-    if batch is not None and batch["last_offset_delta"] >= 0:
+    if crc != found.damage_crc:
         raise unavailable(
-            plan.segment,
-            f"a task found damage at position {damaged[0].position}, but the driver finds a valid batch there: "
+            found.plan.segment,
+            f"a task found damage at position {found.plan.damaged[0].position}, but the driver reads other bytes there: "
             "the path refers to another file on the task's host",
         )
 

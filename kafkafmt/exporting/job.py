@@ -37,7 +37,15 @@ from ..text import size as size_text
 from .bucket_output import output_of
 from .bundles import Bundle, bundle_bytes, bundle_splits, share
 from .checks import check_access, check_names, check_place
-from .delivered import check_damage, check_files, check_missing, check_records, plan_in_task, transactions_in_task
+from .delivered import (
+    TaskPlan,
+    check_damage,
+    check_files,
+    check_missing,
+    check_records,
+    plan_in_task,
+    transactions_in_task,
+)
 from .engine import Engine, JobProgress, group_tasks
 from .options import ExportOptions, Progress
 from .output import PATHS, Output, WrittenFile
@@ -284,7 +292,7 @@ class Export:
         items = [(i, alone(w.log.directory, s)) for i, (w, s) in enumerate(wanted)]
         total = sum(_size(d) for _, d in items)
 
-        def walk(item: tuple[int, PartitionDir]) -> tuple[int, SegmentPlan | str]:
+        def walk(item: tuple[int, PartitionDir]) -> tuple[int, TaskPlan | str]:
             return item[0], plan_in_task(item[1], limits)
 
         def progress(done: JobProgress) -> bool:
@@ -298,14 +306,16 @@ class Export:
             f"kafkafmt export: plan {counted(len(items), 'segment')} ({size_text(total)}) that one pass could not read"
         )
         plans = engine.run(tasks, walk, lambda item, _: JobProgress(_size(item[1])), description, progress)
-        read = sum(plan.size for _, plan in plans if not isinstance(plan, str))
+        read = sum(found.plan.size for _, found in plans if not isinstance(found, str))
         self._note_step("planning segments", len(tasks), read, 0, started)
-        for i, plan in plans:
+        for i, found in plans:
             work, segment = wanted[i]
-            if isinstance(plan, str):
-                check_missing(work.log, segment, plan)
+            if isinstance(found, str):
+                check_missing(work.log, segment, found)
                 plan = SegmentPlan(segment, 0, [], [], [])
-            check_damage(plan)
+            else:
+                check_damage(found)
+                plan = found.plan
             work.planned[segment.name] = plan
             work.damaged += damage_in_range([plan], work.interval)
 

@@ -13,11 +13,13 @@ from pathlib import Path
 import blind
 import pytest
 from blind import VIEWS, segments_of
+from building import GZIP, batch, compress, message, record
 from exporting import RunExport, expected_rows, read_with_pyarrow, rows_of
 from golden_cases import case, same_rows
 from pyspark import cloudpickle
 from standalone import can_unshare, standalone_cluster, without
 
+import kafkafmt
 from kafkafmt.exporting import TaskOSError
 from kafkafmt.exporting.bundles import Bundle
 from kafkafmt.exporting.delivered import check_damage, check_missing, plan_in_task
@@ -81,6 +83,44 @@ def test_driver_raises_if_a_task_found_damage_in_a_valid_batch(folder: Path) -> 
     path.write_bytes(valid)
     with pytest.raises(UnavailableSegmentError, match="another file on the task's host"):
         check_damage(plan)
+
+
+def test_driver_raises_if_it_reads_other_damage_than_the_task(folder: Path) -> None:
+    path = discover([folder.parent]).partitions[0].segments[1].path
+    valid = path.read_bytes()
+    path.write_bytes(bytes(len(valid)))
+    plan = plan_in_task(in_tasks(folder)[1], LIMITS)
+    assert not isinstance(plan, str)
+    path.write_bytes(bytes([0xFF]) * len(valid))
+    with pytest.raises(UnavailableSegmentError, match="another file on the task's host"):
+        check_damage(plan)
+
+
+def contradicting_messages() -> bytes:
+    """Return a wrapper message whose offset contradicts its inner message, and a plain message."""
+    wrapper = message(1, None, compress(GZIP, message(1, None, b"v", offset=3)), offset=1, attributes=GZIP)
+    return wrapper + message(1, None, b"v", offset=5)
+
+
+DAMAGE_WITH_A_VALID_CRC = {
+    "negative last offset delta": batch([record(0)], last_offset_delta=-1),
+    "contradicting offset": batch([record(0)], base_offset=900),
+    "too large": batch([record(0, value=bytes(5000))], codec=GZIP),
+    "wrapper": contradicting_messages(),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE_WITH_A_VALID_CRC)
+def test_damage_with_a_valid_crc_is_no_difference_between_hosts(tmp_path: Path, name: str) -> None:
+    parts = batch([record(0)]), DAMAGE_WITH_A_VALID_CRC[name], batch([record(0)], base_offset=7)
+    (tmp_path / "in" / "t-0").mkdir(parents=True)
+    (tmp_path / "in" / "t-0" / f"{0:020}.log").write_bytes(b"".join(parts))
+    (task,) = in_tasks(tmp_path / "in" / "t-0")
+    plan = plan_in_task(task, ReadLimits(1000, 1 << 23))
+    assert not isinstance(plan, str)
+    check_damage(plan)
+    report = kafkafmt.export(tmp_path / "in", tmp_path / "out", engine="local", max_batch_bytes=1000)
+    assert [d.position for d in report.partitions[0].quarantined.damaged] == [len(parts[0])]
 
 
 def leftovers(folder: Path) -> list[str]:
