@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -17,6 +19,8 @@ REMOTE = frozenset("abfs abfss adl cos dbfs ftp gs hdfs http https oss s3 s3a s3
 """URL schemes that are recognized even if no slash follows the colon. Other text before a colon,
 such as a drive letter, is treated as a scheme only if a slash or backslash follows the colon.
 """
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers for a full disk, a quota, and a file that is too large."""
 _URL = re.compile(r"[^/\\]*://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 
@@ -242,3 +246,18 @@ def check_local(path: Location, what: str) -> Path:
     if isinstance(path, UrlPath):
         raise UrlError(f"{path}: only local files can be {what}; copy the files first")
     return path
+
+
+@contextmanager
+def full_disk_named(output: str | os.PathLike[str]) -> Iterator[None]:
+    """Convert errors about a full disk, an exceeded quota or a too large file, so that they contain the path `output`.
+
+    Without the conversion, an error about a full disk contains the path of the copied input, or no
+    path.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(output)) from error

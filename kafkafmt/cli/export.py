@@ -31,6 +31,7 @@ from ..exporting.options import (
 )
 from ..log.auditing.salvage_output import OutputPlaceError
 from ..log.reading.record_selection import OffsetRange, Selection
+from ..paths import full_disk_named
 from ..text import encode_json, plain, size
 from .choosing import MissingError, choose_range, find
 from .options import (
@@ -44,7 +45,7 @@ from .options import (
     reading_options,
     selection_options,
 )
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, full_disk_named, may_be_lost, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_UNREADABLE, may_be_lost, tell
 
 if TYPE_CHECKING:
     from ..exporting.report import ExportReport

@@ -8,9 +8,10 @@ import click
 
 from ..making.make_log import TIMESTAMP_TYPES, MakeReport
 from ..making.make_log import make as make_log
+from ..paths import full_disk_named
 from ..text import counted, encode_json
 from .options import ByteSize, Codec, LocalPath, WholeNumber, format_option
-from .output import EXIT_INTERRUPTED, full_disk_named, show, show_table, tell
+from .output import EXIT_INTERRUPTED, show, show_table, tell
 
 
 @click.command(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import errno
-import os
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -131,21 +129,6 @@ def show_table(
         click.echo(click.style(line, bold=True) if row is names else line)
     if omitted:
         tell(f"the terminal is too narrow for these columns: {', '.join(omitted)}")
-
-
-@contextmanager
-def full_disk_named(output: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert errors about a full disk, an exceeded quota or a too large file, so that they contain the path `output`.
-
-    Without the conversion, an error about a full disk contains the path of the copied input, or no
-    path.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), os.fspath(output)) from error
 
 
 @contextmanager

@@ -10,10 +10,11 @@ from ..log import DamagedLogError
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.rewriting.restore import RestoreError, RestoreReport
 from ..log.rewriting.restore import restore as restore_paths
+from ..paths import full_disk_named
 from ..text import counted, encode_json
 from .choosing import not_there
 from .options import TIME_FORMS, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, full_disk_named, progress_bar, show, show_table, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_USAGE, progress_bar, show, show_table, tell
 
 
 @click.command(

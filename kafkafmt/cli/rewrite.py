@@ -12,11 +12,12 @@ from ..log.reading.byte_pattern import BytePattern
 from ..log.reading.choice import PartitionNotFoundError
 from ..log.rewriting.rewrite import MARKER_LOST, ON_ERROR, RewriteReport
 from ..log.rewriting.rewrite import rewrite as rewrite_paths
+from ..paths import full_disk_named
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .find_options import BytesText, Regex
 from .options import TIME_FORMS, Codec, LocalPath, Time, choice_options, jobs_option, paths_argument, reading_options
-from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, full_disk_named, progress_bar, say, show, show_table, tell
+from .output import EXIT_DAMAGE, EXIT_INTERRUPTED, progress_bar, say, show, show_table, tell
 
 
 @click.command(

@@ -10,10 +10,11 @@ from ..log.auditing.open_transactions import OpenTransaction
 from ..log.auditing.salvage import OutputPlaceError, SalvageReport
 from ..log.auditing.salvage import salvage as salvage_paths
 from ..log.reading.choice import PartitionNotFoundError
+from ..paths import full_disk_named
 from ..text import counted, encode_json
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, choice_options, format_option, jobs_option, limit_batch_option, paths_argument
-from .output import EXIT_INTERRUPTED, full_disk_named, progress_bar, say, show, tell
+from .output import EXIT_INTERRUPTED, progress_bar, say, show, tell
 from .verify import show_lost, show_spans
 
 

@@ -13,11 +13,12 @@ from ..log.auditing.stats import TOP
 from ..log.auditing.stats import stats as stats_of
 from ..log.auditing.stats_report import Content, Sizes, StatsReport, TopicStats
 from ..log.reading.choice import PartitionNotFoundError
+from ..paths import full_disk_named
 from ..text import counted, encode_json, plain
 from .chart import sparkline
 from .choosing import not_there, tell_nothing_to_read
 from .options import LocalPath, WholeNumber, choice_options, jobs_option, paths_argument, reading_options
-from .output import full_disk_named, moment, progress_bar, say, show, show_table, tell
+from .output import moment, progress_bar, say, show, show_table, tell
 
 UNKNOWN = "?"
 SPARE = ("batches", "tombstones", "keys", "uncompressed", "times (UTC)")

@@ -18,8 +18,6 @@ to the output, unless it is in a bucket.
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,6 +29,7 @@ from ..log.auditing.run import error_text
 from ..log.reading.plan import SegmentPlan
 from ..log.reading.read_limits import ReadLimits
 from ..log.reading.transactions import TransactionInDoubtError, Transactions
+from ..paths import full_disk_named
 from ..spark.source.splits import SPLIT_BYTES, Split, alone, cut_splits
 from ..text import counted, json_encoder
 from ..text import size as size_text
@@ -60,8 +59,6 @@ from .tasks import BundleResult, TaskSettings, write_bundle
 from .work import Work, Works
 
 RUN_BYTES = 8 << 20
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers for a full disk, a quota, and a file that is too large."""
 SMALLEST_TASK = 1 << 20
 PLAN_BYTES = 512 << 20
 """Largest number of bytes in which one task searches for valid batches. It is high, because this step only checks CRCs.
@@ -151,7 +148,7 @@ class Export:
         """
         options, started, clock = self.options, datetime.now(UTC), perf_counter()
         show = progress or (lambda *_: None)
-        with self.output as output:
+        with full_disk_named(str(self.output.target)), self.output as output:
             earlier = self._resumed()
             works = Works(self._works(earlier))
             if options.selection.committed:
@@ -367,13 +364,8 @@ class Export:
         target = str(self.output.target)
 
         def write_task(bundle: Bundle) -> BundleResult:
-            try:
+            with full_disk_named(target):
                 return write(bundle, settings)
-            except OSError as error:
-                if error.errno not in FULL_DISK:
-                    raise
-                # The original error names a temporary file, or no file at all.
-                raise OSError(error.errno, os.strerror(error.errno), target) from None
 
         results = engine.run(tasks, write_task, describe, description, progress)
         read = sum(manifest.bytes_read for result in results for manifest in result.manifests)
